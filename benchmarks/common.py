@@ -127,7 +127,8 @@ def index(**settings: Any) -> Any:
     """Make an index with these settings (IndexCorpus), one stage after the other, and return what came of it."""
     from vitalfew.configs.loading import build
     from vitalfew.configs.schema import IndexCorpus
-    from vitalfew.flows.pipelines.run import graph, run_serially
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.run import run_serially
 
     return graph(build(IndexCorpus, settings)).run(run_serially)
 
@@ -135,7 +136,8 @@ def index(**settings: Any) -> Any:
 def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) -> "Evaluated":
     """Run an experiment on a store, one stage after the other; `given` counts for more than `settings`."""
     from vitalfew.flows.pipelines.experiments import evaluation
-    from vitalfew.flows.pipelines.run import graph, run_serially
+    from vitalfew.flows.pipelines.graph import graph
+    from vitalfew.flows.pipelines.run import run_serially
 
     return graph(evaluation(name, settings, {"store": store, "runner": "serial", **given})).run(run_serially)
 

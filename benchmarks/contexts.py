@@ -154,7 +154,7 @@ class Scoring:
                 yield some, number, alpha * core + (1 - alpha) * context
 
     def found(self, vectors: np.ndarray, gold: list[np.ndarray], alphas: Sequence[float]) -> np.ndarray:
-        """Whether a row of a gold passage is among the best K, bool (alphas, questions): fewer rows are better."""
+        """Return whether a row of a gold passage is among the best K, bool (alphas, questions): fewer rows are better."""
         found = np.zeros((len(alphas), len(gold)), bool)
         spans = [np.searchsorted(self.owner, [due, due + 1]).T for due in gold]
         rows = [np.concatenate([np.arange(*span) for span in each]) for each in spans]
@@ -164,7 +164,7 @@ class Scoring:
         return found
 
     def answered(self, vectors: np.ndarray, answers: list[list[str]], texts: list[str], alpha: float) -> np.ndarray:
-        """Whether the text of one of the best K rows has an answer, bool (questions,)."""
+        """Return whether the text of one of the best K rows has an answer, bool (questions,)."""
         found = []
         for some, _, scores in self.blocks(vectors, [alpha]):
             for rows, due in zip(np.argpartition(scores, -K, axis=1)[:, -K:], answers[some], strict=True):

@@ -37,7 +37,8 @@ from typing import Any
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import directory, places, records

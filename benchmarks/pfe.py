@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.common import cpu, index
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.reader import Reader

@@ -66,17 +66,17 @@ class RefineConfig(Section):
 
     @property
     def has_budget(self) -> bool:
-        """Whether the contexts' length is limited: a refiner whose own ratio or threshold is not set fills that."""
+        """Return whether the contexts' length is limited: a refiner whose own ratio or threshold is not set fills that."""
         return self.max_words is not None or self.max_tokens is not None
 
     @property
     def shows_titles(self) -> bool:
-        """Whether a prompt shows the title of a context's passage."""
+        """Return whether a prompt shows the title of a context's passage."""
         return self.text == "titled" or (self.is_wider and bool(self.titles))
 
     @property
     def is_wider(self) -> bool:
-        """Whether contexts reach beyond the units that were retrieved."""
+        """Return whether contexts reach beyond the units that were retrieved."""
         return self.text in ("window", "passage")
 
     def identity(self) -> dict[str, Any]:
@@ -295,6 +295,6 @@ class Evaluate(Execution):
         return self
 
     def is_baseline(self, method: Method) -> bool:
-        """Whether it is the baseline, or one of those that a grid made of it."""
+        """Return whether it is the baseline, or one of those that a grid made of it."""
         name = self.baseline or self.methods[0].name
         return method.name == name or (bool(self.baseline) and method.name.startswith(f"{name} "))

@@ -74,7 +74,7 @@ class Rewriting(Batching):
     )
 
 
-class Server(BaseModel):
+class ServerOptions(BaseModel):
     """A server that speaks OpenAI's chat completions, and how it is asked."""
 
     base_url: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(

@@ -13,7 +13,7 @@ from vitalfew.configs.section import Section
 from vitalfew.flows.execute import on_ray, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.ray_pool import ray_cluster, secrets
 
 

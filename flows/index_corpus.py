@@ -8,8 +8,9 @@ from prefect import flow
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.execute import on_ray, show_costs
 from vitalfew.flows.forms import IndexForm, OrWhole
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
-from vitalfew.flows.pipelines.run import Outcome, graph
+from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.ray_pool import ray_cluster
 
 

@@ -6,7 +6,7 @@ from prefect import flow
 
 from vitalfew.flows.execute import on_ray, show_costs, show_figures
 from vitalfew.flows.forms import TrainForm
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.train import Trained
 from vitalfew.flows.ray_pool import ray_cluster
 

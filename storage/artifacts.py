@@ -206,7 +206,7 @@ class Artifact:
         return self.store / "costs" / self.fingerprint / "00000.parquet"
 
     def marked(self, shard: int) -> bool:
-        """Whether the shard was done once; `record` looks whether its files are still as they were."""
+        """Return whether the shard was done once; `record` looks whether its files are still as they were."""
         return files.exists(self.marker(shard))
 
     def complete(self, manifest: Manifest) -> None:

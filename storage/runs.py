@@ -113,7 +113,7 @@ def import_run(store: Path, run: Run) -> None:
 
 
 def is_running(store: Path, run_id: str) -> bool:
-    """Whether a run is at work, as far as this machine can say."""
+    """Return whether a run is at work, as far as this machine can say."""
     path = _run_path(store, run_id)
     return files.exists(path) and _read_run(path).state == "running"
 

@@ -131,7 +131,7 @@ class StagedShard:
 
 
 def is_spread(shards: int, runs: int) -> bool:
-    """Whether runs are spread before shards are cut from them."""
+    """Return whether runs are spread before shards are cut from them."""
     return runs > 1 and shards > PARTITIONS
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from vitalfew.configs.loading import ConfigError, Model, explained
-from vitalfew.configs.options import Batching, Server
+from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
@@ -295,7 +295,7 @@ def make_engine(name: str, options: BaseModel, path: str, **fixed: Any) -> Any:
     engine = resolve("engine", name)
     taken = engine.Options.model_fields
     own = type(options).model_fields
-    for setting in [*Batching.model_fields, *Server.model_fields]:
+    for setting in [*Batching.model_fields, *ServerOptions.model_fields]:
         if setting in own and setting not in taken and getattr(options, setting) != own[setting].default:
             raise ConfigError(f"{path}.{setting}: the engine {name!r} has no such setting")
     return engine(engine.Options(**options.model_dump(include=set(taken)), **fixed), path)

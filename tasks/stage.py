@@ -165,7 +165,7 @@ class Stage(ABC):
         return []
 
     def is_prepared(self) -> bool:
-        """Whether its files are there, as they were written."""
+        """Return whether its files are there, as they were written."""
         record = self.artifact.record(PREPARATION)
         return record is not None and {self.store / file.path for file in record.files} >= {*self.prepared()}
 

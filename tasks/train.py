@@ -75,7 +75,7 @@ class Train(MethodStage):
 
     @staticmethod
     def _leads_to(position: Position | None, shard: int) -> bool:
-        """Whether a shard can begin, or resume, from a checkpoint."""
+        """Return whether a shard can begin, or resume, from a checkpoint."""
         if position is None:
             return shard == 0
         return position.epoch == shard or (position.epoch == shard - 1 and position.finished)

@@ -11,8 +11,9 @@ from nbclient import NotebookClient
 from tests.support.indexing import index, parameters
 from tests.support.quoting import trials_here
 from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.run import run_serially
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -93,8 +93,9 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
 def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.evaluate import EvaluationPlan
     from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-    from vitalfew.flows.pipelines.run import StageProgress, graph
+    from vitalfew.flows.pipelines.run import StageProgress
 
     name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
     plan = graph(evaluation(name, settings, *given))
@@ -105,8 +106,8 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
 
 
 def _plan_index(given: list[dict[str, Any]]) -> None:
+    from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.corpus import quote
-    from vitalfew.flows.pipelines.run import graph
 
     parameters = build(IndexCorpus, *given)
     with err.status("Reading the sources and running a sample …"):

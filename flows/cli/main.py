@@ -12,7 +12,7 @@ from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
 from vitalfew.flows.cli import methods as methods_cli
-from vitalfew.flows.cli import results, runs
+from vitalfew.flows.cli import results, runs, tables
 from vitalfew.flows.cli import sql as sql_cli
 from vitalfew.flows.cli import ui as ui_cli
 from vitalfew.flows.cli.methods import models_app, settings_help
@@ -61,7 +61,7 @@ app.command()(results.significance)
 app.command()(ui_cli.ui)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql_cli.sql)
-app.command()(sql_cli.tables)
+app.command()(tables.tables)
 app.command()(costs_cli.costs)
 app.command()(methods_cli.methods)
 app.command()(methods_cli.datasets)

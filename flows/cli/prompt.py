@@ -69,7 +69,7 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from vitalfew.flows.cli.sql import document
+    from vitalfew.flows.cli.tables import document
 
     command, *names = text.rstrip(";").split()
     if command == "\\d":

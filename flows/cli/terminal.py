@@ -185,7 +185,8 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
     The plan is built before a server and workers are started, so that a wrong name or a missing file is told at once;
     the flow gets this very plan.
     """
-    from vitalfew.flows.pipelines.run import graph, handed_over, run_serially
+    from vitalfew.flows.pipelines.graph import graph, handed_over
+    from vitalfew.flows.pipelines.run import run_serially
 
     plan = graph(parameters)
     if not plan.done():

@@ -69,7 +69,7 @@ class ChoicePlan(EvaluationPlan):
                 )
 
     def done(self) -> bool:
-        """Whether there is nothing to do for either half."""
+        """Return whether there is nothing to do for either half."""
         return super().done() and self._test(self._finished(), "").done()
 
     def alternatives(self) -> list[list[EvaluationPlan]]:

@@ -88,7 +88,7 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[Place, list[Any]]]:
 
 
 def _matters(settings: Mapping[str, Any], path: Place) -> bool:
-    """Whether a method uses a setting: a sweep over alpha does not change naive RAG."""
+    """Return whether a method uses a setting: a sweep over alpha does not change naive RAG."""
     section = path[0]
     if section in ("variant", "perturb", "refine", "appraise") and settings["retrieve"] is None:
         return False

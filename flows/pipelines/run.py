@@ -1,38 +1,23 @@
-"""The plan of a run, with all stages known before anything runs, its progress, and the outcome.
-
-`plan = graph(parameters)` opens the sources, constructs the methods and computes every fingerprint; `plan.done()`,
-`plan.room()` and `plan.run(execute)` then need nothing else, and read the manifests of finished stages in the store
-only once. A Prefect flow takes only parameters, which its form shows. If a plan was built before the call of the flow
-(the command line asks whether there is anything to do), `handed_over` makes `graph` return that plan.
-"""
+"""The plan of a run, with all stages known before anything runs, its progress, and the outcome."""
 
 import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, overload
+from typing import ClassVar, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.schema import Execution, IndexCorpus
-from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.configs.schema import Execution
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, recorded_run
 from vitalfew.tasks.stage import Stage
-
-if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-    from vitalfew.flows.pipelines.index_corpus import IndexPlan
-    from vitalfew.flows.pipelines.train import TrainingPlan
 
 logger = logging.getLogger("vitalfew")
 console = Console(stderr=True)
@@ -202,7 +187,7 @@ class Plan:
         return [stage for stage in self.stages if not self.manifest(stage)]
 
     def done(self) -> bool:
-        """Whether all artifacts exist, so that no workers need to start."""
+        """Return whether all artifacts exist, so that no workers need to start."""
         return not self.missing()
 
     def room(self) -> None:
@@ -273,64 +258,3 @@ def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
         with stage.artifact.locked(), StageProgress(stage.name) as progress:
             manifests.append(stage.run(run_id, progress.add, progress.expect))
     return manifests
-
-
-_built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
-
-
-# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
-if TYPE_CHECKING:
-
-    @overload
-    def graph(parameters: IndexCorpus) -> IndexPlan: ...
-
-    @overload
-    def graph(parameters: Evaluate) -> EvaluationPlan: ...
-
-    @overload
-    def graph(parameters: TrainModel | TrainOreo) -> TrainingPlan: ...
-
-    @overload
-    def graph(parameters: Execution) -> Plan: ...
-
-
-def graph(parameters: Execution) -> Plan:
-    """The plan of a run: the one handed over for these parameters, else a new one.
-
-    Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
-    and the errors of a method whose model is missing.
-    """
-    built = _built.get()
-    return built[1] if built and built[0] == parameters else _new(parameters)
-
-
-def _new(parameters: Execution) -> Plan:
-    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
-    match parameters:
-        case IndexCorpus():
-            from vitalfew.flows.pipelines.index_corpus import IndexPlan
-
-            return IndexPlan(parameters)
-        case Evaluate(choose=None):
-            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-
-            return EvaluationPlan(parameters)
-        case Evaluate():
-            from vitalfew.flows.pipelines.choice import ChoicePlan
-
-            return ChoicePlan(parameters)
-        case TrainModel() | TrainOreo():
-            from vitalfew.flows.pipelines.train import TrainingPlan
-
-            return TrainingPlan(parameters)
-    raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
-
-
-@contextmanager
-def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
-    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
-    token = _built.set((parameters, plan))
-    try:
-        yield
-    finally:
-        _built.reset(token)

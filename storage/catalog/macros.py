@@ -23,7 +23,7 @@ class Macro:
 
 
 def _named(column: str) -> str:
-    """Whether a run's id is one that the parameter `run` means."""
+    """Return whether a run's id is one that the parameter `run` means."""
     named = "SELECT runs.run_id FROM runs WHERE runs.name = run"
     return f"(run = '' OR starts_with({column}, run) OR {column} IN ({named}))"
 

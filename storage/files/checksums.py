@@ -106,7 +106,7 @@ def copy(source: Path, target: Path, expected: str) -> None:
 
 
 def has_checksum(path: Path, expected: str) -> bool:
-    """Whether a file has these bytes. It is read unless this machine knows so. Raises FileNotFoundError."""
+    """Return whether a file has these bytes. It is read unless this machine knows so. Raises FileNotFoundError."""
     memory = _memory(_log(path.parent))
     if memory.known(path, medium(path).status(path)) != expected:
         memory.read_on()
@@ -127,7 +127,7 @@ def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None)
 
 
 def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
-    """Whether this machine has read the file as it is now, and saw other bytes than these."""
+    """Return whether this machine has read the file as it is now, and saw other bytes than these."""
     return _memory(_log(path.parent)).known(path, now) not in (None, expected)
 
 

@@ -49,7 +49,7 @@ class Outline:
 
     @cached_property
     def has_context(self) -> NDArray[np.bool_]:
-        """Whether a sentence has a context, (sentences,): whether its passage has another sentence."""
+        """Return whether a sentence has a context, (sentences,): whether its passage has another sentence."""
         return np.repeat(self.sizes > 1, self.sizes)
 
     def passage(self, row: int) -> int:
@@ -270,6 +270,6 @@ def _outline(sentences: TableShard) -> Outline:
 
 @lru_cache(CACHED_COLUMNS)
 def _has_contexts(vectors: TableShard) -> bool:
-    """Whether a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
+    """Return whether a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
     kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
     return bool(pc.any(pc.equal(kinds, "context")).as_py())

@@ -87,12 +87,12 @@ def directories(store: Path) -> Iterator[Path]:
 
 
 def is_fingerprinted(directory: Path) -> bool:
-    """Whether it is named as an artifact's is."""
+    """Return whether it is named as an artifact's is."""
     return _FINGERPRINT.fullmatch(directory.name) is not None
 
 
 def is_home(directory: Path) -> bool:
-    """Whether an artifact's records lie here."""
+    """Return whether an artifact's records lie here."""
     return any(files.exists(directory / name) for name in HOMES)
 
 

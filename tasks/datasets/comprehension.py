@@ -327,7 +327,7 @@ def _ctxs_records(row: object, number: int) -> Iterator[Record]:
 
 
 def _is_gold(context: dict[str, Any]) -> bool:
-    """Whether a context is said to be gold. Raises RowError."""
+    """Return whether a context is said to be gold. Raises RowError."""
     value = context.get("isgold")
     if value is not None and not isinstance(value, bool):
         raise RowError("wrong_type", f"'isgold' is {kind_of(value)}; expected true or false")
@@ -421,7 +421,7 @@ class MSMarcoQA(FileDataset):
 
 
 def _given(fields: dict[str, Any], key: str) -> bool:
-    """Whether there are answers; the official files write "[]", a text, where there are none."""
+    """Return whether there are answers; the official files write "[]", a text, where there are none."""
     return fields.get(key) not in (None, "[]", [])
 
 
@@ -436,7 +436,7 @@ def _msmarco_passages(passages: Any) -> Iterator[dict[str, Any]]:
 
 
 def _has_columns(path: Path) -> bool:
-    """Whether the first value of the document's object is an object: a column, not a field of a row."""
+    """Return whether the first value of the document's object is an object: a column, not a field of a row."""
     with open_source(path) as source:
         reader = JsonReader(source)
         try:

@@ -84,7 +84,7 @@ class HuggingFaceDataset(FileDataset):
 
     @property
     def _is_saved(self) -> bool:
-        """Whether the source is a folder that `save_to_disk` wrote."""
+        """Return whether the source is a folder that `save_to_disk` wrote."""
         return any((self.source() / name).is_file() for name in (_SAVED, _SAVED_SPLITS))
 
     @cached_property

@@ -193,7 +193,7 @@ class _Block:
 
     @property
     def names(self) -> bool:
-        """Whether it names what the indented blocks after it define: it is no sentence."""
+        """Return whether it names what the indented blocks after it define: it is no sentence."""
         return not self.source.endswith(_ENDED) or bool(_NAME.match(self.source))
 
     @property

@@ -201,7 +201,7 @@ def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
 
 
 def opens_with(path: Path, bracket: bytes) -> bool:
-    """Whether a file's first non-blank line starts with `bracket`. Raises InputError."""
+    """Return whether a file's first non-blank line starts with `bracket`. Raises InputError."""
     with open_source(path) as source:
         # Read in pieces, because a file without line breaks is one line.
         first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")

@@ -42,7 +42,7 @@ class Encoder(Protocol):
     dimension: int
     uses_gpu: bool
     supports_late: bool
-    """Whether the model was trained with the mean over token states."""
+    """Return whether the model was trained with the mean over token states."""
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`. Cheap: the first encoding loads the model."""

@@ -184,7 +184,7 @@ def is_late(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
 
 
 def wants_passages(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
-    """Whether passage vectors are needed: as units, or as their sentences' contexts."""
+    """Return whether passage vectors are needed: as units, or as their sentences' contexts."""
     return "passage" in units or ("sentence" in units and mode in ("passage", "late"))
 
 

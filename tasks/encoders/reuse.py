@@ -125,7 +125,7 @@ def candidates(own: Artifact, description: Mapping[str, Any]) -> list[Base]:
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two descriptions give a text the same vector, and precede it by titles in one way, if at all."""
+    """Return whether two descriptions give a text the same vector, and precede it by titles in one way, if at all."""
     forms = [description["method"]["titled"] for description in (one, other) if "titled" in description["method"]]
     return _encoding(one) == _encoding(other) and all(form == forms[0] for form in forms)
 

@@ -175,13 +175,13 @@ class F1(_BestOfGold):
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
-    """Whether an answer has a token F1 of at least `RIGHT` with a gold answer. An empty one is wrong."""
+    """Return whether an answer has a token F1 of at least `RIGHT` with a gold answer. An empty one is wrong."""
     normalised = normalise(answer)
     return bool(normalised) and any(agree(normalised, normalise(gold)) for gold in golds)
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether two answers, normalised, have a token F1 of at least `RIGHT`."""
+    """Return whether two answers, normalised, have a token F1 of at least `RIGHT`."""
     return F1(F1.Options()).match(one, one, other) >= RIGHT
 
 

@@ -263,7 +263,7 @@ class Grounding(PerQuestion):
 
 
 def _begins(text: str, place: int) -> bool:
-    """Whether the word at this place begins a sentence."""
+    """Return whether the word at this place begins a sentence."""
     return bool(_OPENS.search(text[max(0, place - 8) : place])) if place else True
 
 

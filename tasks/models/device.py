@@ -98,7 +98,7 @@ class InBatches(OnDevice, ABC):
 
 
 def native_bf16() -> bool:
-    """Whether this machine's GPU, or its CPU if it has none, computes in bf16 without emulation."""
+    """Return whether this machine's GPU, or its CPU if it has none, computes in bf16 without emulation."""
     import torch
 
     return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()

@@ -15,7 +15,7 @@ IDENTIFYING = (".json", ".txt", ".model", ".safetensors")
 
 
 def is_in_bucket(name: str) -> bool:
-    """Whether a model is named by a place in a bucket, as s3://BUCKET/PREFIX/training_steps/…/weights."""
+    """Return whether a model is named by a place in a bucket, as s3://BUCKET/PREFIX/training_steps/…/weights."""
     return name.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 

@@ -31,7 +31,7 @@ from pydantic import ConfigDict, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Batching, Server
+from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.probing import AppraiseConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
@@ -299,7 +299,7 @@ class ProbabilityJudge(AskingRater):
 
     example: ClassVar[tuple[str, ...]] = ("critique.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
-    class Options(CritiqueConfig, Batching, Server):
+    class Options(CritiqueConfig, Batching, ServerOptions):
         model_config = ConfigDict(extra="forbid")
 
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(

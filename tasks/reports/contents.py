@@ -281,7 +281,7 @@ class Report:
         return next((summary.column for summary in self._of(metric) if summary), undeclared(metric))
 
     def has(self, metric: str) -> bool:
-        """Whether any method has a value for it."""
+        """Return whether any method has a value for it."""
         return any(value is not None for value in self.values(metric))
 
     def _of(self, metric: str) -> list[MetricSummary | None]:

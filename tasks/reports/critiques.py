@@ -91,7 +91,7 @@ def _with_truth(store: Path, artifacts: dict[str, str], shard: int) -> Iterator[
 
 
 def _relevant(question: Row, contexts: Sequence[Row]) -> bool | None:
-    """Whether a context holds a supporting fact, or, where none is marked, a part of a gold passage."""
+    """Return whether a context holds a supporting fact, or, where none is marked, a part of a gold passage."""
     facts, passages = question["supporting_facts"], set(question["gold_passages"])
     if not facts and not passages:
         return None

@@ -183,7 +183,7 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
         )
 
     def always_ends(self, word: str) -> bool:
-        """Whether `word`, with its final mark, ends a sentence before any other word: no abbreviation, initial, number
+        """Return whether `word`, with its final mark, ends a sentence before any other word: no abbreviation, initial, number
         or first half of a collocation (so that no rule of the second pass applies)."""
         last = list(self._annotate_first_pass(self._tokenize_words(word)))[-1]
         if not (last.sentbreak and last.period_final) or last.is_initial or last.is_number:
@@ -235,7 +235,7 @@ class Sentences:
         return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
 
     def _ends(self, word: str, following: str) -> bool:
-        """Whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
+        """Return whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
         if word not in self._always_ends:
             _make_room(self._always_ends)
             self._always_ends[word] = self._tokenizer.always_ends(word)

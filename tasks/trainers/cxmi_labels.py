@@ -205,7 +205,7 @@ def best_threshold(asked: Sequence[Judged], scores: Sequence[Sequence[float]]) -
 
 
 def _have_answer(asked: Sequence[Judged], kept: Sequence[Sequence[int]]) -> Iterator[bool]:
-    """Whether a gold answer stands in one of a question's sentences that are kept, as whole words."""
+    """Return whether a gold answer stands in one of a question's sentences that are kept, as whole words."""
     for one, own in zip(asked, kept, strict=True):
         yield any(occurrences(one.sentences[number], one.answers) for number in own)
 

@@ -56,7 +56,7 @@ class _Draft:
     answer: str = ""
     read: str = ""
     wrong: bool = False
-    """Whether the draft is dropped if its answer turns out right."""
+    """Return whether the draft is dropped if its answer turns out right."""
 
 
 class JudgementSampler:

@@ -11,7 +11,8 @@ import torch
 from tests.support.indexing import index, parameters, sql
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig, IndexCorpus
-from vitalfew.flows.pipelines.run import StageProgress, graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import StageProgress, run_serially
 from vitalfew.flows.ray_pool import Workers, most_workers
 from vitalfew.tasks.encode import Encode, make_encoder
 from vitalfew.tasks.models.device import choose_device, choose_dtype, native_bf16

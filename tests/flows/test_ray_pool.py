@@ -27,7 +27,8 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import EncodeConfig, Execution, RetrieveConfig
 from vitalfew.flows import ray_pool
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.flows.ray_pool import Job, Worker, on_node, own_places, passed, secrets_of, take_over
 from vitalfew.storage import files
 from vitalfew.storage.files import BucketError

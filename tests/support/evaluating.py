@@ -14,7 +14,8 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.tasks import report
 
 CORPUS = "synthetic:passages=120,questions=45,seed=3"

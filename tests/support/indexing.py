@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from vitalfew.configs.loading import build, merged
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.pipelines.run import Outcome, graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog import database, views

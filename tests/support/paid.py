@@ -16,7 +16,7 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import index
 from tests.support.stages import staged
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig, Questions, RefineConfig
-from vitalfew.configs.options import Server
+from vitalfew.configs.options import ServerOptions
 from vitalfew.configs.schema import RetrieveConfig, SplitConfig
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
@@ -78,7 +78,7 @@ class PaidServer(ChatServer):
         return sum(count - 1 for count in Counter(self.prompts()).values())
 
 
-def _engine(options: Server, section: str) -> OpenAI:
+def _engine(options: ServerOptions, section: str) -> OpenAI:
     given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
     return OpenAI(given, section)
 
@@ -105,7 +105,7 @@ class Rater(_Asking):
 
     section = "label"
 
-    class Options(LabelConfig, Server):
+    class Options(LabelConfig, ServerOptions):
         model_config = ConfigDict(extra="forbid")
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick) -> list[Judgement]:
@@ -120,7 +120,7 @@ class Shortener(_Asking):
     needs_vectors = False
     needs_sentences = False
 
-    class Options(RefineConfig, Server):
+    class Options(RefineConfig, ServerOptions):
         model_config = ConfigDict(extra="forbid")
 
     def refine(
@@ -140,7 +140,7 @@ class Lister(_Asking):
     section = "split"
     rewrites: ClassVar[bool] = True
 
-    class Options(SplitConfig, Server):
+    class Options(SplitConfig, ServerOptions):
         model_config = ConfigDict(extra="forbid")
 
     def rewrite(self, passages: Sequence[StoredPassage], tick: Tick) -> Rewritten:

@@ -18,7 +18,8 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import Damaged
 from vitalfew.tasks.generators.reader import embedded

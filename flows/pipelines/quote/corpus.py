@@ -21,7 +21,7 @@ import psutil
 from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
-from vitalfew.flows.pipelines.quote.trial import Sample, Trials, try_stages
+from vitalfew.flows.pipelines.quote.trial import StageSample, Trials, try_stages
 from vitalfew.storage import files
 from vitalfew.storage.costs import Quote, charge, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
@@ -339,7 +339,12 @@ def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
 
 
 def _quote(
-    stage: Stage, samples: tuple[Sample, ...], surveyed: Survey, parameters: IndexCorpus, workers: int, known: float
+    stage: Stage,
+    samples: tuple[StageSample, ...],
+    surveyed: Survey,
+    parameters: IndexCorpus,
+    workers: int,
+    known: float,
 ) -> Quote:
     small, large = samples[1:]
     new = 1.0 - known if stage.name == "encode" else 1.0
@@ -382,7 +387,7 @@ def _size(surveyed: Survey) -> CorpusSize:
     return CorpusSize(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)
 
 
-def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: int, shards: int) -> float:
+def _seconds(measure: str, samples: tuple[StageSample, ...], amount: float, starts: int, shards: int) -> float:
     """Seconds for `shards` shards of `amount` tokens or rows, if the model is loaded `starts` times. `measure`: wall or
     cpu, of a shard. The cost of models grows with tokens, all other costs with rows."""
     first, small, large = samples
@@ -392,7 +397,7 @@ def _seconds(measure: str, samples: tuple[Sample, ...], amount: float, starts: i
 
 
 def _preparation(
-    stage: Stage, seconds: str, small: Sample, large: Sample, surveyed: Survey, parameters: IndexCorpus
+    stage: Stage, seconds: str, small: StageSample, large: StageSample, surveyed: Survey, parameters: IndexCorpus
 ) -> float:
     """Seconds before the first shard: proportional to the passages read, of which the splitter has a limit."""
     due = surveyed.passages

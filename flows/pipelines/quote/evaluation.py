@@ -20,7 +20,7 @@ from vitalfew.flows.pipelines.quote.corpus import RAY_WORKER, START_RAY, START_S
 from vitalfew.flows.pipelines.quote.questions import (
     FIRST,
     Assumption,
-    Sample,
+    QuestionSample,
     Speed,
     Told,
     Trial,
@@ -174,7 +174,7 @@ class Estimates:
             usd=charge(took.cpu_seconds, gpu, tokens, stage.model_name),
         )
 
-    def _sample(self, method: str, stage: Stage) -> tuple[Sample, Manifest]:
+    def _sample(self, method: str, stage: Stage) -> tuple[QuestionSample, Manifest]:
         """The larger of the samples that a stage was tried on."""
         wide = self.trial.manifest(self.trial.wide, method, stage.name)
         return (self.trial.wide, wide) if wide else (self.trial.tried, self._tried(method, stage))

@@ -188,7 +188,7 @@ Told = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Sample:
+class QuestionSample:
     """The stages of an evaluation on some of its questions."""
 
     questions: int
@@ -210,17 +210,17 @@ class Trial:
 
     ids: np.ndarray
     before: dict[str, Manifest]
-    first: Sample | None
-    tried: Sample
-    wide: Sample
+    first: QuestionSample | None
+    tried: QuestionSample
+    wide: QuestionSample
     done: dict[str, Manifest] = field(default_factory=dict)
     assumed: set[str] = field(default_factory=set)
 
-    def manifest(self, sample: Sample | None, method: str, stage: str) -> Manifest | None:
+    def manifest(self, sample: QuestionSample | None, method: str, stage: str) -> Manifest | None:
         """Of a stage on a sample; None where it was not tried on it."""
         return self.done.get(sample.stages[method][stage].artifact.name) if sample else None
 
-    def generate(self, sample: Sample, method: str) -> Generate:
+    def generate(self, sample: QuestionSample, method: str) -> Generate:
         stage = sample.stages[method][Generate.name]
         assert isinstance(stage, Generate)
         return stage
@@ -261,11 +261,11 @@ def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str
     return there.ids(), done
 
 
-def _sample(plan: EvaluationPlan, folder: Path, ids: np.ndarray) -> Sample:
+def _sample(plan: EvaluationPlan, folder: Path, ids: np.ndarray) -> QuestionSample:
     condition = f"question_id IN ({', '.join(map(str, ids.tolist()))})"
     questions = Questions(dataset=plan.parameters.questions.dataset, where=condition, batch=len(ids))
     stages = _stages(plan.parameters, plan.store, folder, questions)
-    return Sample(len(ids), {method: stages[method] for method in unfinished(plan)})
+    return QuestionSample(len(ids), {method: stages[method] for method in unfinished(plan)})
 
 
 def unfinished(plan: EvaluationPlan) -> list[str]:

@@ -27,7 +27,7 @@ GIVEN, MEASURED = "given.pickle", "measured.pickle"
 
 
 @dataclass(frozen=True)
-class Sample:
+class StageSample:
     """The measurements of a stage on one sample: means over its `shards`; `preparation_*` occur once.
 
     `passages`: the number in the sample; times in seconds, sizes in bytes.
@@ -46,7 +46,7 @@ class Sample:
     preparation_cpu: float
 
     @classmethod
-    def of(cls, stage: Stage, manifest: Manifest, passages: int) -> "Sample":
+    def of(cls, stage: Stage, manifest: Manifest, passages: int) -> "StageSample":
         costs = [record.cost for record in manifest.shards]
         once = manifest.preparation.cost if manifest.preparation else Cost()
         directories = {file.table for file in manifest.files()} | {"costs", stage.table}
@@ -67,13 +67,13 @@ class Sample:
         )
 
     @classmethod
-    def mean(cls, samples: Sequence["Sample"]) -> "Sample":
+    def mean(cls, samples: Sequence["StageSample"]) -> "StageSample":
         return cls(
             **{name: sum(getattr(sample, name) for sample in samples) / len(samples) for name in vars(samples[0])}
         )
 
 
-Trials = dict[str, tuple[Sample, ...]]
+Trials = dict[str, tuple[StageSample, ...]]
 """By stage, the measurements on all samples."""
 
 
@@ -90,11 +90,11 @@ def try_stages(copies: Sequence[Plans], passages: Sequence[int], folder: Path, t
         )
         for place, position in enumerate(group):
             measured = [copy[place] for copy in results_of_copies]
-            results[names[position]] = tuple(Sample.mean(sample) for sample in zip(*measured, strict=True))
+            results[names[position]] = tuple(StageSample.mean(sample) for sample in zip(*measured, strict=True))
     return results
 
 
-def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path) -> list[list[list[Sample]]]:
+def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path) -> list[list[list[StageSample]]]:
     """The measurements by copy, stage and sample."""
     running = []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -115,10 +115,10 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
     return results
 
 
-def _measure(plans: Plans, passages: Sequence[int]) -> list[list[Sample]]:
+def _measure(plans: Plans, passages: Sequence[int]) -> list[list[StageSample]]:
     """The measurements by stage and sample. The stages before these must be finished."""
     return [
-        [Sample.of(stage, stage.run("plan"), size) for stage, size in zip(samples, passages, strict=True)]
+        [StageSample.of(stage, stage.run("plan"), size) for stage, size in zip(samples, passages, strict=True)]
         for samples in plans
     ]
 

@@ -73,7 +73,7 @@ def keep(copy: Path, temporary: Path) -> Path:
 
 
 def is_whole(copy: Path, checksum: str) -> bool:
-    """Whether the copy was once found to have this checksum."""
+    """Return whether the copy was once found to have this checksum."""
     return (copy.parent / f".{checksum}").exists()
 
 

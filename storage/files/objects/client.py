@@ -123,7 +123,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _is_of_bucket(text: str) -> bool:
-    """Whether it is the bucket that is not there."""
+    """Return whether it is the bucket that is not there."""
     return "NoSuchBucket" in text or "ContainerNotFound" in text
 
 

@@ -107,7 +107,7 @@ def confirm_lock(path: Path) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lease."""
+    """Return whether a process holds the lease."""
     found = _read(path)
     return found is not None and not _is_free(path, found, _Clock(path))
 

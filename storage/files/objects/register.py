@@ -25,7 +25,7 @@ _own = Lock()
 
 
 def is_registered(folder: Path, pattern: str) -> bool:
-    """Whether the register answers what matches the pattern below a folder."""
+    """Return whether the register answers what matches the pattern below a folder."""
     return _pattern(folder, pattern) is not None
 
 

@@ -150,7 +150,7 @@ def adapter_of(name: str | None, section: str, library: str | None = "peft") -> 
 
 
 def readable(library: str = "peft") -> bool:
-    """Whether the library that reads adapters is installed."""
+    """Return whether the library that reads adapters is installed."""
     return importlib.util.find_spec(library) is not None
 
 

@@ -34,7 +34,7 @@ LONG = 1024
 
 
 def continues(model: Any) -> bool:
-    """Whether a model can be read so: every layer sees all tokens before, at positions that it is given."""
+    """Return whether a model can be read so: every layer sees all tokens before, at positions that it is given."""
     config = model.config
     return config.model_type in KINDS and not obstacle(config) and not window(config)
 

@@ -67,7 +67,7 @@ class Padded:
 
 
 def can_pack(checkpoint: Checkpoint, device: torch.device, precision: DtypeName) -> bool:
-    """Whether the kernels `packed` can compute this model here."""
+    """Return whether the kernels `packed` can compute this model here."""
     return packs(device, dtype_of(precision)) and checkpoint.is_plain_bert
 
 

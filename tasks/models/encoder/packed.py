@@ -26,7 +26,7 @@ HALVINGS = 4
 
 
 def packs(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether these kernels run here: on x86, oneDNN has no products in bf16 and fp16 without AVX-512."""
+    """Return whether these kernels run here: on x86, oneDNN has no products in bf16 and fp16 without AVX-512."""
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     return dtype == torch.float32 or bool(

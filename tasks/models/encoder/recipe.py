@@ -210,7 +210,7 @@ def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: Encod
 
 
 def _is_unit(directory: Path, normalised: bool, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:
-    """Whether vectors are scaled to length 1, so that their inner product is the cosine."""
+    """Return whether vectors are scaled to length 1, so that their inner product is the cosine."""
     if setting != "auto":
         return setting == "cosine"
     if normalised or preset.similarity:

@@ -50,7 +50,7 @@ class Policy(nn.Module, ABC):
     width: int
     """Of its states."""
     frozen: bool
-    """Whether memories are computed without gradients, so that the decoder alone learns."""
+    """Return whether memories are computed without gradients, so that the decoder alone learns."""
 
     def freeze(self) -> None:
         """Let the decoder alone learn from now on."""

@@ -185,7 +185,7 @@ class TunedEncoder(nn.Module):
         return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
 
     def _is_fixed(self, name: str) -> bool:
-        """Whether a weight of the network belongs to the embeddings or layers that are fixed."""
+        """Return whether a weight of the network belongs to the embeddings or layers that are fixed."""
         fixed = ("encoder.embeddings.", *(f"encoder.encoder.layer.{number}." for number in range(self.fixed)))
         return self.fixed > 0 and name.startswith(fixed)
 

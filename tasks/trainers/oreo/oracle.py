@@ -104,7 +104,7 @@ class Oracle:
 
     @staticmethod
     def _supports(case: OreoCase, span: CopiedRun, fact: tuple[int, int, int]) -> bool:
-        """Whether a sentence overlaps with a marked range of its passage."""
+        """Return whether a sentence overlaps with a marked range of its passage."""
         chunk = case.chunks[span.chunk]
         shift = chunk.start - len(chunk.lead)
         return fact[0] == chunk.passage_id and fact[1] < span.end + shift and fact[2] > span.start + shift

@@ -21,7 +21,8 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation, find
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.ask import HASHED, Ask

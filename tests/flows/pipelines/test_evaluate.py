@@ -22,7 +22,8 @@ from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, read_runs

@@ -19,7 +19,8 @@ from typer.testing import CliRunner, Result
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import NotWritten, directory
 from vitalfew.storage.runs import read_runs

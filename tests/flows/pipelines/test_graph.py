@@ -21,8 +21,9 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines import evaluate as evaluation_pipeline
 from vitalfew.flows.pipelines import index_corpus as index_pipeline
 from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph, handed_over
 from vitalfew.flows.pipelines.quote import corpus as quoting
-from vitalfew.flows.pipelines.run import graph, handed_over, in_order, run_serially
+from vitalfew.flows.pipelines.run import in_order, run_serially
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks import load
 from vitalfew.tasks.stage import Stage

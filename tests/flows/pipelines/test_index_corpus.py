@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.real_data import real_data
 from tests.support.shared import indexed
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs

@@ -14,9 +14,9 @@ from tests.support.indexing import index, parameters, sql
 from tests.support.quoting import trials_here
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus as planning
 from vitalfew.flows.pipelines.quote.corpus import ID_RANGE, BottomK, DoesNotFit, Line, Quoted, quote, survey
-from vitalfew.flows.pipelines.run import graph
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.specification import parse_dataset
 

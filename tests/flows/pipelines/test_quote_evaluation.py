@@ -15,9 +15,9 @@ from tests.support.paid import PaidServer
 from vitalfew.configs.loading import merged
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
 from vitalfew.flows.pipelines.quote.questions import speeds
-from vitalfew.flows.pipelines.run import graph
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generate import Generate

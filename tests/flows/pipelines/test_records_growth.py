@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.indexing import parameters
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import records, tables
 

@@ -26,8 +26,9 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
 from vitalfew.flows.cli.terminal import out
 from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.catalog import database
 from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS

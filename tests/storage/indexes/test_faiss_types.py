@@ -14,7 +14,8 @@ from tests.support.indexing import contents, index, parameters, reused, sql, tab
 from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexConfig, IndexType, RetrieveConfig
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import checksum
 from vitalfew.storage.indexes import faiss_shards

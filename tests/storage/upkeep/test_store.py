@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from tests.support.damage import flip
 from tests.support.indexing import contents, index, parameters, sql
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage import runs
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process

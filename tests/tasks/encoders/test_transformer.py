@@ -17,7 +17,7 @@ from tests.support import tiny_models
 from tests.support.indexing import index, parameters
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig, RetrieveConfig
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
 from vitalfew.tasks.models.files import UnsupportedModel

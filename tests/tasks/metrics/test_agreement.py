@@ -7,7 +7,8 @@ import pytest
 from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.run import graph, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.tasks.metrics.base import Case
 from vitalfew.tasks.registry import make
 

@@ -19,7 +19,7 @@ from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import SplitConfig
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.run import graph
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import openai
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Server
+from vitalfew.configs.options import ServerOptions
 from vitalfew.tasks.models.causal.engines import keys
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
@@ -242,7 +242,7 @@ class OpenAI(Remote):
         return ids
 
 
-def _base_url(options: Server, section: str) -> str:
+def _base_url(options: ServerOptions, section: str) -> str:
     setting = f"{section}.base_url"
     url = options.base_url or os.environ.get("OPENAI_BASE_URL")
     if not url:

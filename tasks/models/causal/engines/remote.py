@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from vitalfew.configs.options import Server
+from vitalfew.configs.options import ServerOptions
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -110,11 +110,11 @@ class ServerAnswer(NamedTuple):
 
     @property
     def is_paid(self) -> bool:
-        """Whether it is the server's answer: not a refusal, nor a failure that may pass."""
+        """Return whether it is the server's answer: not a refusal, nor a failure that may pass."""
         return bool(self.tokens) or not self.completion.error
 
 
-class RemoteOptions(EngineOptions, Server):
+class RemoteOptions(EngineOptions, ServerOptions):
     """The settings of an engine that asks a server."""
 
 

@@ -1,0 +1,82 @@
+"""From parameters to the plan of their run, built once and handed on.
+
+`plan = graph(parameters)` opens the sources, constructs the methods and computes every fingerprint; `plan.done()`,
+`plan.room()` and `plan.run(execute)` then need nothing else. A Prefect flow takes only parameters, which its form
+shows. If a plan was built before the call of the flow (the command line asks whether there is anything to do),
+`handed_over` makes `graph` return that plan.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, overload
+
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.flows.pipelines.run import Plan
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+    from vitalfew.flows.pipelines.index_corpus import IndexPlan
+    from vitalfew.flows.pipelines.train import TrainingPlan
+
+_built: ContextVar[tuple[Execution, Plan] | None] = ContextVar("built", default=None)
+
+
+# Not at run time: typing would keep these functions, and with them DuckDB's types, beyond the end of the interpreter.
+if TYPE_CHECKING:
+
+    @overload
+    def graph(parameters: IndexCorpus) -> IndexPlan: ...
+
+    @overload
+    def graph(parameters: Evaluate) -> EvaluationPlan: ...
+
+    @overload
+    def graph(parameters: TrainModel | TrainOreo) -> TrainingPlan: ...
+
+    @overload
+    def graph(parameters: Execution) -> Plan: ...
+
+
+def graph(parameters: Execution) -> Plan:
+    """The plan of a run: the one handed over for these parameters, else a new one.
+
+    Raises the errors that a user has to correct: ConfigError, InputError, UnknownName, IndexNotFound, IndexMismatch,
+    and the errors of a method whose model is missing.
+    """
+    built = _built.get()
+    return built[1] if built and built[0] == parameters else _new(parameters)
+
+
+def _new(parameters: Execution) -> Plan:
+    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
+    match parameters:
+        case IndexCorpus():
+            from vitalfew.flows.pipelines.index_corpus import IndexPlan
+
+            return IndexPlan(parameters)
+        case Evaluate(choose=None):
+            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+
+            return EvaluationPlan(parameters)
+        case Evaluate():
+            from vitalfew.flows.pipelines.choice import ChoicePlan
+
+            return ChoicePlan(parameters)
+        case TrainModel() | TrainOreo():
+            from vitalfew.flows.pipelines.train import TrainingPlan
+
+            return TrainingPlan(parameters)
+    raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
+
+
+@contextmanager
+def handed_over(parameters: Execution, plan: Plan) -> Iterator[None]:
+    """Within the block, and in the functions called from it, `graph` of these parameters returns this plan."""
+    token = _built.set((parameters, plan))
+    try:
+        yield
+    finally:
+        _built.reset(token)
