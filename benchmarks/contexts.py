@@ -154,7 +154,7 @@ class Scoring:
                 yield some, number, alpha * core + (1 - alpha) * context
 
     def found(self, vectors: np.ndarray, gold: list[np.ndarray], alphas: Sequence[float]) -> np.ndarray:
-        """Return whether a row of a gold passage is among the best K, bool (alphas, questions): fewer rows are better."""
+        """Return whether a row of a gold passage is among the best K, bool (alphas, questions): fewer are better."""
         found = np.zeros((len(alphas), len(gold)), bool)
         spans = [np.searchsorted(self.owner, [due, due + 1]).T for due in gold]
         rows = [np.concatenate([np.arange(*span) for span in each]) for each in spans]

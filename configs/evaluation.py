@@ -66,7 +66,7 @@ class RefineConfig(Section):
 
     @property
     def has_budget(self) -> bool:
-        """Return whether the contexts' length is limited: a refiner whose own ratio or threshold is not set fills that."""
+        """Return whether the contexts' length is limited: a refiner without a ratio or threshold fills that."""
         return self.max_words is not None or self.max_tokens is not None
 
     @property

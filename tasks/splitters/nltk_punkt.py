@@ -183,8 +183,8 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
         )
 
     def always_ends(self, word: str) -> bool:
-        """Return whether `word`, with its final mark, ends a sentence before any other word: no abbreviation, initial, number
-        or first half of a collocation (so that no rule of the second pass applies)."""
+        """Return whether `word`, with its final mark, ends a sentence before any other word: no abbreviation, initial,
+        number or first half of a collocation (so that no rule of the second pass applies)."""
         last = list(self._annotate_first_pass(self._tokenize_words(word)))[-1]
         if not (last.sentbreak and last.period_final) or last.is_initial or last.is_number:
             return False
