@@ -208,8 +208,7 @@ class PerQuestion:
 
     version: ClassVar[str] = "1"
     corpus: ClassVar[bool] = False
-    shown: ClassVar[tuple[Column, ...]] = ()
-
+    shown: ClassVar[tuple[Column, ...]]
     Options: ClassVar[type[ScoreConfig]] = MetricOptions
 
     def __init__(self, options: Any) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage import schemas
-from vitalfew.tasks.metrics.base import Case, Column, Metric, Summary, WithModel
+from vitalfew.tasks.metrics.base import Case, Column, Metric, PerQuestion, Summary, WithModel
 from vitalfew.tasks.registry import resolve, with_options
 
 Metrics = Mapping[str, Metric]
@@ -28,9 +28,10 @@ def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
     owners: dict[str, str] = {}
     for name, metric in metrics.items():
-        if not hasattr(metric, "columns"):
+        inherits = getattr(type(metric), "columns", None) is PerQuestion.columns
+        if not hasattr(metric, "shown" if inherits else "columns"):
             raise ConfigError(
-                f"score.metrics: {name} does not declare its columns; add a method `columns` that returns a "
+                f"score.metrics: {name} does not declare its columns; add a method `columns`, or `shown`, with a "
                 "vitalfew.tasks.metrics.base.Column(name, heading, unit, direction, needs) for every column"
             )
         for column in metric.columns():

@@ -151,7 +151,7 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.make_metrics(ScoreConfig(metrics=("acuracy",)))
     with pytest.raises(ConfigError, match=r"f1 and tests\.tasks\.test_score:Clash both give 'f1'"):
         scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Clash")))
-    with pytest.raises(ConfigError, match="Silent does not declare its columns; add a method `columns`"):
+    with pytest.raises(ConfigError, match="Silent does not declare its columns; add a method `columns`, or `shown`"):
         scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Silent",)))
     with pytest.raises(ValueError, match="NoNumber gave nan"):
         scoring.score_cases(

@@ -24,6 +24,7 @@ from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
+from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.split import Rewrite, split_stage
 from vitalfew.tasks.splitters.base import StoredPassage
 from vitalfew.tasks.splitters.propositions import Propositions, ReadyPropositions, parse
@@ -283,11 +284,12 @@ def test_a_cutting_splitter_refuses_a_rewriters_settings(plain: Path, file: Path
 
 def test_the_stage_travels_without_its_model(plain: Path, whole: Path) -> None:
     passages = graph(parameters(plain, CORPUS)).stages[0].artifact
-    stage = split_stage(plain, passages, SplitConfig(splitter="propositions", model=str(whole)))
+    options = with_options(SplitConfig(splitter="propositions", model=str(whole)), "split")
+    stage = split_stage(plain, passages, options)
     assert isinstance(stage, Rewrite)
     assert "model" not in vars(stage.method.rewriter.engine)  # type: ignore[attr-defined]
     again = pickle.loads(pickle.dumps(stage))
-    assert "rewriter" not in vars(again)
+    assert "model" not in vars(again.method.rewriter.engine)
     assert again.description() == stage.description()
     assert (again.workers, again.num_gpus) == (1, 0.0)
 
