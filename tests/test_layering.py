@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("configs", "flows", "storage", "tasks")
-TOP = {"flows": 12, "tasks": 21}
+TOP = {"flows": 12, "tasks": 24}
 """Files at the top of a folder, at most, besides its `__init__.py`."""
 
 
