@@ -23,7 +23,7 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo"}
 PROMPTS = [f"What is the capital of {country}? Answer in one word." for country in CAPITALS]
 WEIGHTS = "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"
 """SHA-256 of the converted model.safetensors."""
-CONVERT = "from vitalfew.tasks.models import smollm2; print('begun', flush=True); smollm2.convert()"
+CONVERT = "from vitalfew.tasks.models.causal import smollm2; print('begun', flush=True); smollm2.convert()"
 
 
 def options(kind: Any, **settings: Any) -> Any:
