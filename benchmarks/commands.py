@@ -105,7 +105,7 @@ SETTINGS = ["--set", "encode.encoder=benchmarks.projection:Projection"]
 
 
 def kind(process: psutil.Process) -> str:
-    """What a process of a run is for."""
+    """Name the purpose of a process of a run."""
     line = " ".join(process.cmdline())
     for mark, name in (
         ("vitalfew.flows.cli.main", "driver"),

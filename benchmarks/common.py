@@ -1,4 +1,4 @@
-"""What the benchmarks share: their corpus, one core, clocks, tables in Markdown, indexes and evaluations.
+"""The parts that the benchmarks share: their corpus, one core, clocks, tables in Markdown, indexes and evaluations.
 
 The corpus is real data where they are, else the generated encyclopaedia. Nothing heavy is imported before a function
 needs it, so that a benchmark can set its environment first.

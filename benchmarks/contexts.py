@@ -240,7 +240,7 @@ def choose(mode: str, tried: dict[str, Callable[[], Scoring]], questions: Asked,
 
 
 def table(chosen: dict[str, Chosen], questions: Asked) -> str:
-    """Of the questions that chose nothing, by source: recalls and differences."""
+    """Return recalls and differences by source, for the questions that chose nothing."""
     columns = ["questions", "mode", "chosen", "passage@10", "minus naive (95 %)", "minus `passage` (95 %)", "answer@10"]
     lines = [table_head(columns)]
     sources = {name: questions.source == name for name in dict.fromkeys(questions.source)}

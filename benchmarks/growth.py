@@ -49,10 +49,10 @@ ENCODER = "benchmarks.projection:Small"
 CHECK = "check"
 """The look of a second run whether there is anything to do; it is no stage."""
 AROUND = "around"
-"""What a run does before, between and after its stages: plans, looks at finished artifacts, writes the catalog."""
+"""The work of a run before, between and after its stages: plans, looks at finished artifacts, writes the catalog."""
 REQUESTS = ("put", "get", "head", "list", "delete")
 BY_SHARD = ("opened", "made", "parsed", "kept", "records", *REQUESTS)
-"""What a shard has so many of, however many rows are in it."""
+"""Counts of a shard that do not depend on its rows."""
 _BEGINNINGS = {
     "put": ("write_", "append_", "locked"),
     "get": ("read_", "map_", "open_table", "checksum", "checked", "has_checksum", "local"),
@@ -64,7 +64,7 @@ counts: Counter[str] = Counter()
 
 
 def request(name: str) -> str | None:
-    """What a function of the seam is on an object store; None of one that asks nothing of it."""
+    """Return the request that a function of the seam makes of an object store, or None."""
     kinds = {
         beginning: kind for kind, names in _BEGINNINGS.items() for beginning in names if name.startswith(beginning)
     }
@@ -108,7 +108,7 @@ def _counted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Count:
-    """What was counted within the block: `with Count(store) as count: ...`, then `count.total`."""
+    """Count within the block: `with Count(store) as count: ...`, then `count.total`."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -191,7 +191,7 @@ def _counted_run(stage: Stage, run_id: str) -> tuple[Manifest, dict[str, float]]
 
 
 def check(given: IndexCorpus) -> dict[str, float]:
-    """What is counted of a run that finds everything done, in a process that has not made it."""
+    """Count a run that finds everything done, in a process that has not made it."""
     with Count(given.store) as count:
         assert graph(given).done()
     return count.total
@@ -204,7 +204,8 @@ SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 LISTS = {10_000_000: 4096}
 """Lists of an IVF index, where the default number would take an hour or more of its own."""
 SHARDS = (4096, 25_000)
-"""Of a table of 10^8 passages: as many as it has by default, and as many as it has with 4,096 passages in each."""
+"""Shards of a table of 10^8 passages: as many as it has by default, and as many as it has with 4,096 passages in
+each."""
 
 
 def known() -> dict[str, Any]:
@@ -246,7 +247,7 @@ def every(sizes: list[int], index: str) -> None:
 
 
 def machine() -> None:
-    """What is measured once, whatever the sizes: the rates of an index at real widths, and the catalog."""
+    """Measure once, whatever the sizes: the rates of an index at real widths, and the catalog."""
     from benchmarks import growth_machine
 
     if "rates" not in known():

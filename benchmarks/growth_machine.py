@@ -1,4 +1,5 @@
-"""What benchmarks/growth.py measures once, whatever the sizes: rates of an index at real widths, and the catalog.
+"""The measurements that benchmarks/growth.py makes once, whatever the sizes: rates of an index at real widths, and the
+catalog.
 
 Rates: how fast one core trains, fills and searches an IVF-PQ index. The stand-in encoder's vectors are too short to say
 what an index of real ones takes: MiniLM's have 384 numbers, and a dual index's 768. So the pieces of its work are

@@ -1,4 +1,4 @@
-"""What build/growth.json comes to, as Markdown and as a plot: counts, exponents, and 10^8 passages."""
+"""The figures of build/growth.json as Markdown and as a plot: counts, exponents, and 10^8 passages."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ def full(counted: Points, shards: Points) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class Rates:
-    """What this machine does on one core with vectors of `width` numbers: seconds."""
+    """Measure seconds on one core with vectors of `width` numbers."""
 
     width: int
     product: float

@@ -116,7 +116,7 @@ def refined(folder: Path, asked: Sequence[OreoExample], cores: int) -> float:
 
 
 _ready: list[Barrier] = []
-"""Of a process that refines: at which all of them begin together."""
+"""The barrier at which all refining processes begin together."""
 
 
 def _meet(ready: Barrier) -> None:

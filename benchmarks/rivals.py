@@ -91,7 +91,7 @@ WAYS: dict[str, tuple[str, Callable[[str], "SentenceTransformer"]]] = {
 
 
 def _precision(model: "SentenceTransformer") -> str:
-    """What OpenVINO says that it computes in; of the others their names say it."""
+    """Return the precision that OpenVINO says it computes in; the names of the others say it."""
     compiled = getattr(model[0].auto_model, "request", None)
     if compiled is None:
         return ""
@@ -216,7 +216,7 @@ class LLMLingua2:
 
 
 class Word:
-    """What the package asks of a spaCy token."""
+    """The attributes of a spaCy token that the package reads."""
 
     def __init__(self, text: str) -> None:
         self.text = text

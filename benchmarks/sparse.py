@@ -44,7 +44,7 @@ RANDOM = {
                  "num_key_value_heads": 8, "vocab_size": 128_256},
 }  # fmt: skip
 GOALS = {"smollm2": 1.15, "llama-1b": 1.15, "full-heads": 1.3}
-"""Of decoding from 8 of 20 contexts against all: models with grouped queries have less to gain."""
+"""The goal of decoding from 8 of 20 contexts against all: models with grouped queries have less to gain."""
 
 
 class Subject:
@@ -107,8 +107,8 @@ class Subject:
             torch.cuda.synchronize()
 
     def operations(self, rows: int, tokens: int, seen: int = 0) -> float:
-        """Of reading rows of so many tokens behind those that were `seen`: two for each weight of a matrix and token,
-        four for each number of a head and each pair of tokens."""
+        """Count the operations of reading rows of so many tokens behind those that were `seen`: two for each weight of
+        a matrix and token, four for each number of a head and each pair of tokens."""
         pairs = rows * tokens * (seen + (tokens + 1) / 2)
         width = self.config.num_attention_heads * self.config.head_dim * self.config.num_hidden_layers
         return 2.0 * self.linear * rows * tokens + 4.0 * width * pairs
@@ -119,13 +119,13 @@ class Subject:
         return dense / (rows + self.operations(1, CONTROL, PREFIX + KEPT[1] * tokens))
 
     def decoding_bound(self, kept: int) -> float:
-        """Of the speed with that many contexts against all: what is read for each token."""
+        """Return the most that decoding can gain with so many contexts: the ratio of what a token reads."""
         held = [self.weights + self.kv * (PREFIX + number * TOKENS) for number in (CONTEXTS, kept)]
         return held[0] / held[1]
 
 
 def medians(repeats: int, works: dict[str, Callable[[], dict[str, float]]]) -> dict[str, float]:
-    """Of each step of each way; the ways take turns, and a first turn warms up."""
+    """Time the steps of every way; the ways take turns, and a first turn warms up."""
     found: dict[str, list[float]] = {}
     for turn in range(repeats + 1):
         for name, work in works.items():

@@ -39,7 +39,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def sources(passages: int) -> tuple[str, ...]:
-    """Of NQ and 2WikiMultihopQA at most that many passages."""
+    """Return at most that many passages of NQ and of 2WikiMultihopQA."""
     BUILD.mkdir(parents=True, exist_ok=True)
     unseen = set(held_out())
     squad = json.loads(REAL["squad"].read_text(encoding="utf-8"))["data"]
@@ -79,7 +79,7 @@ def scores(store: Path, outcome: Evaluated) -> Iterator[tuple[str, dict[str, np.
 
 
 def chosen_alpha(store: Path, questions: int) -> float:
-    """Of titled sentences, by answer recall over the development halves of all sources."""
+    """Choose for titled sentences, by answer recall over the development halves of all sources."""
     recalls: dict[float, list[np.ndarray]] = {alpha: [] for alpha in ALPHAS}
     methods = {str(alpha): {"index": "titled", "retrieve": {"alpha": alpha}} for alpha in ALPHAS}
     for source in SOURCES:

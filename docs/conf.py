@@ -29,7 +29,7 @@ PARTS = {
     "Results": ["results/index", "results/*"],
     "More": ["papers", "*"],
 }
-"""What stands beside the text, in this order; a page that no list names is where its folder's star is."""
+"""The navigation beside the text, in this order; a page that no list names is where its folder's star is."""
 
 
 def with_contents(app: Sphinx, page: str, source: list[str]) -> None:

@@ -36,7 +36,7 @@ from vitalfew.tasks.registry import METHODS
 
 DOCS = Path(__file__).parent
 COMPILED = (Method, Choose, Chosen)
-"""What is made of an experiment's file, where it has another form: the experiment's own table says which."""
+"""The form of an experiment's file in the page, where it differs: the experiment's own table says which."""
 
 
 def options(listed: Iterable[Setting]) -> Iterator[str]:
@@ -255,7 +255,7 @@ PAGES = {
         "Command line", "flows/cli/", "Every command with its arguments and options, as in `--help`.", _commands_page
     ),
 }
-"""Of docs/reference/, by file name."""
+"""The pages of docs/reference/, by file name."""
 PAPERS = Page("The papers, table by table", "configs/papers/ and docs/results/papers.json", ABOUT, papers_page)
 
 

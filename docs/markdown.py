@@ -43,5 +43,5 @@ def paragraphs(documentation: str) -> Iterator[str]:
 
 
 def anchor(heading: str) -> str:
-    """Of a heading, as code hosts and the site make it."""
+    """Return the anchor of a heading, as code hosts and the site make it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -54,7 +54,7 @@ class Measured(Config):
     notes: tuple[str, ...] = ()
 
     def key(self) -> tuple[str, str, tuple[str, ...], str]:
-        """What a later run takes the place of."""
+        """The key by which a later run replaces this one."""
         return self.experiment, self.corpus, self.models, self.asked
 
 
@@ -62,12 +62,12 @@ _LIST = TypeAdapter(list[Measured])
 
 
 def measured(path: Path = RECORDS) -> list[Measured]:
-    """What was written down, by experiment and corpus; nothing where nothing was."""
+    """Read the recorded figures, by experiment and corpus; empty without a record."""
     return _LIST.validate_json(path.read_bytes()) if path.exists() else []
 
 
 def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
-    """What the page shows of a report."""
+    """Return the part of a report that the page shows."""
     metric = quality_metric(report)
     sizes: dict[tuple[int, int], list[str]] = {}
     for index in report.indexes:

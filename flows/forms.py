@@ -71,7 +71,7 @@ class NameOf:
 
 
 def names(store: Path, own: Path | None = None) -> Names:
-    """What there is in a store and beside it now; `own`: the user's directory of corpora. Raises ConfigError."""
+    """List the names in a store and beside it now; `own`: the user's directory of corpora. Raises ConfigError."""
     return {
         "index": index_names(store),
         "experiment": experiments.names(store),

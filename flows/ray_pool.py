@@ -256,7 +256,7 @@ def _sweep() -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is given of a stage: its pickle and artifact, whose run it is, the secrets that it needs, and the
+    """A stage as a worker gets it: its pickle and artifact, whose run it is, the secrets that it needs, and the
     files that the node must have."""
 
     pickled: bytes

@@ -43,7 +43,7 @@ FLOWS = (
     "vitalfew.flows.re_encode:re_encode",
     "vitalfew.flows.train:train",
 )
-"""What the UI can start, in its order: flows whose one parameter, `parameters`, is a `Place`."""
+"""The deployments of the UI, in its order: flows whose one parameter, `parameters`, is a `Place`."""
 FORMER = {"evaluate-experiment": "evaluate", "index-datasets": "index-corpus"}
 """Deployments of version 0.2, and those that have their forms now."""
 TAG = "vitalfew"

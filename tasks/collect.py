@@ -38,6 +38,7 @@ class Collect(MethodStage):
     counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "collect"
     role: ClassVar[str | None] = "collector"
+    shared: ClassVar[bool] = False  # its model makes room for the trainings
 
     def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: CollectConfig) -> None:
         """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError, and what the

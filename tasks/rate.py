@@ -19,7 +19,7 @@ from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
-from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
+from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
 
 Row = dict[str, Any]
 Cases = list[tuple[Row, RatedContext | str]]
@@ -52,8 +52,10 @@ class Rate(MethodStage):
         due = [case for _, case in cases if isinstance(case, RatedContext)]
         progress(rows_in - len(due), 0)
         tick = Counted(progress)
-        judgements = iter(self.method.rate(due, tick))
-        rows = []
+        rated = self.method.rate(due, tick)
+        if len(rated) != len(due):
+            raise RowsLost(f"{self.role} {self.model_name} gave {len(rated)} judgements for {len(due)} cases")
+        judgements, rows = iter(rated), []
         for key, case in cases:
             judgement = Judgement(error=case) if isinstance(case, str) else self._checked(next(judgements))
             rows.append({**key, **self.columns(judgement), "error": judgement.error})
@@ -140,6 +142,7 @@ class Label(Rate):
     over: ClassVar[str] = "hits"
     section: ClassVar[str] = "label"
     role: ClassVar[str | None] = "labeller"
+    shared: ClassVar[bool] = False  # its model makes room for the generator's
     schema = schemas.LABELS
     scores: ClassVar[tuple[str, ...]] = ("rater",)
     most: ClassVar[float] = 1
@@ -208,6 +211,7 @@ class Appraise(Rate):
     counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "appraise"
     role: ClassVar[str | None] = "appraiser"
+    shared: ClassVar[bool] = False  # as of `Label`
     schema = schemas.APPRAISALS
     scores: ClassVar[tuple[str, ...]] = ("faithfulness", "completeness")
     most: ClassVar[float] = 10

@@ -269,7 +269,7 @@ def construct(options: Section) -> Any:
 def declared(options: Section, need: str) -> Any:
     """What a method needs of its stage (`dense`, `unit`, `needs_vectors`), as its class declares it, or its options
     where it depends on them."""
-    return getattr(options, need, None) or getattr(resolve(options.kind, options.methods[0]), need)
+    return getattr(options if hasattr(options, need) else resolve(options.kind, options.methods[0]), need)
 
 
 _latest: dict[str, tuple[str, Any, Any]] = {}

@@ -1,4 +1,4 @@
-"""What `vitalfew doctor` looks at."""
+"""The checks of `vitalfew doctor`."""
 
 import json
 import os

@@ -139,7 +139,7 @@ def explained_errors() -> Iterator[None]:
 
 
 def _explanation(error: Exception) -> str | None:
-    """What to tell the user of an error; None for a bug."""
+    """Return the message for an error that the user can mend; None for a bug."""
     # Imported only now: a command that goes well does without these libraries.
     from duckdb import Error as QueryFailed
     from httpx import TransportError

@@ -33,7 +33,7 @@ from vitalfew.tasks.stage import Stage
 
 AS_THEY_ARE = "or ask all questions with the current settings: --set choose=null"
 _GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FACTS: "supporting_facts"}
-"""What a metric needs of a question, and the column of `asked` that has it."""
+"""The column of `asked` that has what a metric needs of a question."""
 
 
 class ChoicePlan(EvaluationPlan):
@@ -181,7 +181,8 @@ def _having(store: Path, asked: Manifest, column: str) -> int:
 
 
 def _metric(parameters: Evaluate, name: str) -> Column:
-    """What decides. Raises ConfigError where the evaluation has no such metric, or it has no better direction."""
+    """Return the metric that decides. Raises ConfigError where the evaluation has no such metric, or it has no better
+    direction."""
     columns = {column.name: column for metric in make_metrics(parameters.score).values() for column in metric.columns()}
     able = [column.name for column in columns.values() if column.direction in ("higher", "lower")]
     if name not in able:

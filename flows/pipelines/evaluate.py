@@ -36,7 +36,7 @@ from vitalfew.tasks.select import Select
 from vitalfew.tasks.stage import FurtherStage, Stage
 
 SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isinstance(field.default, BaseModel))
-"""Of the settings, those that decide an index of given sources."""
+"""The settings that decide an index of given sources."""
 
 
 def with_indexes(parameters: Evaluate) -> Evaluate:
@@ -155,7 +155,7 @@ Stages = dict[str, dict[str, Stage]]
 
 @dataclass(frozen=True)
 class Evaluated(Outcome):
-    """What an evaluation came to. `methods`: each one's manifests by the stage's name; `development`: the evaluation
+    """The outcome of an evaluation. `methods`: manifests by method and the stage's name; `development`: the evaluation
     that its settings were chosen by."""
 
     store: Path
@@ -211,8 +211,8 @@ class EvaluationPlan(Plan):
 
 
 def evaluation_stages(parameters: Evaluate, corpora: Path | None = None) -> Stages:
-    """Of parameters whose methods name their index. `corpora`: the store of the indexes, and of questions that are
-    loaded already, if it is another than the one that is written to."""
+    """Plan the stages of parameters whose methods name their index. `corpora`: the store of the indexes, and of
+    questions that are loaded already, if it is another than the one that is written to."""
     store = parameters.store.absolute()
     corpora = (corpora or store).absolute()
     indexes = _indexes(corpora, parameters)
@@ -243,7 +243,7 @@ def _load(store: Path, corpora: Path, dataset: str) -> Load:
 
 
 def _indexes(store: Path, parameters: Evaluate) -> dict[str, NamedIndex]:
-    """What the methods' indexes stand for. Every name is looked up once, so that all stages are of one corpus even if
+    """Look up the methods' indexes. Every name is looked up once, so that all stages are of one corpus even if
     an index of that name is finished meanwhile. Raises IndexNotFound."""
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     return {name: find_index(store, name) for name in names}

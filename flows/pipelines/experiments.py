@@ -70,7 +70,8 @@ def variants(draft: Draft) -> Iterator[Variant]:
 
 
 def _suffix(point: Mapping[Place, Any], shown: Collection[Place]) -> str:
-    """What a point's values add to the name; a setting that is left to its default (null) adds nothing."""
+    """Return the part of the name that a point's values add; a setting that is left to its default (null) adds
+    nothing."""
     return "".join(f" {path[-1]}={value}" for path, value in point.items() if path in shown and value is not None)
 
 

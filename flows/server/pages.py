@@ -1,4 +1,4 @@
-"""What a browser gets of Prefect's application, put right: its pages, and the forms of its deployments.
+"""Corrections of Prefect's application for the browser: its pages, and the forms of its deployments.
 
 In the UI of Prefect 3.7.7 both the button of a drop-down and the box around it answer a click, one by opening the list
 and one by closing it: a mouse opens none, on no page. Here the click ends at the button. A UI that does without this

@@ -381,7 +381,7 @@ def _quote(
 
 
 def _size(surveyed: Survey) -> CorpusSize:
-    """What the whole corpus has, as the sample tells."""
+    """Estimate the size of the whole corpus from the sample."""
     sizes = zip(*(size_of(passage) for _, passage in surveyed.sample), strict=True)
     _, size, sentences = (sum(column) * surveyed.passages / len(surveyed.sample) for column in sizes)
     return CorpusSize(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)

@@ -53,7 +53,7 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a generator will be asked, and will answer."""
+    """Estimated prompts and answers of a generator."""
 
     prompts: float
     read: float
@@ -66,7 +66,7 @@ class Asked:
 
 
 class Estimates:
-    """What the stages of an evaluation will take. `bases`: what that rests on besides the trial, in words."""
+    """Estimates of the stages of an evaluation. `bases`: what that rests on besides the trial, in words."""
 
     def __init__(
         self, plan: EvaluationPlan, trial: Trial, speeds: dict[tuple[str, str | None], Speed], workers: int
@@ -102,7 +102,7 @@ class Estimates:
         return self._prompts[stage.artifact.name]
 
     def asked(self, method: str, stage: Generate) -> Asked:
-        """Of the generator, without what a run that was killed had paid for."""
+        """Quote the generator, without answers that a killed run has paid for."""
         prompts, sample = self.prompts(method, stage), self._tried(method, stage)
         tried = self.trial.generate(self.trial.tried, method)
         rows = sample.read(tried.store, stage.table).to_pylist()
@@ -137,7 +137,7 @@ class Estimates:
         return self._quote(method, stage, scale * manifest.rows[stage.table], max(0.0, tokens))
 
     def as_it_was(self, stage: Stage, manifest: Manifest) -> Quote:
-        """Of a stage that the trial has done as the run will do it."""
+        """Quote a stage that the trial has done as the run will do it."""
         cost = _cost(manifest)
         return self._written(stage, manifest, manifest.rows[stage.table], cost.tokens, 1.0, cost)
 
@@ -219,8 +219,8 @@ def _seconds(sample: Cost, first: Cost | None, questions: int, tokens: float, le
 
 @dataclass(frozen=True)
 class MethodQuote:
-    """What a method takes besides what the methods before it took. `there`: it is finished; tokens in and out are the
-    generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
+    """The cost of a method in addition to that of the methods before it. `there`: it is finished; tokens in and out are
+    the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
 
     method: str
     there: bool

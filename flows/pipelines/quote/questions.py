@@ -48,7 +48,8 @@ class Speed:
 
 @dataclass(frozen=True)
 class Known:
-    """Of earlier answers: tokens of a prompt's character (None: not known), tokens of an answer, and how many."""
+    """Averages of earlier answers: tokens of a prompt's character (None: not known), tokens of an answer, and how
+    many."""
 
     per_character: float | None
     answer: float
@@ -88,7 +89,8 @@ def answer_length(stage: Generate, like: Manifest, folder: Path) -> tuple[float,
 
 
 def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
-    """What the prompts of an artifact are made of: settings of the prompt, of its contexts and of their retrieval."""
+    """Return what decides the prompts of an artifact: settings of the prompt, of its contexts and of their
+    retrieval."""
     settings: list[Any] = [manifest.method["prompt"], manifest.config["per_context"]]
     for role in ("evidence", "hits"):
         name = manifest.inputs.get(role)
@@ -110,7 +112,7 @@ def _length(store: Path, answers: Sequence[File]) -> tuple[float, int] | None:
 
 
 class Assumption:
-    """What a server's model is assumed to answer, by its earlier answers in a store, else by the longest answer that it
+    """The assumed answer of a server's model, by its earlier answers in a store, else by the longest answer that it
     may give. `said`: by model, the basis in words."""
 
     def __init__(self, store: Path) -> None:
@@ -143,7 +145,7 @@ class Assumption:
 
 
 def _known(store: Path, engine: str) -> Known | None:
-    """What the answers of an engine (its identity's fingerprint) came to."""
+    """Average the earlier answers of an engine (its identity's fingerprint)."""
     manifests = [
         manifest
         for folder in files.folders(store / Generate.table)
@@ -205,8 +207,9 @@ class QuestionSample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it. `ids`: of all questions; `asked`: the artifact's manifest; `before`: what preceded the samples,
-    by stage; `done`: every manifest of the samples, by artifact; `assumed`: the artifacts whose model was not asked."""
+    """The result of a trial. `ids`: of all questions; `asked`: the artifact's manifest; `before`: what preceded the
+    samples, by stage; `done`: every manifest of the samples, by artifact; `assumed`: the artifacts whose model was not
+    asked."""
 
     ids: np.ndarray
     before: dict[str, Manifest]
@@ -217,7 +220,7 @@ class Trial:
     assumed: set[str] = field(default_factory=set)
 
     def manifest(self, sample: QuestionSample | None, method: str, stage: str) -> Manifest | None:
-        """Of a stage on a sample; None where it was not tried on it."""
+        """Return the manifest of a stage on a sample; None if it was not tried."""
         return self.done.get(sample.stages[method][stage].artifact.name) if sample else None
 
     def generate(self, sample: QuestionSample, method: str) -> Generate:
