@@ -1,5 +1,6 @@
 """Stages critique and select in an evaluation: one answer for each context, judged, and one or several chosen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.evaluating import copied, evaluated
+from tests.support.fakes import WordCritic
 from tests.support.indexing import contents, index, sql, table
 from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
@@ -14,9 +16,12 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.storage import schemas
 from vitalfew.tasks.metrics.answers import is_right
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.stage import RowsLost
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
@@ -143,6 +148,18 @@ def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path:
     report = {method.name: method for method in read_report(store, outcome.run).methods}
     assert report["set"].error_rows == 1
     assert report["set"].summaries["set_any"].left_out == 1
+
+
+class ForgetfulCritic(WordCritic):
+    """Forgets the last case."""
+
+    def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
+        return super().rate(batch, tick)[:-1]
+
+
+def test_a_critic_that_forgets_a_case_is_an_error(store: Path) -> None:
+    with pytest.raises(RowsLost, match=r"critic .*ForgetfulCritic gave \d+ judgements for \d+ cases"):
+        run(store, critique={"critic": "tests.tasks.test_critique:ForgetfulCritic"})
 
 
 def test_no_contexts_is_one_candidate(store: Path, tmp_path: Path) -> None:
