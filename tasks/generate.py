@@ -19,8 +19,7 @@ from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.registry import kept
-from vitalfew.tasks.reusing import ReusingStage
-from vitalfew.tasks.stage import Progress, ShardResult
+from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""

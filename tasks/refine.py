@@ -22,9 +22,8 @@ from vitalfew.tasks.models.readings import Memory, Reading, remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import declared
-from vitalfew.tasks.reusing import ReusingStage
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import Progress, ShardResult
+from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
 
 COST = ("tokens", "seconds", "cpu_seconds")
 MODELS = ("model", "scorer", "encoder")

@@ -6,7 +6,7 @@ plain loop) decides where each shard is done.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -18,12 +18,21 @@ import pyarrow as pa
 
 from vitalfew.configs.section import Config, Section
 from vitalfew.storage import files, journals
-from vitalfew.storage.artifacts import PREPARATION, Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.artifacts import (
+    PREPARATION,
+    Artifact,
+    File,
+    Manifest,
+    ShardRecord,
+    fingerprint,
+    read_bases,
+    whole_bases,
+    write_bases,
+)
 from vitalfew.storage.costs import Meter
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
-from vitalfew.tasks.identity import compare
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import construct, kept
@@ -50,6 +59,30 @@ class ShardResult:
 
 class RowsLost(RuntimeError):
     """Rows in ≠ rows out + rejects: a fault of the program, never of the input."""
+
+
+class MethodChanged(ValueError):
+    """What a method works with is not what it was when its stage was planned: the message names it."""
+
+
+def compare(who: str, planned: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises MethodChanged where two identities differ."""
+    if now == planned:
+        return
+    what = ", ".join([*_differences(planned, now)][:3])
+    raise MethodChanged(
+        f"{who}: {what} changed since this run was planned, or differs on this machine. Run the same command again to "
+        "plan with what is there now; if the machines differ, set device and precision in the settings"
+    )
+
+
+def _differences(planned: Any, now: Any, path: str = "") -> Iterator[str]:
+    """Where they differ: files/model.safetensors."""
+    if isinstance(planned, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*planned, *now}):
+            yield from _differences(planned.get(key), now.get(key), f"{path}/{key}".lstrip("/"))
+    elif planned != now:
+        yield path
 
 
 class Stage(ABC):
@@ -307,6 +340,49 @@ class MethodStage(Stage):
 
     def method_identity(self) -> dict[str, Any]:
         return self.method.identity()
+
+
+class ReusingStage(MethodStage):
+    """A stage that reuses rows of finished artifacts of the store, so that nothing is computed, or paid, twice."""
+
+    @abstractmethod
+    def reusable(self) -> list[File]:
+        """The files whose rows may be reused."""
+
+    @property
+    def _bases(self) -> Path:
+        return self.artifact.file("reused.json")
+
+    def prepared(self) -> list[Path]:
+        return [self._bases]
+
+    def prepare(self, progress: Progress) -> None:
+        """Choose the files to reuse, once: a run that resumes after a kill reuses the same."""
+        write_bases(self._bases, self.reusable())
+
+    def bases(self) -> list[File]:
+        """The chosen files. Raises Damaged."""
+        return read_bases(self.prepared_file(self._bases))
+
+    def finished(self, table: str) -> Iterator[Manifest]:
+        """The manifests of this stage's finished artifacts that have rows of a table."""
+        for directory in files.folders(self.store / table):
+            if manifest := Artifact(self.store, self.table, directory.name).recorded_manifest():
+                yield manifest
+
+    def rows_of(self, bases: Sequence[File], schema: pa.Schema, query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`. Columns that files of an
+        older version lack are NULL."""
+        if not (paths := [*whole_bases(self.store, bases)]):
+            return []
+        import duckdb  # most stages do without
+
+        with duckdb.connect() as connection:
+            connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
+            connection.register("none", schema.empty_table())
+            connection.from_parquet([str(files.local(path)) for path in paths], union_by_name=True).create_view("found")
+            connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("earlier")
+            return connection.sql(query).to_arrow_table().to_pylist()
 
 
 class FurtherStage(Stage):

@@ -10,14 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("configs", "flows", "storage", "tasks")
-TOP = {"flows": 12, "tasks": 24}
+TOP = {"flows": 12, "tasks": 20}
 """Files at the top of a folder, at most, besides its `__init__.py`."""
 
 
 def test_no_import_circle() -> None:
     graph = grimp.build_graph("vitalfew", cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    assert len(imported) > 250
+    assert len(imported) > 300
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the modules of a circle
 
 

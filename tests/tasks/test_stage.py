@@ -23,11 +23,10 @@ from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import Damaged
 from vitalfew.tasks.generators.reader import embedded
-from vitalfew.tasks.identity import MethodChanged
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.registry import kept, with_options
-from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.stage import MethodChanged, Stage
 
 HOLD = (
     "import sys; from pathlib import Path; from vitalfew.storage import files\n"
