@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, BestAlpha, MethodResult, Pair
-from vitalfew.tasks.reports.families import alpha_of, families
+from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
 from vitalfew.tasks.reports.runs import QuestionScores, Values
 from vitalfew.tasks.reports.statistics.bootstrap import best_row
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
@@ -66,10 +66,10 @@ def pairs(scores: Sequence[QuestionScores], places: Sequence[int], column: str) 
 
 def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:
     """For every metric that is better the higher, of every family of three and more that differ in alpha alone."""
-    names, family = families(results)
-    for number, name in enumerate(names):
-        members = [place for place, own in enumerate(family) if own == number]
-        alphas = [alpha for place in members if (alpha := alpha_of(results[place])) is not None]
+    places = {id(result): place for place, result in enumerate(results)}
+    for name, methods in families(ALPHA, results).items():
+        members = [places[id(method)] for method in methods]
+        alphas = [alpha for method in methods if (alpha := alpha_of(method)) is not None]
         if len(alphas) < 3 or len(alphas) < len(members):
             continue
         for column, summary in results[members[0]].summaries.items():

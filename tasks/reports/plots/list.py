@@ -1,4 +1,4 @@
-"""The plots of a report, in the order of its page: a plot is a file of its own and a line here."""
+"""The plots of a report, in the order of its page: a plot is a file and a line here."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ PLOTS: tuple[Callable[[Report], Plot | None], ...] = (
     rank_distribution,
     cost_by_stage,
 )
-"""None of a plot: the report has no ground for it."""
+"""They return None where the report has no ground for the plot."""
 
 
 def drawn(report: Report) -> list[Plot]:

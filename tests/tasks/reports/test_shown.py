@@ -28,7 +28,7 @@ from rich.console import Console
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
-from vitalfew.tasks.reports.families import families
+from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
 from vitalfew.tasks.reports.plots.labels import label_points
@@ -438,9 +438,9 @@ def test_labels_keep_clear_of_one_another() -> None:
 
 
 def test_families_differ_in_alpha_alone() -> None:
-    names, family = families(reports.grid().methods)
-    assert names[0] == "context=exact, top_k=10"
-    assert [family.count(kind) for kind in range(len(names))] == [10] * 4
+    found = families(ALPHA, reports.grid().methods)
+    assert next(iter(found)) == "context=exact, top_k=10"
+    assert [*map(len, found.values())] == [10] * 4
 
 
 def test_a_panel_for_each_k_with_a_line_for_each_setting() -> None:
@@ -448,7 +448,7 @@ def test_a_panel_for_each_k_with_a_line_for_each_setting() -> None:
     assert [panel.title for panel in found] == ["passage recall@1", "passage recall@5", "passage recall@10"]
     # Recall@k does not know how many contexts went into the prompt: top_k=10 and 30 are one line.
     assert [*found[0].lines] == ["context=exact", "context=late"]
-    assert [alpha for alpha, *_ in found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
+    assert [*found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
 
 
 def test_methods_without_alpha_are_levels() -> None:
