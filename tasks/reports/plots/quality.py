@@ -7,7 +7,6 @@ from typing import Any
 
 import polars as pl
 
-from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
@@ -57,7 +56,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     if quality is None or price is None or not points:
         return None
     across, up = report.column(price), report.column(quality)
-    front = [[*points][place] for place in _front([*points.values()], up)]
+    front = [[*points][place] for place in pareto_front([*points.values()], up.direction == "lower")]
     is_small = len(report.methods) <= NAMED
     # More intervals would hide the points.
     intervals = {n: report.measures(report.methods[n])[quality] for n in points} if is_small else {}
@@ -113,11 +112,6 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
     return {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
 
 
-def _front(points: Sequence[tuple[float, float]], quality: Column) -> list[int]:
-    sign = -1 if quality.direction == "lower" else 1
-    return pareto_front([(x, sign * y) for x, y in points])
-
-
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
     """The marker of every method: its own, or that of its family, with names for a legend; one for all where there are
     more families than markers."""
@@ -163,7 +157,7 @@ def quality_by_budget(report: Report) -> Plot | None:
     if points.drop_nulls("budget").group_by("line").len().filter(pl.col("len") > 1).height < 2:
         return None
     column = report.column(metric)
-    front = points[_front(points.select("tokens", "value").rows(), column)]
+    front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
     points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
     title = f"{sentence_case(column.heading)} by the tokens passed on"
     with ground("budgets"):
