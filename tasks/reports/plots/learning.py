@@ -29,8 +29,7 @@ def learning_plot(steps: Sequence[Mapping[str, Any]]) -> str | None:
             line = smoothed(values, width)
             axes.plot(numbers, values, ls="", marker=".", ms=3, color=colour, alpha=0.4)
             axes.plot(numbers[width - 1 :], line, color=colour)
-            axes.set_xlabel("step")
-            axes.set_ylabel(label)
+            axes.set(xlabel="step", ylabel=label)
             words.append(f"{label}: {line[0]:.3f} at the start, {line[-1]:.3f} at the end")
         return standing_alone(svg(drawing, "learning", "Reward and KL by step", f"{'; '.join(words)}."))
 

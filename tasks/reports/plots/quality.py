@@ -74,8 +74,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         prices = [x for x, _ in points.values()]
         # The axis begins at 0 to show proportions, or near the points where these are all alike.
         axes.set_xlim(left=0 if min(prices) < max(prices) / 2 or min(prices) == max(prices) else None)
-        axes.set_xlabel(f"{across.heading} per question")
-        axes.set_ylabel(up.heading)
+        axes.set(xlabel=f"{across.heading} per question", ylabel=up.heading)
         if names:
             legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
         labels = [numbered(report, n) if is_small or n in front else str(n + 1) for n in points]
@@ -137,8 +136,8 @@ def decoding_speed(report: Report) -> Plot | None:
             marks(axes, number, [x], [y])
         axes.margins(0.1, 0.15)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"{report.column(KEPT).heading}, contexts per answer")
-        axes.set_ylabel(f"{report.column(SPEED).heading}, tokens per second")
+        headings = report.column(KEPT).heading, report.column(SPEED).heading
+        axes.set(xlabel=f"{headings[0]}, contexts per answer", ylabel=f"{headings[1]}, tokens per second")
         names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
         label_points(axes, [*points.values()], names, ())
         lines = (
@@ -170,8 +169,7 @@ def quality_by_budget(report: Report) -> Plot | None:
         budgets = points["budget"].drop_nulls().unique().sort()
         axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
         axes.minorticks_off()
-        axes.set_xlabel("tokens of the contexts (words and punctuation marks)")
-        axes.set_ylabel(column.heading)
+        axes.set(xlabel="tokens of the contexts (words and punctuation marks)", ylabel=column.heading)
         axes.set_xlim(right=points["tokens"].max() * 1.06)
         _name_lines(axes, lines)
         words = "; ".join(

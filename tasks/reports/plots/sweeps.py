@@ -187,8 +187,7 @@ def _plot(
         handles: dict[str, Any] = {}
         for place, panel in zip(places, panels, strict=False):
             handles |= draw(place, panel, families)
-            place.set_title(panel.title)
-            place.set_xlabel(label)
+            place.set(title=panel.title, xlabel=label)
         for place in places[len(panels) :]:
             place.set_axis_off()
         if any(handles):
