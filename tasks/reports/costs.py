@@ -105,7 +105,7 @@ def paid(store: Path, run: Run) -> Paid:
 
 SHOWN = ("encoder", "context", "units", "text")
 OF_QUESTIONS = ("asked", "question_vectors")
-"""Inputs of hits that are no part of the index."""
+"""Inputs of hits that are not part of the index."""
 
 
 def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[IndexResult, ...]:

@@ -78,14 +78,17 @@ def _mean(values: np.ndarray) -> float | None:
 def _with_truth(store: Path, artifacts: Mapping[str, str], shard: int) -> pl.DataFrame:
     """The critiques without an error, with the candidate's text and the truth (`true_isrel`, …): null where gold data
     do not decide it."""
-    tables = {table: _rows(store, name, shard) for table, name in artifacts.items() if table in _JOINED}
-    evidence = tables.get("evidence", pl.DataFrame(schemas.EVIDENCE.empty_table()))
-    keys = ["question_id", "candidate"]
+
+    def read(table: str) -> pl.DataFrame:
+        return _rows(store, artifacts[table], shard)
+
+    evidence = read("evidence") if "evidence" in artifacts else pl.DataFrame(schemas.EVIDENCE.empty_table())
+    keys, gold = ["question_id", "candidate"], ["answers", "gold_passages", "supporting_facts"]
     judged = (
-        tables["critiques"]
+        read("critiques")
         .filter(pl.col("error") == "")
-        .join(tables["candidates"].select(*keys, "contexts", "text"), keys, maintain_order="left")
-        .join(tables["asked"].select("question_id", *_GOLD), "question_id", maintain_order="left")
+        .join(read("candidates").select(*keys, "contexts", "text"), keys, maintain_order="left")
+        .join(read("asked").select("question_id", *gold), "question_id", maintain_order="left")
     )
     contexts = (
         judged.select(*keys, rank="contexts")
@@ -97,10 +100,6 @@ def _with_truth(store: Path, artifacts: Mapping[str, str], shard: int) -> pl.Dat
     judged = judged.join(contexts, keys, "left", maintain_order="left")
     truths = [_truth(row) for row in judged.iter_rows(named=True)]
     return judged.hstack(pl.DataFrame(truths, {f"true_{aspect}": pl.Boolean for aspect in ASPECTS}))
-
-
-_JOINED = ("asked", "evidence", "candidates", "critiques")
-_GOLD = ("answers", "gold_passages", "supporting_facts")
 
 
 def _truth(row: Row) -> dict[str, bool | None]:
@@ -205,12 +204,12 @@ def _by_question(rows: pl.DataFrame) -> dict[int, list[Row]]:
 
 def _kept(hits: Sequence[Row], evidence: Sequence[Row]) -> list[int]:
     """The places of the hits that became contexts, in the contexts' order."""
+
+    def holds(hit: Row, span: Row) -> bool:
+        return hit["passage_id"] == span["passage_id"] and hit["start"] <= span["start"] < hit["end"]
+
     spans = [span for context in evidence for span in context["origin"]]
-    return [next(place for place, hit in enumerate(hits) if _holds(hit, span)) for span in spans]
-
-
-def _holds(hit: Row, span: Row) -> bool:
-    return hit["passage_id"] == span["passage_id"] and hit["start"] <= span["start"] < hit["end"]
+    return [next(place for place, hit in enumerate(hits) if holds(hit, span)) for span in spans]
 
 
 def _vectors(used: Mapping[str, Artifact], hits: Sequence[Row]) -> tuple[tuple[float, ...], ...]:

@@ -25,7 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
-"""Of medium lightness, visible on white and on black; after Okabe and Ito, for all kinds of colour vision."""
+"""Colours of medium lightness, visible on white and on black; after Okabe and Ito, for all kinds of colour vision."""
 INK = "#010203"
 """Stands for the colour of text until the SVG is written: matplotlib uses it nowhere."""
 NAMED = 12

@@ -70,7 +70,7 @@ def _places(centre: Boxes, size: Boxes) -> tuple[Boxes, Boxes]:
 
 
 def _shared(some: Boxes, others: Boxes) -> Boxes:
-    """(m, n): the area that each of m boxes shares with each of n."""
+    """(m, n): the areas that m boxes share with n others."""
     low = np.maximum(some[:, None, :2], others[:, :2])
     high = np.minimum(some[:, None, 2:], others[:, 2:])
     return np.clip(high - low, 0, None).prod(axis=-1)

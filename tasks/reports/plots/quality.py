@@ -112,8 +112,8 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
 
 
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
-    """The marker of every method: its own, or that of its family, with names for a legend; one for all where there are
-    more families than markers."""
+    """Names for a legend, and the kind of every method: another for every one, or one per family where there are many
+    methods, or one for all where there are more families than markers."""
     if len(report.methods) <= NAMED:
         return [], [*range(len(report.methods))]
     groups = families(ALPHA, report.methods)
@@ -150,7 +150,7 @@ def decoding_speed(report: Report) -> Plot | None:
 
 def quality_by_budget(report: Report) -> Plot | None:
     """Quality by tokens, lines over the methods that differ in their budget alone; None unless two lines have two
-    budgets each."""
+    budgets."""
     metric = quality_metric(report) or ""
     points = _budgeted(report, metric)
     if points.drop_nulls("budget").group_by("line").len().filter(pl.col("len") > 1).height < 2:
@@ -216,7 +216,7 @@ def _draw(axes: Any, points: pl.DataFrame, kind: int, shift: float) -> None:
 
 
 def _name_lines(axes: Any, lines: Sequence[pl.DataFrame]) -> None:
-    """Write every line's name beside its last point, moved up or down until no two lie on each other."""
+    """Write every line's name beside its last point, moved up or down until none overlap."""
     bottom, top = axes.get_ylim()
     last = [(own.drop_nulls("budget") if own["budget"].count() else own).row(-1, named=True) for own in lines]
     kinds = {point["line"]: kind for kind, point in enumerate(last)}

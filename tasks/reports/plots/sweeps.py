@@ -230,10 +230,9 @@ def quality_by_refiner(report: Report) -> Plot | None:
     able = [method for method in report.methods if isinstance(method.settings.get(REFINER), str)]
     rows = {}
     for methods in families(REFINER, able).values():
-        name = methods[0].label.replace(f" refiner={methods[0].settings[REFINER]}", "")
-        by_refiner = {one_line(method.settings[REFINER]): report.measures(method).get(metric) for method in methods}
-        rows[name] = {refiner: own for refiner, own in by_refiner.items() if own and own.value is not None}
-    rows = {name: row for name, row in rows.items() if len(row) > 1}
+        row = _swept(report, methods, metric, lambda method: one_line(method.settings[REFINER]))
+        if len(row) > 1:
+            rows[methods[0].label.replace(f" refiner={methods[0].settings[REFINER]}", "")] = row
     if not rows:
         return None
     column = report.column(metric)

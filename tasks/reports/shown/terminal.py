@@ -92,8 +92,8 @@ def _table(report: Report, metrics: Sequence[str], width: int) -> Table:
         table.add_column(heads, justify="right", vertical="bottom", no_wrap=True)
     columns = [_cells(report, metric) for metric in metrics]
     for row, method in enumerate(report.methods):
-        cells = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
-        table.add_row(Text(method.label), *cells)
+        texts = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
+        table.add_row(Text(method.label), *texts)
     return table
 
 
