@@ -93,13 +93,17 @@ def _with_truth(store: Path, artifacts: Mapping[str, str], shard: int) -> pl.Dat
     contexts = (
         judged.select(*keys, rank="contexts")
         .explode("rank")
-        .join(evidence.select("question_id", "rank", "origin", context="text"), ["question_id", "rank"])
-        .group_by(keys)
+        .join(
+            evidence.select("question_id", "rank", "origin", context="text"),
+            ["question_id", "rank"],
+            maintain_order="left",
+        )
+        .group_by(keys, maintain_order=True)
         .agg("context", "origin")
     )
-    judged = judged.join(contexts, keys, "left", maintain_order="left")
-    truths = [_truth(row) for row in judged.iter_rows(named=True)]
-    return judged.hstack(pl.DataFrame(truths, {f"true_{aspect}": pl.Boolean for aspect in ASPECTS}))
+    whole = judged.join(contexts, keys, "left", maintain_order="left")
+    truths = [_truth(row) for row in whole.iter_rows(named=True)]
+    return judged.drop("contexts", *gold).hstack(pl.DataFrame(truths, {f"true_{own}": pl.Boolean for own in ASPECTS}))
 
 
 def _truth(row: Row) -> dict[str, bool | None]:

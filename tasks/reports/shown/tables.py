@@ -15,17 +15,11 @@ from vitalfew.tasks.reports.statistics.paired import Difference
 
 LONG = pa.schema(
     [
-        pa.field("experiment", pa.string(), False),
-        pa.field("run_id", pa.string(), False),
-        pa.field("method", pa.string(), False),
-        pa.field("metric", pa.string(), False),
+        *(pa.field(name, pa.string(), False) for name in ("experiment", "run_id", "method", "metric")),
         pa.field("value", pa.float64()),
-        pa.field("questions", pa.int32(), False),
-        pa.field("left_out", pa.int32(), False),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
-        pa.field("spread", pa.float64()),
-        *(pa.field(f"difference{name}", pa.float64()) for name in ("", "_low", "_high")),
+        *(pa.field(name, pa.int32(), False) for name in ("questions", "left_out")),
+        *(pa.field(name, pa.float64()) for name in ("low", "high", "spread")),
+        *(pa.field(name, pa.float64()) for name in ("difference", "difference_low", "difference_high")),
         *(pa.field(name, pa.float64()) for name in ("p", "p_holm", "effect")),
         *(pa.field(name, pa.int32()) for name in ("paired", "better", "worse")),
     ]
