@@ -128,7 +128,7 @@ def _difference(differences: NDArray[np.float64], interval: Interval, p: float) 
     if len(known) > 1:
         spread = float(known.std(ddof=1))
         sd = spread if spread > ROUNDING * float(np.abs(known).max()) else 0.0
-        effect = mean / sd if mean and sd else None if mean else 0.0
+        effect = 0.0 if not mean else mean / sd if sd else None
     return Difference(
         mean,
         interval.low,

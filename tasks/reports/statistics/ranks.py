@@ -70,8 +70,10 @@ def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
     if left:
         f = (n - 1) * between / left
         p = float(scipy.stats.f.sf(f, *degrees))
-    elif between:  # all datasets rank alike: as likely as that many equal permutations (Conover, Practical
-        f, p = math.inf, math.factorial(k) ** -(n - 1.0)  # Nonparametric Statistics, 1999, section 5.8)
+    elif between:
+        # All datasets rank alike: as likely as that many equal permutations (Conover, Practical Nonparametric
+        # Statistics, 1999, section 5.8).
+        f, p = math.inf, math.factorial(k) ** -(n - 1.0)
     else:  # no method differs from another on any dataset
         f, p = 0.0, 1.0
     return Quade(f, degrees, p, ranks, ranks @ weights / weights.sum())
