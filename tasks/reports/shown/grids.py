@@ -120,8 +120,8 @@ def everything(report: Report) -> Grid:
             unit = summary.column.unit
             interval = "–" if summary.low is None else f"{figure(summary.low, unit)} to {figure(summary.high, unit)}"
             counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
-            cells = [Cell(metric), Cell(figure(summary.value, unit)), Cell(interval), *map(Cell, counts)]
-            rows.append((_name(report, number), cells))
+            texts = (metric, figure(summary.value, unit), interval, *counts)
+            rows.append((_name(report, number), [Cell(text) for text in texts]))
     caption = (
         "Every metric: mean over the questions that could be scored, its 95 % interval, the number of these questions, "
         "and the number left out."
@@ -135,8 +135,8 @@ def indexes(report: Report) -> Grid:
         counts = (index.passages, index.sentences, index.tokens, index.copied)
         seconds = (significant(index.wall_seconds), significant(index.cpu_seconds))
         memory = (f"{index.peak_memory_bytes / 2**20:,.0f}", f"{index.disk_bytes / 2**20:,.1f}", significant(index.usd))
-        cells = [one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
-        rows.append((one_line(index.name), [Cell(text) for text in cells]))
+        texts = (one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory)
+        rows.append((one_line(index.name), [Cell(text) for text in texts]))
     caption = (
         "Contents and cost of every index, from source files to FAISS. Copied vectors are charged to the index they "
         "come from: to compare costs, index with encode.reuse=false."
