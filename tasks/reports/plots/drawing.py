@@ -106,13 +106,7 @@ def marker(kind: int) -> str:
 
 
 def marks(
-    axes: Any,
-    kind: int,
-    xs: Sequence[Any],
-    ys: Sequence[Any],
-    ends: Sequence[tuple[float, float]] = (),
-    across: bool = False,
-    **looks: Any,
+    axes: Any, kind: int, xs: Any, ys: Any, ends: Sequence[tuple[Any, Any]] = (), across: bool = False, **looks: Any
 ) -> Any:
     """Draw the marks of a kind and their intervals, upright or across. `ends`: of every interval. The handle."""
     lengths = np.abs(np.transpose(ends) - np.array(xs if across else ys)) if ends else None

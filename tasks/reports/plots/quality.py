@@ -170,7 +170,7 @@ def quality_by_budget(report: Report) -> Plot | None:
         axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
         axes.minorticks_off()
         axes.set(xlabel="tokens of the contexts (words and punctuation marks)", ylabel=column.heading)
-        axes.set_xlim(right=points["tokens"].max() * 1.06)
+        axes.set_xlim(right=max(points["tokens"]) * 1.06)
         _name_lines(axes, lines)
         words = "; ".join(
             f"{name} {figure(value, column.unit)} with {tokens:,.0f} tokens"

@@ -121,7 +121,7 @@ def _recalls(report: Report) -> list[str]:
 
 def _tops(panel: Panel) -> str:
     """Where every line is highest."""
-    tops = {name: max(points.items(), key=lambda point: point[1].value) for name, points in panel.lines.items()}
+    tops = {name: max(points.items(), key=lambda point: point[1].value or 0.0) for name, points in panel.lines.items()}
     lines = [f"{name or 'recall'} is highest, {top.value:.3f}, at alpha {at:g}" for name, (at, top) in tops.items()]
     levels = [f"{name} is {value:.3f}" for name, value in panel.levels.items()]
     return f"{panel.title}: {'; '.join([*lines, *levels])}."
