@@ -167,11 +167,11 @@ def _costs(store: Path, manifest: Manifest, there: bool) -> dict[str, Any]:
     return {
         "made by": "an earlier run" if there else "this run",
         "rows": sum(manifest.rows.values()),
-        "tokens": sum(row["tokens"] for row in paid),
+        "tokens": paid["tokens"].sum(),
         "quoted tokens": quote.tokens if quote else "",
-        "wall s": round(sum(row["wall_seconds"] for row in paid), 2),
+        "wall s": round(paid["wall_seconds"].sum(), 2),
         "quoted wall s": round(quote.wall_seconds, 2) if quote else "",
-        "USD": round(sum(row["usd"] for row in paid), 6),
+        "USD": round(paid["usd"].sum(), 6),
         "quoted USD": round(quote.usd, 6) if quote else "",
         "artifact": manifest.artifact,
     }

@@ -19,7 +19,7 @@ from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.runs import read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
-from vitalfew.tasks.reports.shown.tables import csv_bytes, long_table, pair_table, wide_table
+from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def write_report(store: Path, report: Report) -> WrittenReport:
     tables = (folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
     written = WrittenReport(report, drawn(report), folder / "report.html", *tables)
     wide = wide_table(report)
-    files.write_table(written.parquet, wide)
-    files.write_table(written.scores, long_table(report))
+    files.write_table(written.parquet, arrow_table(wide))
+    files.write_table(written.scores, long_table(report).to_arrow().cast(LONG))
     files.write_bytes(written.csv, csv_bytes(wide))
     if report.pairs:
         files.write_bytes(folder / "pairs.csv", csv_bytes(pair_table(report)))

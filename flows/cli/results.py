@@ -139,7 +139,7 @@ def _differences(pair: Any) -> Table:
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the questions where B is furthest above and below A; equal differences keep the order of ids."""
-    rows = [row for row in table.to_pylist() if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
+    rows = [row for row in table.iter_rows(named=True) if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
 
     def by(row: dict[str, Any]) -> float:
         return float(row[f"b.{metric}"] - row[f"a.{metric}"])

@@ -26,8 +26,9 @@ from vitalfew.tasks.ask import HASHED
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
 from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.reports.contents import MetricSummary
 from vitalfew.tasks.reports.methods import groups
-from vitalfew.tasks.reports.runs import Recorded, read_summaries
+from vitalfew.tasks.reports.runs import read_summaries
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.stage import Stage
 
@@ -137,7 +138,7 @@ def _of_test(parameters: Evaluate, taken: Mapping[str, Option]) -> Evaluate:
 
 
 def _choice(
-    methods: Sequence[Method], options: Sequence[Option], figures: Mapping[str, Recorded], metric: Column
+    methods: Sequence[Method], options: Sequence[Option], figures: Mapping[str, MetricSummary], metric: Column
 ) -> tuple[dict[str, Option], list[Tried]]:
     """The option of every method that has several, and all that were tried. Methods that differ in their seed alone
     choose together, by their mean. `figures`: by the option's name. Raises InputError."""
@@ -154,7 +155,7 @@ def _choice(
             )
         taken |= {way[best].of: way[best] for way in ways}
         for place, (option, mean, seeds) in enumerate(zip(ways[0], means, alike, strict=True)):
-            scored = min(recorded.questions - recorded.left_out for recorded in seeds)
+            scored = min(recorded.questions for recorded in seeds)
             tried.append(
                 Tried(method=group.name, values=option.values, figure=mean, questions=scored, taken=place == best)
             )

@@ -1,10 +1,10 @@
-"""What a report consists of: an experiment's methods with their figures and costs, read from the store by the verb.
+"""The parts of a report: an experiment's methods with their figures and costs, read from the store by the verb.
 
 Every output (terminal, Markdown, Parquet, CSV, HTML) is a pure function of a `Report`: all show the same figures.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 from vitalfew.configs.chosen import Chosen
 from vitalfew.configs.paper import Ours, Paper
 from vitalfew.tasks.metrics.base import Column
-from vitalfew.tasks.reports.runs import undeclared
 from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
@@ -22,7 +21,12 @@ STAGE_USD = Column("stage_usd", "USD, all stages", "USD", "lower")
 """Measures that come from the costs: of all stages together, per question, those included that another run paid."""
 INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
 INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
-"""Of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
+"""Costs of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
+
+
+def undeclared(metric: str) -> Column:
+    """A metric of which nothing but its name is known."""
+    return Column(metric, metric.replace("_", " "), "", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True)
 class StageCost:
-    """What one stage took for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
+    """The cost of one stage for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
     of the worker that took most; `reused`: it was there already, this run paid nothing for it; `shared`: an earlier
     method of the report has it, too, and it was paid once."""
 
@@ -68,7 +72,7 @@ class StageCost:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What a run paid, and what earlier ones had paid for what it reused (USD, CPU seconds)."""
+    """The costs of a run, and of earlier runs for the artifacts that it reused (USD, CPU seconds)."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0
@@ -162,8 +166,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestions:
-    """Which questions were asked: so many, from where, under which SQL condition, drawn with which seed, of which half;
-    of so many (`hashed`) a hash decided in which half they are."""
+    """The number of questions that were asked, their source, the SQL condition, the seed of the sample, and the half;
+    `hashed`: how many of them a hash put into that half."""
 
     questions: int
     source: str
@@ -177,8 +181,8 @@ class AskedQuestions:
 class CriticResult:
     """A critic, and the methods that choose by it among the same candidates. Means over `questions`: `candidates`;
     `front`, those on the Pareto front of F1 and F2; `correlation`, Spearman's, of F1 and F2 within a question; None
-    where there are no candidates. `errors`: by aspect the expected calibration error, and over how many candidates,
-    where gold data tell."""
+    where there are no candidates. `errors`: by aspect, where gold data decide it, the expected calibration error and
+    the number of candidates."""
 
     critic: str
     methods: tuple[str, ...]
@@ -217,10 +221,9 @@ class Report:
     """One run of an experiment; `primary`: the metric that it is about; `store`: the path of its store; `models`:
     encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
     repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
-    where methods choose among candidates or keep some of their hits; `pairs`: of methods that were compared each with
-    each, because they have the settings `pairwise`; `chosen`: settings that were chosen on development
-    questions; `choosing`: what that paid, None where its run is not recorded any more; `critics`: by which methods
-    choose."""
+    where methods choose among candidates or keep some of their hits; `pairs`: all pairs of the methods that have
+    the settings `pairwise`; `chosen`: settings that were chosen on development questions; `choosing`: the cost of that,
+    None where its run is no longer recorded; `critics`: by which methods choose."""
 
     experiment: str
     run_id: str
@@ -245,30 +248,39 @@ class Report:
     pairs: tuple[Pair, ...] = ()
 
     def measures(self, method: MethodResult) -> dict[str, MetricSummary]:
-        """The method's summaries and what its costs come to per question; a value that is no number is None."""
-        both = {**method.summaries, **dict(_per_question(method.costs, self.asked.questions)), **self._index(method)}
-        return {metric: _finite(summary) for metric, summary in both.items()}
+        """The method's summaries and its costs per question and of its index; None for a value that is not finite."""
+        questions = self.asked.questions
+        measures = dict(method.summaries)
+        if method.costs and questions:
+            seconds, usd = (sum(getattr(cost, key) for cost in method.costs) for key in ("wall_seconds", "usd"))
+            for column, total in ((STAGE_SECONDS, seconds), (STAGE_USD, usd)):
+                measures[column.name] = MetricSummary(column, total / questions, questions)
+        index = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
+        if index:
+            for column, value in ((INDEX_SECONDS, index.wall_seconds), (INDEX_USD, index.usd)):
+                measures[column.name] = MetricSummary(column, value, 0)
+        return {
+            metric: own
+            if own.value is None or math.isfinite(own.value)
+            else MetricSummary(own.column, None, own.questions, own.left_out)
+            for metric, own in measures.items()
+        }
 
     def baselines(self) -> list[int]:
         """The places of the methods that others are compared with."""
         return sorted({method.against for method in self.methods if method.against is not None})
 
     def baseline(self) -> str:
-        """Its label; of several what they are to others."""
+        """The label of the baseline, or "its baseline" where there are several."""
         places = self.baselines()
         return self.methods[places[0]].label if len(places) == 1 else "its baseline"
-
-    def _index(self, method: MethodResult) -> dict[str, MetricSummary]:
-        own = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
-        values = ((INDEX_SECONDS, own.wall_seconds), (INDEX_USD, own.usd)) if own else ()
-        return {column.name: MetricSummary(column, value, 0) for column, value in values}
 
     def metrics(self) -> list[str]:
         """Every metric of any method, in the order in which they first come."""
         return [*dict.fromkeys(metric for method in self.methods for metric in self.measures(method))]
 
     def value(self, method: MethodResult, metric: str | None) -> float | None:
-        """The method's value of a metric; None where it has none."""
+        """The method's value of a metric, if any."""
         summary = self.measures(method).get(metric) if metric else None
         return summary.value if summary else None
 
@@ -277,31 +289,14 @@ class Report:
         return [self.value(method, metric) for method in self.methods]
 
     def column(self, metric: str) -> Column:
-        """What the metric declares of itself."""
-        return next((summary.column for summary in self._of(metric) if summary), undeclared(metric))
+        """The declaration of a metric."""
+        declared = (own.column for method in self.methods if (own := self.measures(method).get(metric)))
+        return next(declared, undeclared(metric))
 
     def has(self, metric: str) -> bool:
         """Return whether any method has a value for it."""
         return any(value is not None for value in self.values(metric))
 
-    def _of(self, metric: str) -> list[MetricSummary | None]:
-        return [self.measures(method).get(metric) for method in self.methods]
-
     def settings(self) -> list[str]:
         """Every setting of any method, in the order in which they first come."""
         return [*dict.fromkeys(key for method in self.methods for key in method.settings)]
-
-
-def _per_question(costs: tuple[StageCost, ...], questions: int) -> Iterator[tuple[str, MetricSummary]]:
-    if costs and questions:
-        for column, total in (
-            (STAGE_SECONDS, sum(cost.wall_seconds for cost in costs)),
-            (STAGE_USD, sum(cost.usd for cost in costs)),
-        ):
-            yield column.name, MetricSummary(column, total / questions, questions)
-
-
-def _finite(summary: MetricSummary) -> MetricSummary:
-    if summary.value is None or math.isfinite(summary.value):
-        return summary
-    return MetricSummary(summary.column, None, summary.questions, summary.left_out)

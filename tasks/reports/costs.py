@@ -1,14 +1,16 @@
 """Costs of the stages and indexes of an evaluation, from the ledger: the account that `vitalfew costs` shows, too.
 
 The ledger holds what every run paid, for shards that were lost and done again as well. A stage that several methods
-share was paid once: what the methods took, each shared stage once, is what the run and earlier runs paid together.
+share was paid once: the costs of the methods, every shared stage once, are what the run and earlier runs paid together.
 
-An index is known by the artifacts that the run's hits were found in: its name may stand for others by now.
+An index is known by the artifacts in which the run searched: its name may stand for others by now.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from vitalfew.configs.evaluation import Method
 from vitalfew.configs.schema import EncodeConfig
@@ -18,15 +20,35 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.contents import IndexResult, Paid, StageCost
 from vitalfew.tasks.reports.runs import read_manifest
 
+_LEDGER = {
+    "run_id": pl.String,
+    "stage": pl.String,
+    "tokens": pl.Int64,
+    "wall_seconds": pl.Float64,
+    "cpu_seconds": pl.Float64,
+    "usd": pl.Float64,
+    "peak_memory_bytes": pl.Int64,
+}
 
-def ledger_of(store: Path, manifest: Manifest) -> list[dict[str, Any]]:
-    """A row per shard and run that worked on it; what the artifact says of its own shards where the ledger is lost."""
-    own = [record for record in [manifest.preparation, *manifest.shards] if record]
-    return _ledger(store, manifest.artifact) or [{**vars(record.cost), "run_id": record.run_id} for record in own]
+
+def ledger_of(store: Path, *manifests: Manifest) -> pl.DataFrame:
+    """A row per shard and run that worked on it; where the ledger is lost, as the artifact records its shards."""
+    rows = []
+    for manifest in manifests:
+        own = [record for record in [manifest.preparation, *manifest.shards] if record]
+        recorded = [{**vars(record.cost), "run_id": record.run_id} for record in own]
+        rows += _ledger(store, manifest.artifact) or recorded
+    return pl.DataFrame(rows, _LEDGER)
 
 
 def _ledger(store: Path, artifact: str) -> list[dict[str, Any]]:
     return read_ledger(Artifact(store, *artifact.split("/")).ledger)
+
+
+def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
+    """The sums of a ledger, and its peak of memory."""
+    sums = pl.col("tokens", "wall_seconds", "cpu_seconds", "usd").sum()
+    return ledger.select(sums, pl.col("peak_memory_bytes").max()).row(0, named=True)
 
 
 def stage_costs(store: Path, run: Run, methods: Mapping[str, Sequence[str]]) -> dict[str, tuple[StageCost, ...]]:
@@ -44,8 +66,8 @@ def stage_costs(store: Path, run: Run, methods: Mapping[str, Sequence[str]]) -> 
 
 
 def _manifests(store: Path, run: Run, method: str) -> list[Manifest]:
-    """Of all artifacts that the run made or used for a method, in their order: also of one whose table a later stage
-    wrote anew."""
+    """The manifests of all artifacts that the run made or used for a method, in their order, also of one whose table a
+    later stage wrote anew."""
     made = [*dict.fromkeys([*run.fingerprints, *run.methods[method].values()])]
     manifests: dict[str, Manifest] = {}
     due = [*run.methods[method].values()]
@@ -57,49 +79,63 @@ def _manifests(store: Path, run: Run, method: str) -> list[Manifest]:
 
 
 def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) -> StageCost:
-    """Of one stage; of several seeds the mean."""
-    rows = [row for manifest in manifests for row in ledger_of(store, manifest)]
-    seeds, first = len(manifests), manifests[0]
+    """The cost of one stage; the mean over seeds where there are several."""
+    ledger, seeds, first = ledger_of(store, *manifests), len(manifests), manifests[0]
+    totals = _totals(ledger)
     return StageCost(
         stage=first.stage,
         rows=first.rows[first.artifact.partition("/")[0]],
-        tokens=sum(row["tokens"] for row in rows) // seeds,
-        wall_seconds=sum(row["wall_seconds"] for row in rows) / seeds,
-        cpu_seconds=sum(row["cpu_seconds"] for row in rows) / seeds,
-        usd=sum(row["usd"] for row in rows) / seeds,
-        peak_memory_bytes=max(row["peak_memory_bytes"] for row in rows),
-        reused=all(row["run_id"] != run.run_id for row in rows),
+        tokens=totals["tokens"] // seeds,
+        **{name: totals[name] / seeds for name in ("wall_seconds", "cpu_seconds", "usd")},
+        peak_memory_bytes=totals["peak_memory_bytes"],
+        reused=run.run_id not in ledger["run_id"],
         shared=shared,
         batches=len(first.shards),
     )
 
 
 def paid(store: Path, run: Run) -> Paid:
-    """What the run paid for its artifacts, and what earlier ones had paid for them."""
-    rows = [row for artifact in run.fingerprints for row in _ledger(store, artifact)]
-    own = [row for row in rows if row["run_id"] == run.run_id]
-    earlier = [row for row in rows if row["run_id"] != run.run_id]
-    return Paid(
-        usd=sum(row["usd"] for row in own),
-        cpu_seconds=sum(row["cpu_seconds"] for row in own),
-        earlier_usd=sum(row["usd"] for row in earlier),
-        earlier_cpu_seconds=sum(row["cpu_seconds"] for row in earlier),
-        earlier_stages=tuple(dict.fromkeys(row["stage"] for row in earlier)),
-    )
+    """The costs of the run's artifacts, by the run and by earlier ones."""
+    ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
+    is_own = pl.col("run_id") == run.run_id
+    own, earlier = _totals(ledger.filter(is_own)), _totals(ledger.filter(~is_own))
+    stages = ledger.filter(~is_own)["stage"].unique(maintain_order=True)
+    return Paid(own["usd"], own["cpu_seconds"], earlier["usd"], earlier["cpu_seconds"], tuple(stages))
 
 
 SHOWN = ("encoder", "context", "units", "text")
 OF_QUESTIONS = ("asked", "question_vectors")
-"""What a method's hits were found by, and not in."""
+"""Inputs of hits that are not part of the index."""
 
 
 def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[IndexResult, ...]:
-    """Of every index that a method searches. Raises NoReport where a part of one was removed since."""
-    searching = [method for method in methods if method.retrieve]
+    """The indexes that methods search. Raises NoReport where a part of one was removed since."""
     used: dict[str, list[str]] = {}
-    for method in searching:
-        used.setdefault(str(method.index), []).append(method.name)
-    return tuple(_result(store, name, _searched(store, run, by[0]), tuple(by)) for name, by in used.items())
+    for method in methods:
+        if method.retrieve:
+            used.setdefault(str(method.index), []).append(method.name)
+    return tuple(_index(store, name, _searched(store, run, by[0]), by) for name, by in used.items())
+
+
+def _index(store: Path, name: str, manifests: dict[str, Manifest], used_by: Sequence[str]) -> IndexResult:
+    recorded = EncodeConfig.recorded(manifests["vectors"].config)
+    settings = {key: getattr(recorded, key) for key in SHOWN} | {"type": manifests["faiss"].config["type"]}
+    if "sentences" in manifests:
+        settings = {"splitter": manifests["sentences"].config["splitter"], **settings}
+    texts = {
+        key: " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        for key, value in settings.items()
+    }
+    rows = {table: manifests[table].rows[table] if table in manifests else 0 for table in ("passages", "sentences")}
+    return IndexResult(
+        name=name,
+        settings=", ".join(f"{key}={text}" for key, text in texts.items()),
+        **rows,
+        **_totals(ledger_of(store, *manifests.values())),
+        disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
+        copied=manifests["vectors"].note("reused"),
+        used_by=tuple(used_by),
+    )
 
 
 def context_mode(store: Path, run: Run, method: Method) -> str | None:
@@ -112,53 +148,19 @@ def context_mode(store: Path, run: Run, method: Method) -> str | None:
 
 
 def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
-    """The encoders and generators that took part, every one once."""
-    searching = [method for method in methods if method.retrieve]
-    encoders = [_searched(store, run, method.name)["vectors"].config for method in searching]
-    named = [_named("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
+    """The encoders and generators that took part, without repetition."""
+    encoders = [_searched(store, run, method.name)["vectors"].config for method in methods if method.retrieve]
     generators = [method.generate for method in methods if method.generate]
-    named += [_named("generator", section.generator, getattr(section, "model", None)) for section in generators]
-    return tuple(dict.fromkeys(named))
-
-
-def _named(role: str, name: str, model: str | None) -> str:
-    return f"{role} {name}{f' ({Path(model).name or model})' if model else ''}"
-
-
-def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:
-    """The manifests of the index that a method's hits were found in, by role."""
-    inputs = read_manifest(store, run.methods[method]["hits"]).inputs
-    return {role: read_manifest(store, name) for role, name in inputs.items() if role not in OF_QUESTIONS}
-
-
-def _result(store: Path, name: str, manifests: dict[str, Manifest], used_by: tuple[str, ...]) -> IndexResult:
-    paid = [row for manifest in manifests.values() for row in ledger_of(store, manifest)]
-    return IndexResult(
-        name=name,
-        settings=_settings(manifests),
-        passages=_rows(manifests, "passages"),
-        sentences=_rows(manifests, "sentences"),
-        tokens=sum(row["tokens"] for row in paid),
-        wall_seconds=sum(row["wall_seconds"] for row in paid),
-        cpu_seconds=sum(row["cpu_seconds"] for row in paid),
-        usd=sum(row["usd"] for row in paid),
-        peak_memory_bytes=max(row["peak_memory_bytes"] for row in paid),
-        disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
-        copied=sum(record.notes.get("reused", 0) for record in manifests["vectors"].shards),
-        used_by=used_by,
+    named = [("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
+    named += [("generator", section.generator, getattr(section, "model", None)) for section in generators]
+    return tuple(
+        dict.fromkeys(
+            f"{role} {name}{f' ({Path(model).name or model})' if model else ''}" for role, name, model in named
+        )
     )
 
 
-def _rows(manifests: dict[str, Manifest], table: str) -> int:
-    return manifests[table].rows[table] if table in manifests else 0
-
-
-def _settings(manifests: dict[str, Manifest]) -> str:
-    splitter = [f"splitter={manifests['sentences'].config['splitter']}"] if "sentences" in manifests else []
-    recorded = EncodeConfig.recorded(manifests["vectors"].config)
-    encoding = [f"{key}={_text(getattr(recorded, key))}" for key in SHOWN]
-    return ", ".join([*splitter, *encoding, f"type={manifests['faiss'].config['type']}"])
-
-
-def _text(value: Any) -> str:
-    return " and ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:
+    """The manifests of the index that a method searched, by role."""
+    inputs = read_manifest(store, run.methods[method]["hits"]).inputs
+    return {role: read_manifest(store, name) for role, name in inputs.items() if role not in OF_QUESTIONS}

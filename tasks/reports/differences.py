@@ -2,7 +2,7 @@
 among questions that are alike in a condition."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, BestAlpha, MethodResult, Pair
-from vitalfew.tasks.reports.families import alpha_of, families
+from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
 from vitalfew.tasks.reports.runs import QuestionScores, Values
 from vitalfew.tasks.reports.statistics.bootstrap import best_row
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
@@ -51,25 +51,23 @@ def differences(
 
 
 def pairs(scores: Sequence[QuestionScores], places: Sequence[int], column: str) -> list[Pair]:
-    """Each of these methods against each, in a column; Holm's correction is over all pairs."""
+    """All pairs of these methods, in a column; Holm's correction is over all of them."""
     both = [*combinations(places, 2)]
     if not both:
         return []
     ids = scores[0].ids
     of_place = {place: scores[place].of(column, ids) for place in places}
-    found = paired_bootstrap(
-        np.stack([of_place[other] for _, other in both]), np.stack([of_place[one] for one, _ in both])
-    )
-    adjusted = corrected([{column: each} for each in found], column)
+    ones, others = (np.stack([of_place[place] for place in side]) for side in zip(*both, strict=True))
+    adjusted = corrected([{column: each} for each in paired_bootstrap(others, ones)], column)
     return [Pair(one, other, own[column]) for (one, other), own in zip(both, adjusted, strict=True)]
 
 
 def best_alphas(results: Sequence[MethodResult], scores: Sequence[QuestionScores]) -> Iterator[BestAlpha]:
     """For every metric that is better the higher, of every family of three and more that differ in alpha alone."""
-    names, family = families(results)
-    for number, name in enumerate(names):
-        members = [place for place, own in enumerate(family) if own == number]
-        alphas = [alpha for place in members if (alpha := alpha_of(results[place])) is not None]
+    places = {id(result): place for place, result in enumerate(results)}
+    for name, methods in families(ALPHA, results).items():
+        members = [places[id(method)] for method in methods]
+        alphas = [alpha for method in methods if (alpha := alpha_of(method)) is not None]
         if len(alphas) < 3 or len(alphas) < len(members):
             continue
         for column, summary in results[members[0]].summaries.items():
@@ -90,27 +88,22 @@ def among(
     The condition is the baseline's, so that a group has the same questions whatever a method retrieved. None where the
     conditions were not scored, or all questions are alike in them.
     """
-    return tuple(
-        each
-        for column in COLUMNS
-        for method in methods
-        if metric and method.against is not None
-        for each in _among(scores[method.name], scores[methods[method.against].name], column.name, method.name, metric)
-    )
-
-
-def _among(own: QuestionScores, baseline: QuestionScores, condition: str, method: str, metric: str) -> Iterator[Among]:
-    conditions = baseline.of(condition, own.ids)
-    values, references = own.of(metric, own.ids), baseline.of(metric, own.ids)
-    for members in grouped(np.where(np.isnan(values) | np.isnan(references), np.nan, conditions)):
-        [difference] = paired_bootstrap(references[members], values[np.newaxis, members])
-        inside = conditions[members]
-        yield Among(condition, method, float(inside.min()), float(inside.max()), difference)
+    rows = []
+    compared = [(method, methods[method.against]) for method in methods if metric and method.against is not None]
+    for condition, (method, against) in product(COLUMNS, compared):
+        own, baseline = scores[method.name], scores[against.name]
+        conditions = baseline.of(condition.name, own.ids)
+        values, references = (side.of(metric or "", own.ids) for side in (own, baseline))
+        for members in grouped(np.where(np.isnan(values) | np.isnan(references), np.nan, conditions)):
+            [difference] = paired_bootstrap(references[members], values[np.newaxis, members])
+            ends = float(conditions[members].min()), float(conditions[members].max())
+            rows.append(Among(condition.name, method.name, *ends, difference))
+    return tuple(rows)
 
 
 def grouped(values: Values) -> list[NDArray[np.bool_]]:
-    """Which questions are in which group, the lowest values first: one for each value where there are three at most,
-    else thirds; equal values are never parted. [] where all are alike. `values`: NaN is in no group."""
+    """Groups of questions, the lowest values first: one per value where there are three at most, else thirds; equal
+    values stay together. [] where all are alike. `values`: NaN is in no group."""
     known = values[~np.isnan(values)]
     distinct = np.unique(known)
     if len(distinct) < 2:

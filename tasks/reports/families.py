@@ -1,4 +1,4 @@
-"""Methods that belong together: those that differ in one setting alone, and names for such families."""
+"""Methods that differ in one setting alone, as families with names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,25 +11,18 @@ ALPHA = "alpha"
 """The setting of this name, in whatever section."""
 
 
-def differing_in(key: str, methods: Sequence[MethodResult]) -> list[list[MethodResult]]:
-    """Groups of methods that differ in the setting `key` alone, in the order in which they first come."""
+def families(key: str, methods: Sequence[MethodResult]) -> dict[str, list[MethodResult]]:
+    """Group methods that differ in the setting `key` alone, by their `family_names`, in order of first appearance."""
     groups: dict[str, list[MethodResult]] = {}
     for method in methods:
         groups.setdefault(repr(settings_but(key, method)), []).append(method)
-    return [*groups.values()]
+    names = family_names([settings_but(key, members[0]) for members in groups.values()])
+    return dict(zip(names, groups.values(), strict=True))
 
 
 def settings_but(key: str, method: MethodResult) -> dict[str, Any]:
     """The settings of a method without one, sorted by their keys."""
     return {name: value for name, value in sorted(method.settings.items()) if not _is(name, key)}
-
-
-def families(methods: Sequence[MethodResult]) -> tuple[list[str], list[int]]:
-    """Names of the groups of methods that differ in α alone, and the group of every method."""
-    groups = differing_in(ALPHA, methods)
-    names = family_names([settings_but(ALPHA, members[0]) for members in groups])
-    of_method = {id(method): number for number, members in enumerate(groups) for method in members}
-    return names, [of_method[id(method)] for method in methods]
 
 
 def alpha_of(method: MethodResult) -> float | None:
@@ -43,7 +36,7 @@ def _is(name: str, key: str) -> bool:
 
 
 def family_names(groups: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for every group: the settings in which they differ. '' where there is but one; never one name twice."""
+    """Name groups by the settings in which they differ: '' for a single group, and no name twice."""
     keys = [*dict.fromkeys(key for group in groups for key in group)]
     differing = [key for key in keys if len({repr(group.get(key)) for group in groups}) > 1]
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""What the methods of an evaluation came to, read from the store: means with intervals, differences to the baseline,
+"""The results of an evaluation's methods, read from the store: means with intervals, differences to the baseline,
 errors and costs. Methods that differ in their seed alone are one, their mean."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,11 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
+import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate, Method
-from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, StageCost
 from vitalfew.tasks.reports.costs import context_mode, stage_costs
@@ -42,7 +40,7 @@ class Group:
 @dataclass(frozen=True)
 class Results:
     """A report's rows; `primary`: the metric that it is about; `scores`: question by question, by the method's name;
-    `pairs`: of methods that are compared each with each."""
+    `pairs`: all pairs of the methods that `pairwise` selects."""
 
     methods: tuple[MethodResult, ...]
     best_alphas: tuple[BestAlpha, ...]
@@ -52,22 +50,16 @@ class Results:
 
 
 def groups(methods: Sequence[Method]) -> list[Group]:
-    """In the order in which they first come."""
+    """Group methods that differ in their seed alone, in the order in which they first come."""
     alike: dict[str, list[Method]] = {}
     for method in methods:
-        alike.setdefault(repr(_but_for_seed(method)), []).append(method)
+        settings = method.model_dump(mode="json", exclude={"name": True, "generate": {"seed"}})
+        alike.setdefault(repr(settings), []).append(method)
     return [Group(_shared_name(members), tuple(members)) for members in alike.values()]
 
 
-def _but_for_seed(method: Method) -> dict[str, Any]:
-    settings = method.model_dump(mode="json", exclude={"name"})
-    if method.generate:
-        settings["generate"].pop("seed", None)
-    return settings
-
-
 def _seed(method: Method) -> int:
-    """Of a generator that samples; the default of all engines where none was set."""
+    """The seed of a generator that samples; the default of all engines where none was set."""
     seed: int = getattr(method.generate, "seed", EngineOptions.model_fields["seed"].default)
     return seed
 
@@ -84,18 +76,23 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     rows = groups(parameters.methods)
     settings = differing({group.name: group.methods[0] for group in rows})
     costs = stage_costs(store, run, {group.name: [method.name for method in group.methods] for group in rows})
-    results = [_result(store, run, group, settings[group.name], costs[group.name]) for group in rows]
-    scores = [question_scores for _, question_scores in results]
-    against = opponents([*settings.values()], _baselines(rows, parameters))
-    columns = _columns([result for result, _ in results])
-    scored = [column for column in columns.values() if any(_has(result, column) for result, _ in results)]
-    primary = primary_metric(scored, parameters.primary)
+    results, scores = zip(
+        *(_result(store, run, group, settings[group.name], costs[group.name]) for group in rows), strict=True
+    )
+    baselines = [place for place, group in enumerate(rows) if any(map(parameters.is_baseline, group.methods))]
+    against = opponents([*settings.values()], baselines)
+    # As the first method that has the metric declares it.
+    summaries = [summary for result in results for summary in result.summaries.values()]
+    columns = {summary.column.name: summary.column for summary in reversed(summaries)}
+    scored = {summary.column.name for summary in summaries if summary.value is not None}
+    order = [*dict.fromkeys(summary.column.name for summary in summaries)]
+    primary = primary_metric([columns[name] for name in order if name in scored], parameters.primary)
     # Neither more nor less of such a metric is better: there is nothing to be significant.
-    tested = [name for name, column in columns.items() if column.direction != "neither"]
+    tested = [name for name in order if columns[name].direction != "neither"]
     compared = differences(scores, against, tested, primary)
     methods = tuple(
-        replace(result, differences=compared[number], against=against[number])
-        for number, (result, _) in enumerate(results)
+        replace(result, differences=own, against=other)
+        for result, own, other in zip(results, compared, against, strict=True)
     )
     by_name = {method.name: own for method, own in zip(methods, scores, strict=True)}
     alike = _with_settings([row.methods[0] for row in rows], parameters.pairwise or {})
@@ -105,34 +102,8 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
     """The places of the methods that have these settings; none where none are wanted."""
-    flat = [dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for method in methods] if wanted else []
+    flat = [_flat(method) for method in methods] if wanted else []
     return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
-
-
-def _columns(results: Sequence[MethodResult]) -> dict[str, Column]:
-    """What the first method that has the metric declares of it. One of all answers together has no question's score,
-    and so no difference."""
-    columns: dict[str, Column] = {}
-    for result in results:
-        for name, summary in result.summaries.items():
-            columns.setdefault(name, summary.column)
-    return columns
-
-
-def _has(result: MethodResult, column: Column) -> bool:
-    summary = result.summaries.get(column.name)
-    return summary is not None and summary.value is not None
-
-
-def _baselines(rows: Sequence[Group], parameters: Evaluate) -> list[int]:
-    """The places of the baseline among the groups; several where a grid has several of it."""
-    return [place for place, group in enumerate(rows) if any(parameters.is_baseline(m) for m in group.methods)]
-
-
-def _question_scores(store: Path, run: Run, group: Group) -> QuestionScores:
-    artifacts = [run.methods[method.name] for method in group.methods]
-    asked = read_manifest(store, artifacts[0]["asked"])
-    return read_question_scores(store, asked, [read_manifest(store, names["scores"]) for names in artifacts])
 
 
 def _result(
@@ -146,7 +117,11 @@ def _result(
     }
     answered = manifests.get("answers") or manifests.get("candidates", [])
     errors = [error for manifest in answered for error in _errors(store, manifest)]
-    scores = _question_scores(store, run, group)
+    of_seeds = [read_manifest(store, names["scores"]) for names in artifacts]
+    scores = read_question_scores(store, manifests["asked"][0], of_seeds)
+    missing = scores.of(MISSING, scores.ids)
+    ranks = np.where(missing > 0, np.inf, scores.of(RANK, scores.ids))[~np.isnan(missing)]
+    fingerprints = {table: names[0].partition("/")[2] for table, names in tables.items()}
     result = MethodResult(
         name=group.name,
         settings=settings,
@@ -154,22 +129,12 @@ def _result(
         costs=costs,
         error_rows=len(errors) // len(group.methods),
         errors=tuple(dict.fromkeys(errors))[:FIRST_ERRORS],
-        fingerprints={table: names[0].partition("/")[2] for table, names in [*tables.items(), _summaries_of(tables)]},
-        ranks=_ranks(scores),
+        fingerprints={**fingerprints, "summaries": fingerprints["scores"]},
+        ranks=tuple(ranks),
         seeds=group.seeds if len(group.methods) > 1 else (),
         context=context_mode(store, run, group.methods[0]),
     )
     return result, scores
-
-
-def _ranks(scores: QuestionScores) -> tuple[float, ...]:
-    """Of every question that has ground for one; inf: missing."""
-    missing = scores.of(MISSING, scores.ids)
-    return tuple(np.where(missing > 0, np.inf, scores.of(RANK, scores.ids))[~np.isnan(missing)])
-
-
-def _summaries_of(tables: Mapping[str, list[str]]) -> tuple[str, list[str]]:
-    return "summaries", tables["scores"]
 
 
 def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, MetricSummary]:
@@ -178,32 +143,29 @@ def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScore
     known = scores.values
     intervals = dict(zip(known, mean_interval(np.stack([*known.values()])), strict=True)) if known else {}
     summaries = {}
-    for metric, row in seeds[0].items():
+    for metric, first in seeds[0].items():
         values = [value for seed in seeds if (value := seed[metric].value) is not None]
         interval = intervals.get(metric)
-        summaries[metric] = MetricSummary(
-            row.column,
-            fmean(values) if values else None,
-            row.questions - row.left_out,
-            row.left_out,
-            interval.low if interval else None,
-            interval.high if interval else None,
-            max(values) - min(values) if len(values) > 1 else None,
+        summaries[metric] = replace(
+            first,
+            value=fmean(values) if values else None,
+            low=interval.low if interval else None,
+            high=interval.high if interval else None,
+            spread=max(values) - min(values) if len(values) > 1 else None,
         )
     return summaries
 
 
-def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
-    for record in candidates.shards:
-        if record.notes.get("errors"):
-            for file in record.files:
-                column = files.read_table(store / file.path, columns=["error"])["error"]
-                yield from column.filter(pc.not_equal(column, "")).to_pylist()
+def _errors(store: Path, answered: Manifest) -> list[str]:
+    if not answered.note("errors"):
+        return []
+    table = answered.artifact.partition("/")[0]
+    return pl.DataFrame(answered.read(store, table, ["error"])).filter(pl.col("error") != "")["error"].to_list()
 
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
-    flat = {name: dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for name, method in methods.items()}
+    flat = {name: _flat(method) for name, method in methods.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
     # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
     concerned = {
@@ -214,9 +176,14 @@ def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in flat.items()}
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+def _flat(method: Method) -> dict[str, Any]:
+    """The settings of a method by their full keys ("retrieve.alpha")."""
+
+    def flat(settings: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, value in settings.items():
+            if isinstance(value, Mapping):
+                yield from flat(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key, value
+
+    return dict(flat(method.model_dump(mode="json", exclude={"name"}), ""))

@@ -1,9 +1,9 @@
-"""Paper and ours: what a paper prints beside what a run came to, with the claim's verdict and every deviation.
+"""Paper and ours: the figures of a paper beside those of a run, with the claim's verdict and every deviation.
 
 A verdict on a claim: it holds, does not hold, or is open, and then how many questions would settle it. A claim "at
 least V" with a margin m is one of non-inferiority (Piaggio et al., Reporting of Noninferiority and Equivalence
 Randomized Trials, JAMA 308(24), 2012): it holds where the whole interval lies above V − m, and does not where it lies
-below. Without a margin two equal methods are never told apart: "no worse" stays open however many questions are asked.
+below. Without a margin two equal methods cannot be distinguished: "no worse" always stays open.
 """
 
 import math
@@ -24,7 +24,7 @@ from vitalfew.tasks.reports.statistics.paired import paired_bootstrap, questions
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A row. `interval`: of ours, or why it has none; `verdict`: '' without a claim."""
+    """A row. `interval`: of ours, or the reason why there is none; `verdict`: '' without a claim."""
 
     what: str
     source: str
@@ -44,17 +44,16 @@ def beside(report: Report) -> list[Beside]:
 
 
 def conditions(report: Report) -> list[str]:
-    """What has to be known to read the table: questions, corpus, models, deviations."""
+    """Questions, corpus, models and deviations, which a reader of the table has to know."""
     if report.paper is None:
         return []
     corpus = "; ".join(f"{index.passages:,} passages ({index.name})" for index in report.indexes)
     lines = [f"Ours: {asked(report)}. Corpus: {corpus or 'none'}. Models: {', '.join(report.models) or 'none'}."]
     if report.asked.seed is not None:
         lines.append("The questions are a sample, so the figures are estimates.")
-    lines += [f"The paper: {report.paper.settings}."] if report.paper.settings else []
-    repeated = _repeated(report)
-    lines += [*repeated.deviations, *filter(None, [report.paper.chosen])]
-    return lines + ([report.paper.missing] if report.paper.missing else [])
+    if report.paper.settings:
+        lines.append(f"The paper: {report.paper.settings}.")
+    return [*lines, *_repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
 
 
 def _repeated(report: Report) -> Repeated:
@@ -77,7 +76,7 @@ def _row(report: Report, paper: Paper, row: Figure) -> Beside:
 
 
 def _measured(report: Report, ours: Ours) -> Interval:
-    """Our figure where it is not of single questions: of no question, as far as an interval goes."""
+    """Our figure where it is not a mean over single questions: without an interval."""
     methods = {method.name: method for method in report.methods}
     sides = [methods.get(name) for name in (ours.method, ours.minus or ours.over) if name]
     found = [report.value(side, ours.metric) if side else None for side in sides]
@@ -105,9 +104,9 @@ def _text(row: Figure, value: float | None, unit: str) -> str:
 
 
 def counterparts(wanted: Iterable[Ours], scores: Mapping[str, QuestionScores]) -> dict[Ours, Interval]:
-    """Of those that are of single questions. What the costs say is one measurement, MAUVE is of all answers together:
-    neither has an interval. `scores`: by method."""
-    return {ours: found for ours in wanted if (found := _counterpart(ours, scores)) is not None}
+    """Our figures, as far as they are means over single questions. A cost is one measurement, MAUVE is of all answers
+    together: neither has an interval. `scores`: by method."""
+    return {ours: interval for ours in wanted if (interval := _counterpart(ours, scores)) is not None}
 
 
 def _counterpart(ours: Ours, scores: Mapping[str, QuestionScores]) -> Interval | None:
@@ -128,7 +127,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
 _HALF = 1.959964
 """Half the width of a 95 % interval, in standard errors."""
 _FINE = 100
-"""What lies nearer to a line than such a part of its interval is on it: no number of questions is worth telling."""
+"""A value nearer to a line than such a part of its interval is on it: no number of questions would settle it."""
 
 
 def verdict(claim: Literal["at_least", "at_most"], goal: float, margin: float, ours: Interval) -> str:
@@ -150,7 +149,7 @@ def verdict(claim: Literal["at_least", "at_most"], goal: float, margin: float, o
 
 
 def _settled(ours: Interval, line: float) -> str:
-    """How many questions tell such a value from the line, if it stays what it is; rounded up to two digits."""
+    """How many questions would distinguish the value from the line, if it stays as it is; rounded up to two digits."""
     mean, low, high = (value or 0.0 for value in (ours.mean, ours.low, ours.high))
     sd = (high - low) / (2 * _HALF) * math.sqrt(ours.questions)
     far = abs(mean - line) * _FINE > high - low

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.reports.contents import MetricSummary, undeclared
 
 LATEST = "latest"
 
@@ -50,53 +49,32 @@ def run_of(store: Path, run_id: str) -> Run | None:
 
 
 def read_manifest(store: Path, name: str) -> Manifest:
-    """Of an artifact `table/fingerprint`. Raises NoReport where it was removed since."""
+    """Read the manifest of an artifact `table/fingerprint`. Raises NoReport where it was removed since."""
     try:
         return Artifact(store, *name.split("/")).completed()
     except FileNotFoundError:
         raise NoReport(f"{name} was removed; run the same `vitalfew evaluate` to make it again") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A row of `summaries`: `value` of `questions` questions, of which `left_out` gave no ground for it."""
-
-    column: Column
-    value: float | None
-    questions: int
-    left_out: int
+def read_rows(store: Path, run: Run, method: str, table: str) -> pl.DataFrame:
+    """Read the rows of a method's table. Raises NoReport where the artifact was removed since."""
+    return pl.DataFrame(read_manifest(store, run.methods[method][table]).read(store, table))
 
 
-def read_summaries(store: Path, scores: Manifest) -> dict[str, Recorded]:
-    """By metric, in the order in which they were scored."""
-    return {row["metric"]: _recorded(row) for row in scores.read(store, "summaries").to_pylist()}
+def read_summaries(store: Path, scores: Manifest) -> dict[str, MetricSummary]:
+    """Read the summaries by metric, in the order in which they were scored.
 
-
-def columns_of(summaries: Sequence[dict[str, Recorded]]) -> dict[str, Column]:
-    """Every metric of several methods, as the first that has it declares it."""
-    columns: dict[str, Column] = {}
-    for rows in summaries:
-        for name, row in rows.items():
-            columns.setdefault(name, row.column)
-    return columns
-
-
-def _recorded(row: dict[str, Any]) -> Recorded:
-    return Recorded(_column(row), row["value"], row["questions"], row["left_out"])
-
-
-def _column(row: dict[str, Any]) -> Column:
-    """An older version wrote none of what a metric declares: its name has to do, and its direction is not known."""
-    if "heading" not in row:
-        return undeclared(row["metric"])
-    return Column(
-        row["metric"], row["heading"], row["unit"], row["direction"], tuple(row["needs"]), detail=row["detail"]
-    )
-
-
-def undeclared(metric: str) -> Column:
-    """A metric of which nothing but its name is known."""
-    return Column(metric, metric.replace("_", " "), "", None)
+    An older version did not record what a metric declares: its name has to do, and its direction is not known.
+    """
+    summaries = {}
+    for row in pl.DataFrame(scores.read(store, "summaries")).iter_rows(named=True):
+        column = undeclared(row["metric"])
+        if "heading" in row:
+            heading, unit, direction = (row[name] for name in ("heading", "unit", "direction"))
+            column = Column(row["metric"], heading, unit, direction, tuple(row["needs"]), detail=row["detail"])
+        scored = row["questions"] - row["left_out"]
+        summaries[row["metric"]] = MetricSummary(column, row["value"], scored, row["left_out"])
+    return summaries
 
 
 Values = npt.NDArray[np.float64]
@@ -118,25 +96,13 @@ class QuestionScores:
 
 
 def read_question_scores(store: Path, asked: Manifest, scores: Sequence[Manifest]) -> QuestionScores:
-    """Of one method, or the means over several seeds of it (over those that scored the question)."""
-    ids = np.sort(asked.read(store, "asked", ["question_id"])["question_id"].to_numpy())
-    tables = [manifest.read(store, "scores") for manifest in scores]
-    metrics = dict.fromkeys(metric for table in tables for metric in pc.unique(table["metric"]).to_pylist())
-    return QuestionScores(ids, {metric: _mean([_values(table, metric, ids) for table in tables]) for metric in metrics})
-
-
-def _mean(values: Sequence[Values]) -> Values:
-    if len(values) == 1:
-        return values[0]
-    stacked = np.stack(values)
-    known = ~np.isnan(stacked)
-    counts = known.sum(axis=0)
-    totals = np.where(known, stacked, 0.0).sum(axis=0)
-    return np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
-
-
-def _values(table: pa.Table, metric: str, ids: npt.NDArray[np.int64]) -> Values:
-    rows = table.filter(pc.equal(table["metric"], metric))
-    values = np.full(len(ids), np.nan)
-    values[np.searchsorted(ids, rows["question_id"].to_numpy())] = rows["value"].to_numpy()
-    return values
+    """Read the scores of a method, or the means over several seeds of it (over those that scored the question)."""
+    questions = pl.DataFrame(asked.read(store, "asked", ["question_id"])).sort("question_id")
+    tables = [pl.DataFrame(manifest.read(store, "scores")) for manifest in scores]
+    wide = [table.pivot("metric", index="question_id", values="value") for table in tables]
+    seeds = [questions.join(table, on="question_id", how="left", maintain_order="left") for table in wide]
+    values = {}
+    for metric in dict.fromkeys(name for seed in seeds for name in seed.columns[1:]):
+        of_seeds = np.stack([seed[metric].cast(pl.Float64).to_numpy() for seed in seeds if metric in seed.columns])
+        values[metric] = np.ma.array(of_seeds, mask=np.isnan(of_seeds)).mean(axis=0).filled(np.nan)
+    return QuestionScores(questions["question_id"].to_numpy(), values)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vitalfew.tasks.datasets.base import InputError, Reject
-from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, columns_of, delimited_rows
+from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, Dialect, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.reports.shown.text import listed, one_line
 from vitalfew.tasks.reports.statistics.ranks import li, quade, two_sided
@@ -74,20 +74,21 @@ def significance(
 ) -> Significance:
     """Every method against `control`, by default the one that ranks best. Raises InputError for an unknown control."""
     test = quade(scores.values, higher_is_better)
-    chosen = int(np.argmin(test.rankings)) if control is None else _place(control, scores.methods)
+    if control is not None and control not in scores.methods:
+        known = ", ".join(map(repr, scores.methods))
+        raise InputError(f"the table has no method {control!r} to compare with; it has {known}")
+    chosen = int(np.argmin(test.rankings)) if control is None else scores.methods.index(control)
     z = test.z(chosen)
-    others = [row for row in range(len(scores.methods)) if row != chosen]
-    p_values = {row: float(two_sided(z[row])) for row in others}
+    p_values = {row: float(two_sided(z[row])) for row in range(len(scores.methods)) if row != chosen}
     adjusted, threshold = li(list(p_values.values()), alpha)
-    p_by_row = dict(zip(others, adjusted, strict=True))
-
-    def compared(row: int) -> ComparedMethod:
-        mean, mean_rank = float(np.mean(scores.values[row])), float(test.ranks[row].mean())
-        own = (scores.methods[row], mean, mean_rank, float(test.rankings[row]))
-        if row == chosen:
-            return ComparedMethod(*own)
-        return ComparedMethod(*own, float(z[row]), p_values[row], p_by_row[row], max(test.p, p_by_row[row]) <= alpha)
-
+    p_li = dict(zip(p_values, adjusted, strict=True))
+    methods = [
+        ComparedMethod(method, float(np.mean(values)), float(ranks.mean()), float(ranking))
+        for method, values, ranks, ranking in zip(scores.methods, scores.values, test.ranks, test.rankings, strict=True)
+    ]
+    for row, p in p_values.items():
+        is_significant = max(test.p, p_li[row]) <= alpha
+        methods[row] = replace(methods[row], z=float(z[row]), p=p, p_li=p_li[row], significant=is_significant)
     return Significance(
         scores.datasets,
         higher_is_better,
@@ -98,12 +99,12 @@ def significance(
         test.p,
         threshold,
         test.smallest_p,
-        tuple(compared(row) for row in range(len(scores.methods))),
+        tuple(methods),
     )
 
 
 def conclusion(test: Significance) -> Iterator[str]:
-    """What is significant, in plain sentences."""
+    """Say in plain sentences which differences are significant."""
     f = "infinite" if test.f is None else f"{test.f:.2f}"
     statistic = f"F = {f} with {test.degrees[0]} and {test.degrees[1]} degrees of freedom, p = {test.p:.4g}"
     if test.p > test.alpha:
@@ -148,9 +149,8 @@ def read_scores(path: Path) -> Scores:
 
 def _read(path: Path) -> tuple[list[str], Iterator[tuple[str, dict[str, Any]]]]:
     """The columns' names, and (place, row) one by one."""
-    if path.suffix.lower() in _DIALECTS:
-        dialect = _DIALECTS[path.suffix.lower()]
-        return list(columns_of(path, dialect)), _delimited(path)
+    if dialect := _DIALECTS.get(path.suffix.lower()):
+        return list(columns_of(path, dialect)), _delimited(path, dialect)
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise InputError(f"{path}: a table must be a .csv, .tsv or .parquet file. Save it as one of these")
     check_source(path)
@@ -165,8 +165,8 @@ def _read(path: Path) -> tuple[list[str], Iterator[tuple[str, dict[str, Any]]]]:
     return table.column_names, ((f"row {number}", row) for number, row in enumerate(table.to_pylist(), start=1))
 
 
-def _delimited(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, row in delimited_rows(path, _DIALECTS[path.suffix.lower()]):
+def _delimited(path: Path, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in delimited_rows(path, dialect):
         if isinstance(row, Reject):
             raise InputError(f"{path}: line {number} cannot be read: {row.detail}. Correct or remove it")
         yield f"line {number}", dict(row)
@@ -182,9 +182,3 @@ def _figure(cell: object, where: str) -> float:
     if not math.isfinite(value):
         raise InputError(f"{where}: {value} is not a finite number. {_REMEDY}")
     return value
-
-
-def _place(control: str, methods: tuple[str, ...]) -> int:
-    if control not in methods:
-        raise InputError(f"the table has no method {control!r} to compare with; it has {', '.join(map(repr, methods))}")
-    return methods.index(control)

@@ -5,8 +5,8 @@ passage, both in the order of the questions' names. Where sentences were retriev
 sentence, and once: figures at k are then of passages, while our metrics count sentences. trec_eval sorts by the score
 and not by the rank, so equal scores are written apart by the least step that keeps their order.
 
-A question or passage is called as its source calls it, white space and "%" as in URLs, or, where the source has no
-name for it, by its content id (as all are with `ids="content"`). A name that stands for two is an error.
+A question or passage has the name that its source gives it, white space and "%" as in URLs, or, where the source gives
+none, its content id (as all have with `ids="content"`). A name that stands for two is an error.
 """
 
 import math
@@ -60,7 +60,7 @@ def write_qrels(store: Path, name: str, method: str | None, path: Path, ids: Ids
 
 
 def _retrieving(run: Run, method: str | None) -> tuple[str, dict[str, str]]:
-    """The method's name, and of its tables the fingerprints. Raises UnknownName, NoReport."""
+    """The method's name, and the fingerprints of its tables. Raises UnknownName, NoReport."""
     retrieving = {name: tables for name, tables in run.methods.items() if "hits" in tables}
     if not retrieving:
         raise NoReport(f"run {run.run_id} of {run.name} retrieved nothing")

@@ -9,18 +9,17 @@ from vitalfew.tasks.reports.contents import Among, Report
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
-    MARKERS,
     Plot,
     axes_grid,
     ground,
     legend,
+    marks,
     named_rows,
     numbered,
     svg,
 )
 from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, sentence_case, signed
 from vitalfew.tasks.reports.shown.text import shortened
-from vitalfew.tasks.reports.statistics.paired import Difference
 
 _NAME = 40
 _METHODS = len(COLOURS)
@@ -32,22 +31,22 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     interval."""
     metric = metric or quality_metric(report)
     every = ((number, method.differences.get(metric or "")) for number, method in enumerate(report.methods))
-    rows = [(number, difference) for number, difference in every if difference and difference.low is not None]
+    rows = {numbered(report, number, _NAME): own for number, own in every if own and own.low is not None}
     if not metric or not rows:
         return None
     title = f"Difference to {shortened(report.baseline(), _NAME)} in {report.column(metric).heading}"
-    names = [numbered(report, number, _NAME) for number, _ in rows]
     with ground("differences"):
         drawing, (axes,) = axes_grid(1, 1, (7.4, 1.1 + 0.3 * len(rows)))
         axes.axvline(0, color=INK, lw=1)
-        for row, (_, difference) in enumerate(rows):
-            axes.plot([difference.low, difference.high], [row, row], color=COLOURS[0], lw=1.6, solid_capstyle="butt")
-            looks = {"mec": COLOURS[0], "mfc": COLOURS[0] if is_apart(difference) else "none", "ms": 6}
-            axes.plot([difference.mean_difference], [row], marker="o", ls="", **looks)
-        named_rows(axes, names)
+        for row, own in enumerate(rows.values()):
+            fill = COLOURS[0] if is_apart(own) else "none"
+            marks(axes, 0, [own.mean_difference], [row], [(own.low, own.high)], across=True, mfc=fill)
+        named_rows(axes, [*rows])
         axes.set_xlabel(title)
-        words = " ".join(_in_words(name, difference) for name, (_, difference) in zip(names, rows, strict=True))
-        element = svg(drawing, "differences", title, words)
+        words = (
+            f"{name}: {own.mean_difference:+.3f} ({own.low:+.3f} to {own.high:+.3f})." for name, own in rows.items()
+        )
+        element = svg(drawing, "differences", title, " ".join(words))
     caption = (
         "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
         f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
@@ -55,12 +54,8 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     return Plot(title, caption, element)
 
 
-def _in_words(name: str, difference: Difference) -> str:
-    return f"{name}: {difference.mean_difference:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})."
-
-
 def where_it_pays(report: Report) -> Plot | None:
-    """Differences in the primary metric, a panel for each condition; None where no conditions were scored."""
+    """Differences in the primary metric, a panel for every condition; None where no conditions were scored."""
     rows = [each for each in report.among if each.difference.low is not None]
     methods = [*dict.fromkeys(each.method for each in rows)][:_METHODS]
     panels = [(column, own) for column in COLUMNS if (own := [row for row in rows if row.condition == column.name])]
@@ -71,7 +66,6 @@ def where_it_pays(report: Report) -> Plot | None:
     title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME)}"
     with ground("conditions"):
         drawing, places = axes_grid(1, len(panels), (2.9 * len(panels) + 0.6, 3.4))
-        handles: list[Any] = []
         for axes, (column, own) in zip(places, panels, strict=True):
             handles = _draw(axes, own, methods)
             axes.set_xlabel(column.heading)
@@ -91,13 +85,11 @@ def _draw(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -> list[Any]
     axes.axhline(0, color=INK, lw=1)
     handles = []
     for kind, method in enumerate(methods):
-        own = [row for row in rows if row.method == method]
-        places = [groups.index((row.low, row.high)) + 0.12 * (kind - (len(methods) - 1) / 2) for row in own]
-        means = [row.difference.mean_difference or 0.0 for row in own]
-        sides = [row.difference.low for row in own], [row.difference.high for row in own]
-        ends = [[abs(mean - (end or 0.0)) for mean, end in zip(means, side, strict=True)] for side in sides]
-        looks = {"color": COLOURS[kind], "marker": MARKERS[kind], "ms": 5, "elinewidth": 1.4, "capsize": 2}
-        handles.append(axes.errorbar(places, means, ends, ls="", **looks))
+        own = {(row.low, row.high): row.difference for row in rows if row.method == method}
+        places = [groups.index(group) + 0.12 * (kind - (len(methods) - 1) / 2) for group in own]
+        ends = [(each.low or 0.0, each.high or 0.0) for each in own.values()]
+        means = [each.mean_difference for each in own.values()]
+        handles.append(marks(axes, kind, places, means, ends, ms=5, capsize=2))
     axes.set_xticks(range(len(groups)), [_range(low, high) for low, high in groups])
     axes.grid(visible=False, axis="x")
     return handles

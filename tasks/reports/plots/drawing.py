@@ -1,19 +1,21 @@
-"""Plots as SVG by matplotlib: the ground they are drawn on, and what becomes of them in a page.
+"""Plots as SVG by matplotlib: axes, marks, lines, bars and legends in one style, and the element of a page.
 
-Texts stay texts (selectable, read aloud, in the reader's own fonts). What has the colour of ink takes the colour of the
-page's text, so that a plot on a dark page is light; markers, hatches and line styles tell apart what colours may not.
+Texts stay texts (selectable, read aloud, in the reader's fonts). Ink takes the colour of the page's text, so that a
+plot on a dark page is light; markers, hatches and line styles distinguish what colours may not.
 """
 
 import base64
 import re
 import warnings
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.shown.columns import significant
@@ -23,15 +25,16 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 HATCHES = ("//", "", "\\\\", "xx", "--", "||", "++", "///--")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 COLOURS = ("#2E86C8", "#D08700", "#009E73", "#D55E00", "#8C6BB1", "#CC79A7")
-"""Of middling lightness, to be seen on white and on black; after Okabe and Ito, whose colours most eyes tell apart."""
+"""Colours of medium lightness, visible on white and on black; after Okabe and Ito, for all kinds of colour vision."""
 INK = "#010203"
-"""Stands for the colour of text until the SVG is written: no colour of matplotlib's own."""
+"""Stands for the colour of text until the SVG is written: matplotlib uses it nowhere."""
 NAMED = 12
 """With more methods than these, points are labelled with their numbers, and only the front with names."""
 QUESTION = 90
 """Characters of a question in a caption, at most."""
 LABEL: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "annotation_clip": False}
 """The looks of a short text beside a point."""
+_BAR: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.7}
 _NAME = 36
 _DPI = 72  # what an SVG is written with: a pixel is a point
 
@@ -74,7 +77,7 @@ class Plot:
 
 @contextmanager
 def ground(name: str) -> Iterator[None]:
-    """Matplotlib's own defaults and ours, whatever the user has set: the same plot gives the same bytes."""
+    """Set matplotlib's defaults and ours, whatever the user has set: the same plot gives the same bytes."""
     from matplotlib import style
 
     with style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
@@ -102,12 +105,22 @@ def marker(kind: int) -> str:
     return MARKERS[kind % len(MARKERS)]
 
 
-def line(axes: Any, kind: int, xs: Sequence[float], ys: Sequence[Any], ends: Sequence[Sequence[Any]] = ()) -> Any:
-    """Draw a line with the looks of its kind; `ends`: the lower and the upper ends of a shaded band. The handle."""
+def marks(
+    axes: Any, kind: int, xs: Any, ys: Any, ends: Sequence[tuple[Any, Any]] = (), across: bool = False, **looks: Any
+) -> Any:
+    """Draw the marks of a kind and their intervals, upright or across. `ends`: of every interval. The handle."""
+    lengths = np.abs(np.transpose(ends) - np.array(xs if across else ys)) if ends else None
+    drawn = {"marker": marker(kind), "color": colour(kind), "ls": "", "ms": 6}
+    looks = {**drawn, "ecolor": (colour(kind), 0.6), "elinewidth": 1.4, **looks}
+    return axes.errorbar(xs, ys, **{"xerr" if across else "yerr": lengths}, **looks)
+
+
+def line(axes: Any, kind: int, xs: Sequence[float], ys: Sequence[Any], ends: Sequence[tuple[float, float]]) -> Any:
+    """Draw a line with the looks of its kind, and a shaded band between `ends`, if any. The handle."""
     looks = {"ls": LINES[kind % len(LINES)], "marker": marker(kind), "color": colour(kind)}
     (handle,) = axes.plot(xs, ys, mfc="none", lw=1.4, ms=5, **looks)
     if ends:
-        axes.fill_between(xs, *ends, color=colour(kind), alpha=0.12, lw=0)
+        axes.fill_between(xs, *np.transpose(ends), color=colour(kind), alpha=0.12, lw=0)
     return handle
 
 
@@ -118,32 +131,44 @@ def named_rows(axes: Any, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def hatched(kind: int, filled: bool = True) -> dict[str, Any]:
-    """The looks of a bar: a hatch for its kind, and a colour if it is filled."""
-    hatch = HATCHES[kind % len(HATCHES)]
-    return {"facecolor": colour(kind) if filled else "none", "hatch": hatch, "edgecolor": INK, "linewidth": 0.7}
+def bars(
+    names: tuple[str, str],
+    caption: str,
+    rows: Sequence[str],
+    panels: Mapping[str, Mapping[str, Sequence[float]]],
+    words: Iterable[str],
+    reused: Mapping[str, Sequence[bool]] = MappingProxyType({}),
+) -> Plot:
+    """Plot stacked horizontal bars, a row for every name.
 
-
-def stacked_bars(axes: Any, parts: Iterable[tuple[int, int, float, bool]]) -> None:
-    """Draw parts of horizontal bars: row, kind, length, filled. A part begins where the last one of its row ends."""
-    ends: dict[int, float] = defaultdict(float)
-    for row, kind, length, filled in parts:
-        axes.barh(row, length, left=ends[row], height=0.7, **hatched(kind, filled))
-        ends[row] += length
-
-
-def amounts(axes: Any) -> None:
-    """Few ticks, without exponents, on an axis of seconds or USD."""
-    axes.locator_params(axis="x", nbins=4)
-    axes.xaxis.set_major_formatter(lambda value, _: significant(value))
-
-
-def bar_legend(figure: Any, names: Sequence[str], further: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-    """A legend of the kinds of bars, in their order; `further`: by name, the looks of others."""
+    `names`: the plot's name and title; `panels`: by the label of its axis, by kind, a length for every row; `words`:
+    the text of every row; `reused`: by kind, the rows in which it has no colour.
+    """
     from matplotlib.patches import Patch
 
-    looks = {**{name: hatched(kind) for kind, name in enumerate(names)}, **(further or {})}
-    legend(figure, [Patch(**each) for each in looks.values()], [*looks])
+    kinds = [*dict.fromkeys(kind for parts in panels.values() for kind in parts)]
+    looks = {kind: {**_BAR, "facecolor": colour(n), "hatch": HATCHES[n % len(HATCHES)]} for n, kind in enumerate(kinds)}
+    empty = {"facecolor": "none"}
+    with ground(names[0]):
+        figure, places = axes_grid(1, len(panels), (8.6, 1.5 + 0.28 * len(rows)))
+        for axes, (label, parts) in zip(places, panels.items(), strict=True):
+            ends = [0.0] * len(rows)
+            for kind, lengths in parts.items():
+                for row, length in enumerate(lengths):
+                    if length:
+                        own = empty if kind in reused and reused[kind][row] else {}
+                        axes.barh(row, length, left=ends[row], height=0.7, **looks[kind] | own)
+                        ends[row] += length
+            named_rows(axes, rows if axes is places[0] else [""] * len(rows))
+            axes.tick_params(axis="x", labeltop=len(rows) > NAMED)  # else the lower end is out of sight
+            axes.locator_params(axis="x", nbins=4)
+            axes.xaxis.set_major_formatter(lambda value, _: significant(value))
+            axes.set_xlabel(label)
+        if any(map(any, reused.values())):
+            looks["reused"] = _BAR | empty
+        legend(figure, [Patch(**each) for each in looks.values()], [*looks])
+        about = "; ".join(f"{row}: {text}" for row, text in zip(rows, words, strict=True))
+        return Plot(names[1], caption, svg(figure, *names, f"{about}."))
 
 
 def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
@@ -182,7 +207,7 @@ def _in_page(tag: str, name: str) -> str:
 
 
 def standing_alone(element: str) -> str:
-    """An SVG element as a file of its own: black on white."""
+    """An SVG element as a file: black on white."""
     opening, _, rest = element.partition(">")
     return f'{opening}><rect width="100%" height="100%" fill="white"/>{rest}'.replace("currentColor", "black")
 

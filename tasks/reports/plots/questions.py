@@ -1,13 +1,12 @@
 """Plots of single questions: ranks of the first correct context, candidates of one, hits of one on a map."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
+from vitalfew.tasks.reports.contents import ContextMap, Report
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
@@ -33,6 +32,12 @@ def rank_distribution(report: Report) -> Plot | None:
     if not methods or all(rank == inf for method in methods for rank in method.ranks):
         return None
     title = "Rank of the first correct context"
+    words = []
+    for method in methods:
+        known = sorted(rank for rank in method.ranks if rank != inf)
+        middle = f", half of these within {known[len(known) // 2]:.3g} %" if known else ""
+        share = f"{len(known) / len(method.ranks):.3f} of {len(method.ranks):,} questions"
+        words.append(f"{method.label}: present for {share}{middle}.")
     with ground("ranks"):
         drawing, (axes,) = axes_grid(1, 1, (7.0, 4.2))
         handles = []
@@ -40,12 +45,10 @@ def rank_distribution(report: Report) -> Plot | None:
             percents, shares = steps(method.ranks)
             looks = {"color": colour(kind), "ls": LINES[kind % len(LINES)], "lw": 1.4}
             handles += axes.step(percents, shares, where="post", **looks)
-        axes.set_xlim(0, 100)
-        axes.set_ylim(0, 1)
+        axes.set(xlim=(0, 100), ylim=(0, 1), ylabel="share of questions")
         axes.set_xlabel("rank in percent of the prompt's contexts")
-        axes.set_ylabel("share of questions")
         legend(drawing, handles, [method.label for method in methods])
-        element = svg(drawing, "ranks", title, " ".join(map(_in_words, methods)))
+        element = svg(drawing, "ranks", title, " ".join(words))
     caption = (
         "Share of questions with a gold answer in a context of this rank or a better one. Where a line ends below 1, "
         "no context answers the remaining questions."
@@ -54,24 +57,17 @@ def rank_distribution(report: Report) -> Plot | None:
 
 
 def steps(ranks: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Distinct ranks, ascending to 100 (inf: missing, left out), and the share of all that are no larger."""
-    ordered = sorted(ranks)
-    distinct = sorted({*ordered, 100.0} - {inf})
-    return distinct, [bisect_right(ordered, rank) / len(ordered) for rank in distinct]
-
-
-def _in_words(method: MethodResult) -> str:
-    known = sorted(rank for rank in method.ranks if rank != inf)
-    share = len(known) / len(method.ranks)
-    middle = f", half of these within {known[len(known) // 2]:.3g} %" if known else ""
-    return f"{method.label}: present for {share:.3f} of {len(method.ranks):,} questions{middle}."
+    """Distinct ranks, ascending to 100 (inf: missing, left out), and the share of all that are at most as large."""
+    ordered = np.sort(ranks)
+    distinct = np.unique([*ordered[np.isfinite(ordered)], 100.0])
+    return distinct.tolist(), (np.searchsorted(ordered, distinct, side="right") / len(ordered)).tolist()
 
 
 _NAME = 40
 
 
 def candidates_in_the_plane(report: Report) -> Plot | None:
-    """A question's candidates by F1 and F2, their Pareto front, the ideal point and what each method takes."""
+    """A question's candidates by F1 and F2, their Pareto front, the ideal point and the answers of every method."""
     choice = report.choice
     if choice is None:
         return None
@@ -82,14 +78,19 @@ def candidates_in_the_plane(report: Report) -> Plot | None:
         axes.plot(*zip(*front, strict=True), color=INK, lw=1, ls="--", zorder=1)
         axes.scatter(*zip(*choice.points, strict=True), s=26, color=INK, zorder=3, clip_on=False)
         axes.scatter([1], [1], marker="*", s=140, color=COLOURS[1], zorder=3, clip_on=False)
-        for number, ((x, y), candidate) in enumerate(zip(choice.points, choice.candidates, strict=True)):
-            axes.annotate(str(candidate), (x, y), (6, 6 + 9 * _before(choice.points, number)), **LABEL)
+        points = np.array(choice.points)
+        for number, candidate in enumerate(choice.candidates):
+            # The labels of earlier candidates on the same spot are below.
+            before = int((np.hypot(*(points[:number] - points[number]).T) < 0.02).sum())
+            axes.annotate(str(candidate), points[number], (6, 6 + 9 * before), **LABEL)
         axes.annotate("ideal", (1, 1), (-8, 4), ha="right", **LABEL)
-        handles = [_rings(axes, report, number, name) for number, name in enumerate(choice.chosen)]
-        axes.set_xlim(-0.03, 1.03)
-        axes.set_ylim(-0.03, 1.03)
-        axes.set_xlabel("F1: harmonic mean of ISUSE and ISSUP")
-        axes.set_ylabel("F2: ISREL")
+        handles = []
+        for kind, chosen in enumerate(choice.chosen.values()):  # rings, larger than those of the methods before
+            places = [choice.candidates.index(candidate) for candidate in chosen if candidate in choice.candidates]
+            looks = {"facecolors": "none", "edgecolors": colour(kind), "linewidths": 1.4, "marker": marker(kind)}
+            handles.append(axes.scatter(*points[places].T, s=90 + 80 * kind, zorder=2, clip_on=False, **looks))
+        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+        axes.set(xlabel="F1: harmonic mean of ISUSE and ISSUP", ylabel="F2: ISREL")
         legend(drawing, handles, [shortened(one_line(name), _NAME) for name in choice.chosen])
         takes = "; ".join(f"{one_line(name)} takes {', '.join(map(str, of))}" for name, of in choice.chosen.items())
         element = svg(drawing, "candidates", title, f"{len(choice.points)} candidates. {takes}.")
@@ -99,21 +100,6 @@ def candidates_in_the_plane(report: Report) -> Plot | None:
         "a method's answer. Among the first questions, this is the one on which the methods differ most."
     )
     return Plot(title, caption, element)
-
-
-def _before(points: Sequence[tuple[float, float]], number: int) -> int:
-    """How many earlier candidates lie on the same spot, whose labels are below."""
-    return sum(np.hypot(x - points[number][0], y - points[number][1]) < 0.02 for x, y in points[:number])
-
-
-def _rings(axes: Any, report: Report, number: int, name: str) -> Any:
-    """Marks around the answers of a method, larger than those of the methods before."""
-    choice = report.choice
-    assert choice is not None
-    places = [choice.candidates.index(candidate) for candidate in choice.chosen[name] if candidate in choice.candidates]
-    xy = np.array([choice.points[place] for place in places]).reshape(-1, 2)
-    looks = {"facecolors": "none", "edgecolors": colour(number), "linewidths": 1.4}
-    return axes.scatter(xy[:, 0], xy[:, 1], s=90 + 80 * number, marker=marker(number), zorder=2, clip_on=False, **looks)
 
 
 _SEED = 100
@@ -138,8 +124,7 @@ def contexts_in_two_dimensions(report: Report) -> Plot | None:
         for rank, place in enumerate(documents, 1):
             axes.annotate(str(rank), place, (8, 4), **LABEL)
         axes.margins(0.12)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set(xticks=[], yticks=[])
         ranks = ", ".join(str(place + 1) for place in kept)
         element = svg(drawing, "contexts", title, f"{len(documents)} hits; {refiner} keeps, in this order, {ranks}.")
     asked = shortened(one_line(shown.question), QUESTION)

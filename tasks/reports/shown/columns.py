@@ -1,6 +1,7 @@
 """How metrics are shown: which by default, in what order, with how many digits, and which values are best."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
 from vitalfew.tasks.reports.contents import Report
@@ -10,37 +11,34 @@ DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "e
 SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
 """Units whose values are shown with three significant digits, and with one decimal."""
 LEVEL = 0.05
-"""Of significance: a smaller p, corrected, tells a method apart from the baseline."""
+"""The level of significance: a smaller p, corrected, makes a difference significant."""
 _GOLD = {GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS}
 
 
 def default_columns(report: Report) -> list[str]:
-    """Quality of answers, then the other metrics, then costs, without details and what no method has a value for.
+    """Quality of answers, then the other metrics, then costs, without details and metrics that have no value.
 
-    Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the generator's
-    own seconds where they were measured, else those of all stages.
+    Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the seconds of the
+    generator where they were measured, else those of all stages.
     """
     shown = [column for column in _scored(report) if not column.detail]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
-    costs = [column for column in shown if is_cost(column) and of_unit[column.unit] is column]
-    others = [column for column in shown if not is_cost(column)]
-    of_answers = [column for column in others if _of_answers(column)]
-    rest = [column for column in others if not _of_answers(column)]
-    return [column.name for column in (*of_answers, *rest, *costs)]
+
+    def place(column: Column) -> int:
+        return 2 if is_cost(column) else 0 if {ANSWER, GOLD_ANSWERS} <= {*column.needs} else 1
+
+    kept = [column for column in shown if not is_cost(column) or of_unit[column.unit] is column]
+    return [column.name for column in sorted(kept, key=place)]
 
 
 def _scored(report: Report) -> list[Column]:
-    """Of every metric that any method has a value for, in the report's order."""
+    """The declarations of all metrics that any method has a value for, in the report's order."""
     return [report.column(metric) for metric in report.metrics() if report.has(metric)]
 
 
 def is_cost(column: Column) -> bool:
     """Better the lower, and known without gold answers: what a method takes."""
     return column.direction == "lower" and not _GOLD & {*column.needs}
-
-
-def _of_answers(column: Column) -> bool:
-    return {ANSWER, GOLD_ANSWERS} <= {*column.needs}
 
 
 def chosen_columns(report: Report, columns: Sequence[str] | None) -> list[str]:
@@ -99,13 +97,29 @@ def not_told_apart(report: Report, metric: str) -> set[int]:
     return {place for place, other in compared if other and not is_apart(other)}
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A text of a table, whether it is the best of its column, and whether it is not distinguishable."""
+
+    text: str
+    best: bool = False
+    alike: bool = False
+
+
+def cells(report: Report, metric: str) -> list[Cell]:
+    """A metric's figures for every method."""
+    marked, alike, unit = best(report, metric), not_told_apart(report, metric), report.column(metric).unit
+    values = enumerate(report.values(metric))
+    return [Cell(figure(value, unit), row in marked, row in alike) for row, value in values]
+
+
 def quality_metric(report: Report) -> str | None:
-    """What quality is measured with: the experiment's primary metric."""
+    """The measure of quality: the experiment's primary metric."""
     return primary_metric(_scored(report), report.primary)
 
 
 def price_metric(report: Report) -> str | None:
-    """What quality is set against: the first cost, prompt tokens, else contexts, else the seconds of all stages."""
+    """The measure that quality is set against: prompt tokens, else contexts, else the seconds of all stages."""
     return next((column.name for column in _scored(report) if is_cost(column) and not column.detail), None)
 
 
@@ -116,7 +130,7 @@ def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bo
     interval = "too few" if low is None or high is None else f"{signed(low)} to {signed(high)}"
     counts = (f"{difference.questions:,}", f"{difference.better:,}", f"{difference.worse:,}")
     effect = "–" if difference.effect is None else f"{difference.effect:+.2f}"
-    p_values = (_p(difference.p), _p(difference.p_holm))
+    p_values = ("–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in (difference.p, difference.p_holm))
     texts = (heading, signed(difference.mean_difference), interval, *p_values, effect, *counts)
     return [(text, apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
 
@@ -129,10 +143,6 @@ def signed(value: float | None) -> str:
     return f"{value:+.1e}" if value and abs(value) < 0.0005 else text
 
 
-def _p(p: float | None) -> str:
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 USUAL = "accuracy"
 
 
@@ -140,28 +150,29 @@ def primary_metric(scored: Sequence[Column], wanted: str | None = None) -> str |
     """`wanted`, else accuracy, else the first metric of answers; where there is none, of contexts, then of hits; then
     any other. Of several k the last. None where the metric has no value.
 
-    `scored`: what has a value, in the order of `score.metrics`. Costs and details are chosen by name alone.
+    `scored`: metrics that have a value, in the order of `score.metrics`. Costs and details are chosen by name alone.
     """
     if wanted:
         return wanted if any(column.name == wanted for column in scored) else None
     better_high = [column for column in scored if column.direction in ("higher", None) and not column.detail]
     if not better_high or any(column.name == USUAL for column in better_high):
         return USUAL if better_high else None
-    family = min(better_high, key=_stage).name.partition("@")[0]
+    stages = (ANSWER, CONTEXTS, HITS)  # from the end of the dataflow on
+
+    def stage(column: Column) -> int:
+        return next((place for place, need in enumerate(stages) if need in column.needs), len(stages))
+
+    family = min(better_high, key=stage).name.partition("@")[0]
     return [column.name for column in better_high if column.name.partition("@")[0] == family][-1]
 
 
-def _stage(column: Column) -> int:
-    """How far from the end of the dataflow the metric looks."""
-    needs = (ANSWER, CONTEXTS, HITS)
-    return next((place for place, need in enumerate(needs) if need in column.needs), len(needs))
-
-
-def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+def pareto_front(points: Sequence[tuple[float, float]], is_lower_better: bool = False) -> list[int]:
     """Positions of the points (cost, quality) that no other point dominates, by rising cost.
 
     A point dominates another that is no better in either and worse in one; of equal points none dominates.
     """
+    if is_lower_better:
+        points = [(cost, -quality) for cost, quality in points]
     front: list[int] = []
     for position in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1], place)):
         # By rising cost, a point has to beat the best quality so far, or be that very point again.

@@ -7,24 +7,17 @@ from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import HEADS, beside
 from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
-    best,
+    Cell,
+    cells,
     difference_cells,
     figure,
     is_apart,
-    not_told_apart,
     signed,
     significant,
 )
 from vitalfew.tasks.reports.shown.notes import halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import one_line
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    best: bool = False
-    alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +42,7 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
 
 def figures(report: Report, metrics: Sequence[str]) -> Grid:
     caption = "Selected metrics; the best value of a column is bold and has a star."
-    columns = []
-    for metric in metrics:
-        marked, alike = best(report, metric), not_told_apart(report, metric)
-        values = report.values(metric)
-        unit = report.column(metric).unit
-        cells = [Cell(figure(value, unit), row in marked, row in alike) for row, value in enumerate(values)]
-        columns.append(cells)
+    columns = [cells(report, metric) for metric in metrics]
     if any(cell.alike for column in columns for cell in column):
         caption += " ≈: not distinguishable from the baseline (p ≥ 0.05)."
     return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
@@ -66,18 +53,12 @@ def choices(report: Report) -> Grid:
     chosen = report.chosen
     if not chosen:
         return Grid("", ("method",), [])
-    rows = [
-        (
-            one_line(tried.method),
-            [
-                Cell(values(tried.values), tried.taken),
-                Cell("chosen" if tried.taken else ""),
-                Cell(figure(tried.figure, chosen.unit), tried.taken),
-                Cell(f"{tried.questions:,}"),
-            ],
-        )
-        for tried in chosen.tried
-    ]
+    rows = []
+    for tried in chosen.tried:
+        setting = Cell(values(tried.values), tried.taken)
+        value = Cell(figure(tried.figure, chosen.unit), tried.taken)
+        taken = Cell("chosen" if tried.taken else "")
+        rows.append((one_line(tried.method), [setting, taken, value, Cell(f"{tried.questions:,}")]))
     caption = (
         f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
         f"({halves(chosen.questions, chosen.hashed)}), run {one_line(chosen.run)}. A tie goes to the value listed "
@@ -105,7 +86,7 @@ def differences(report: Report) -> Grid:
 
 
 def pairs(report: Report) -> Grid:
-    """Methods that are compared each with each: a row's mean minus a column's, the best first."""
+    """All pairs of methods that are compared: a row's mean minus a column's, the best first."""
     metric = report.primary or ""
     found = {(pair.one, pair.other): pair.difference for pair in report.pairs}
     values = report.values(metric) if found else []
@@ -139,8 +120,8 @@ def everything(report: Report) -> Grid:
             unit = summary.column.unit
             interval = "–" if summary.low is None else f"{figure(summary.low, unit)} to {figure(summary.high, unit)}"
             counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
-            cells = [Cell(metric), Cell(figure(summary.value, unit)), Cell(interval), *map(Cell, counts)]
-            rows.append((_name(report, number), cells))
+            texts = (metric, figure(summary.value, unit), interval, *counts)
+            rows.append((_name(report, number), [Cell(text) for text in texts]))
     caption = (
         "Every metric: mean over the questions that could be scored, its 95 % interval, the number of these questions, "
         "and the number left out."
@@ -154,23 +135,13 @@ def indexes(report: Report) -> Grid:
         counts = (index.passages, index.sentences, index.tokens, index.copied)
         seconds = (significant(index.wall_seconds), significant(index.cpu_seconds))
         memory = (f"{index.peak_memory_bytes / 2**20:,.0f}", f"{index.disk_bytes / 2**20:,.1f}", significant(index.usd))
-        cells = [one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory]
-        rows.append((one_line(index.name), [Cell(text) for text in cells]))
+        texts = (one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory)
+        rows.append((one_line(index.name), [Cell(text) for text in texts]))
     caption = (
         "Contents and cost of every index, from source files to FAISS. Copied vectors are charged to the index they "
         "come from: to compare costs, index with encode.reuse=false."
     )
-    heads = (
-        "passages",
-        "units",
-        "tokens encoded",
-        "vectors copied",
-        "wall s",
-        "CPU s",
-        "peak MiB",
-        "MiB on disk",
-        "USD",
-    )
+    heads = "passages", "units", "tokens encoded", "vectors copied", "wall s", "CPU s", "peak MiB", "MiB on disk", "USD"
     return Grid(caption, ("index", "settings", *heads), rows, 1)
 
 

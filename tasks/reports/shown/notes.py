@@ -1,10 +1,9 @@
 """Sentences of a report: headline, choices, gaps, errors, sets of answers, critics, statistics, and what was paid."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from vitalfew.configs.chosen import Chosen, Tried
 from vitalfew.tasks.reports.contents import BestAlpha, CriticResult, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
     figure,
@@ -25,17 +24,29 @@ _NAME_LENGTH = 60
 
 
 def notes(report: Report) -> list[str]:
-    """Sentences for below the table, one line each."""
+    """Sentences for below the table, one per line."""
     return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
 
 
 def warnings(report: Report) -> list[str]:
-    """What could not be scored and why; answers that failed, with their first messages."""
-    return [*_undeclared(report), *_unscored(report), *_errors(report)]
+    """Metrics without a declaration or a score, and why; answers that failed, with their first messages."""
+    lines = []
+    if not all(report.column(metric).direction for metric in report.metrics()):
+        lines.append(
+            "An older version scored these answers and did not record whether higher or lower is better, so no best "
+            "value is marked. Run the same `vitalfew evaluate` to score them again."
+        )
+    lines += _unscored(report)
+    for method in report.methods:
+        if method.error_rows:
+            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
+            count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
+            lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
+    return lines
 
 
 def statistics(report: Report) -> list[str]:
-    """What the differences rest on, and how many questions a smaller one would take."""
+    """The basis of the differences, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
     lines = [
@@ -43,17 +54,15 @@ def statistics(report: Report) -> list[str]:
         *critics(report),
         *(_best(report, best) for best in report.best_alphas if best.metric == metric),
     ]
-    lines += [f"Means of {len(seeds)} seeds ({', '.join(map(str, seeds))})." for seeds in _seeds(report)]
+    seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
+    lines += [f"Means of {len(each)} seeds ({', '.join(map(str, each))})." for each in seeds]
     if not metric or not differences:
         return lines
     heading = report.column(metric).heading
     questions = max(difference.questions for difference in differences)
     if questions < MIN_QUESTIONS:
-        need = f"an interval needs at least {MIN_QUESTIONS}"
-        return [
-            *lines,
-            f"Too few questions to compare methods: {questions} with a value of {heading}, {need}.",
-        ]
+        few = f"Too few questions to compare methods: {questions} with a value of {heading}"
+        return [*lines, f"{few}, an interval needs at least {MIN_QUESTIONS}."]
     sd = max(difference.sd or 0.0 for difference in differences)
     seen = visible_difference(sd, questions)
     lines.append(
@@ -91,10 +100,6 @@ def _best(report: Report, best: BestAlpha) -> str:
     )
 
 
-def _seeds(report: Report) -> list[tuple[int, ...]]:
-    return [*dict.fromkeys(method.seeds for method in report.methods if method.seeds)]
-
-
 def asked(report: Report) -> str:
     """One line on the questions."""
     source = report.asked
@@ -108,15 +113,6 @@ def asked(report: Report) -> str:
     if source.seed is not None:
         parts.append(f"drawn with seed {source.seed}")
     return ", ".join(parts)
-
-
-def _undeclared(report: Report) -> list[str]:
-    if all(report.column(metric).direction for metric in report.metrics()):
-        return []
-    return [
-        "An older version scored these answers and did not record whether higher or lower is better, so no best value "
-        "is marked. Run the same `vitalfew evaluate` to score them again."
-    ]
 
 
 def _unscored(report: Report) -> list[str]:
@@ -155,18 +151,8 @@ def _methods(names: list[str], report: Report) -> str:
     return listed(names)
 
 
-def _errors(report: Report) -> list[str]:
-    lines = []
-    for method in report.methods:
-        if method.error_rows:
-            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
-            count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
-            lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
-    return lines
-
-
 def paid(report: Report) -> list[str]:
-    """What this run paid, and the one that its settings were chosen by, and what they took from earlier ones."""
+    """The costs of this run and of the one that chose its settings, and what they reused of earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
     lines = [_paid("Choosing", report.choosing)] if report.choosing else []
@@ -243,13 +229,12 @@ def _line(critic: CriticResult) -> str:
     )
     return (
         f"{line} Expected calibration error by gold data, with the number of candidates (ISSUP: relevant contexts with "
-        f"the answer): "
-        f"{errors}."
+        f"the answer): {errors}."
     )
 
 
 def halves(questions: int, hashed: int) -> str:
-    """What decided in which half a question is. `hashed`: so many of the questions by a hash."""
+    """How the questions were halved. `hashed`: how many of them by a hash."""
     if not hashed:
         return "halves of the data set"
     part = "" if hashed == questions else f"{hashed:,} of them "
@@ -258,26 +243,19 @@ def halves(questions: int, hashed: int) -> str:
 
 def choices(report: Report) -> list[str]:
     """Sentences on the choice, a line per method; none where nothing was chosen."""
-    return [*_lines(report.chosen)] if report.chosen else []
-
-
-def _lines(chosen: Chosen) -> Iterator[str]:
-    yield (
+    chosen = report.chosen
+    if not chosen:
+        return []
+    lines = [
         f"Chosen by {chosen.heading} on {chosen.questions:,} development questions "
         f"({halves(chosen.questions, chosen.hashed)}), which no figure here uses. A tie goes to the value listed first:"
-    )
-    for method, tried in by_method(chosen).items():
+    ]
+    for method in dict.fromkeys(option.method for option in chosen.tried):
+        tried = [option for option in chosen.tried if option.method == method]
         taken = next(option for option in tried if option.taken)
         all_tried = ", ".join(f"{_bare(option.values)} → {figure(option.figure, chosen.unit)}" for option in tried)
-        yield f"{one_line(method)}: {values(taken.values)} (tried: {all_tried})"
-
-
-def by_method(chosen: Chosen) -> dict[str, list[Tried]]:
-    """What was tried of every method."""
-    methods: dict[str, list[Tried]] = {}
-    for tried in chosen.tried:
-        methods.setdefault(tried.method, []).append(tried)
-    return methods
+        lines.append(f"{one_line(method)}: {values(taken.values)} (tried: {all_tried})")
+    return lines
 
 
 def _bare(settings: Mapping[str, Any]) -> str:
@@ -302,22 +280,16 @@ def headline(report: Report) -> list[str]:
     quality, price = quality_metric(report), price_metric(report)
     if not quality:
         return []
-    compared = [method for method in report.methods if _interval(method, quality)]
+    compared = [
+        own for own in report.methods if quality in own.differences and own.differences[quality].low is not None
+    ]
     if len(compared) > MOST:
-        compared = _front(report, quality, price, compared)[:MOST]
+        points = [(report.value(own, price) or 0.0, report.value(own, quality) or 0.0) for own in compared]
+        front = pareto_front(points, report.column(quality).direction == "lower")
+        compared = [compared[place] for place in reversed(front)][:MOST]
     return [
         f"{_short(method)}: {_quality(report, method, quality)}{_price(report, method, price)}." for method in compared
     ]
-
-
-def _interval(method: MethodResult, metric: str) -> bool:
-    return metric in method.differences and method.differences[metric].low is not None
-
-
-def _front(report: Report, quality: str, price: str | None, methods: list[MethodResult]) -> list[MethodResult]:
-    sign = -1 if report.column(quality).direction == "lower" else 1
-    points = [(report.value(method, price) or 0.0, sign * (report.value(method, quality) or 0.0)) for method in methods]
-    return [methods[place] for place in reversed(pareto_front(points))]
 
 
 def _quality(report: Report, method: MethodResult, metric: str) -> str:
@@ -339,7 +311,7 @@ def _verdict(difference: Difference) -> str:
 
 
 def _price(report: Report, method: MethodResult, metric: str | None) -> str:
-    """What it takes, and the share of what its baseline takes."""
+    """The method's cost, and its share of the baseline's."""
     own = report.value(method, metric)
     theirs = report.value(report.methods[method.against], metric) if method.against is not None else None
     if metric is None or own is None or not theirs:

@@ -114,7 +114,7 @@ def _where(table: str, method: MethodResult | None) -> str:
 
 
 def _argument(sql: str) -> str:
-    """For a shell: in double quotes, as SQL has single ones of its own, where these mean nothing else."""
+    """Quote for a shell: in double quotes where that is safe, because SQL has single ones."""
     return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
 
 

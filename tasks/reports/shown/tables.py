@@ -4,6 +4,7 @@ import io
 import json
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 from pyarrow import csv
 
@@ -14,17 +15,11 @@ from vitalfew.tasks.reports.statistics.paired import Difference
 
 LONG = pa.schema(
     [
-        pa.field("experiment", pa.string(), False),
-        pa.field("run_id", pa.string(), False),
-        pa.field("method", pa.string(), False),
-        pa.field("metric", pa.string(), False),
+        *(pa.field(name, pa.string(), False) for name in ("experiment", "run_id", "method", "metric")),
         pa.field("value", pa.float64()),
-        pa.field("questions", pa.int32(), False),
-        pa.field("left_out", pa.int32(), False),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
-        pa.field("spread", pa.float64()),
-        *(pa.field(f"difference{name}", pa.float64()) for name in ("", "_low", "_high")),
+        *(pa.field(name, pa.int32(), False) for name in ("questions", "left_out")),
+        *(pa.field(name, pa.float64()) for name in ("low", "high", "spread")),
+        *(pa.field(name, pa.float64()) for name in ("difference", "difference_low", "difference_high")),
         *(pa.field(name, pa.float64()) for name in ("p", "p_holm", "effect")),
         *(pa.field(name, pa.int32()) for name in ("paired", "better", "worse")),
     ]
@@ -33,7 +28,7 @@ LONG = pa.schema(
 questions: against the baseline."""
 
 
-def long_table(report: Report) -> pa.Table:
+def long_table(report: Report) -> pl.DataFrame:
     """A row per method and metric, in the report's order (columns: `LONG`)."""
     rows = [
         {
@@ -41,23 +36,18 @@ def long_table(report: Report) -> pa.Table:
             "run_id": report.run_id,
             "method": method.name,
             "metric": metric,
-            "value": summary.value,
-            "questions": summary.questions,
-            "left_out": summary.left_out,
-            "low": summary.low,
-            "high": summary.high,
-            "spread": summary.spread,
+            **{name: getattr(summary, name) for name in ("value", "questions", "left_out", "low", "high", "spread")},
             **(_difference(method.differences[metric]) if metric in method.differences else {}),
         }
         for method in report.methods
         for metric, summary in report.measures(method).items()
     ]
-    return pa.Table.from_pylist(rows, LONG)
+    return pl.DataFrame(rows, pl.DataFrame(LONG.empty_table()).schema)
 
 
-def pair_table(report: Report) -> pa.Table:
-    """A row for each pair of methods that were compared, in the primary metric."""
-    return pa.Table.from_pylist(
+def pair_table(report: Report) -> pl.DataFrame:
+    """A row for every pair of methods that were compared, in the primary metric."""
+    return pl.DataFrame(
         [
             {
                 "method": report.methods[pair.one].name,
@@ -66,7 +56,8 @@ def pair_table(report: Report) -> pa.Table:
                 **_difference(pair.difference),
             }
             for pair in report.pairs
-        ]
+        ],
+        infer_schema_length=None,
     )
 
 
@@ -84,50 +75,56 @@ def _difference(difference: Difference) -> dict[str, Any]:
     }
 
 
-def wide_table(report: Report) -> pa.Table:
+def wide_table(report: Report) -> pl.DataFrame:
     """A row per method: experiment, run_id, method, its settings (`settings.KEY`), error_rows and every metric. Where
     settings were chosen: `chosen.settings`, `chosen.by`, `chosen.questions`; `chosen.tried`: every figure (JSON).
 
     A setting is a column of numbers where it is a number (or not set) for every method, else of text.
     """
-    columns: dict[str, pa.Array] = {
-        "experiment": pa.array([report.experiment] * len(report.methods), pa.string()),
-        "run_id": pa.array([report.run_id] * len(report.methods), pa.string()),
-        "method": pa.array([method.name for method in report.methods], pa.string()),
-    }
-    for key in report.settings():
-        columns[f"settings.{key}"] = _setting([method.settings.get(key) for method in report.methods])
+    methods = report.methods
+    columns = [
+        pl.Series("experiment", [report.experiment] * len(methods), pl.String),
+        pl.Series("run_id", [report.run_id] * len(methods), pl.String),
+        pl.Series("method", [method.name for method in methods], pl.String),
+    ]
+    columns += [
+        _setting(f"settings.{key}", [method.settings.get(key) for method in methods]) for key in report.settings()
+    ]
     if report.chosen:
-        columns |= _chosen(report.chosen, [method.name for method in report.methods])
-    columns["error_rows"] = pa.array([method.error_rows for method in report.methods], pa.int64())
+        columns += _chosen(report.chosen, [method.name for method in methods])
+    columns.append(pl.Series("error_rows", [method.error_rows for method in methods], pl.Int64))
+    taken = {column.name for column in columns}
     for metric in report.metrics():
-        columns[f"metric.{metric}" if metric in columns else metric] = pa.array(report.values(metric), pa.float64())
-    return pa.table(columns)
+        name = f"metric.{metric}" if metric in taken else metric
+        columns.append(pl.Series(name, report.values(metric), pl.Float64))
+    return pl.DataFrame(columns)
 
 
-def _chosen(chosen: Chosen, methods: list[str]) -> dict[str, pa.Array]:
-    """The columns on the choice; empty for a method that had none."""
+def _chosen(chosen: Chosen, methods: list[str]) -> list[pl.Series]:
+    """The columns on the choice; empty for a method without one."""
     tried = [[option for option in chosen.tried if option.method == method] for method in methods]
     taken = [next((option.values for option in options if option.taken), None) for options in tried]
     listed = [[option.model_dump(include={"values", "figure", "questions"}) for option in options] for options in tried]
-    return {
-        "chosen.settings": pa.array([values and setting_text(values) for values in taken], pa.string()),
-        "chosen.by": pa.array([values and chosen.by for values in taken], pa.string()),
-        "chosen.questions": pa.array([chosen.questions if values else None for values in taken], pa.int64()),
-        "chosen.tried": pa.array([setting_text(options) if options else None for options in listed], pa.string()),
-    }
+    return [
+        pl.Series("chosen.settings", [values and setting_text(values) for values in taken], pl.String),
+        pl.Series("chosen.by", [values and chosen.by for values in taken], pl.String),
+        pl.Series("chosen.questions", [chosen.questions if values else None for values in taken], pl.Int64),
+        pl.Series("chosen.tried", [setting_text(options) if options else None for options in listed], pl.String),
+    ]
 
 
-def csv_bytes(table: pa.Table) -> bytes:
+def arrow_table(frame: pl.DataFrame) -> pa.Table:
+    """The frame for a file, with the types of text that all tables have."""
+    types = {pa.large_string(): pa.string(), pa.large_list(pa.large_string()): pa.list_(pa.string())}
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return table.cast(pa.schema([field.with_type(types.get(field.type, field.type)) for field in table.schema]))
+
+
+def csv_bytes(frame: pl.DataFrame) -> bytes:
     """The table as CSV (UTF-8, a header, empty where there is no value), for spreadsheets: no text is a formula."""
     target = io.BytesIO()
-    columns = [
-        pa.array([value if value is None else no_formula(value) for value in column.to_pylist()], pa.string())
-        if column.type == pa.string()
-        else column
-        for column in table.columns
-    ]
-    csv.write_csv(pa.table(columns, [no_formula(name) for name in table.column_names]), target)
+    safe = frame.with_columns(pl.col(pl.String).map_elements(no_formula, pl.String)).rename(no_formula)
+    csv.write_csv(arrow_table(safe), target)
     return target.getvalue()
 
 
@@ -138,8 +135,7 @@ def setting_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _setting(values: list[Any]) -> pa.Array:
-    numbers = (int, float)
-    if all(value is None or (isinstance(value, numbers) and not isinstance(value, bool)) for value in values):
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    return pa.array([None if value is None else setting_text(value) for value in values], pa.string())
+def _setting(name: str, values: list[Any]) -> pl.Series:
+    if all(value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)) for value in values):
+        return pl.Series(name, values, pl.Float64, strict=False)
+    return pl.Series(name, [None if value is None else setting_text(value) for value in values], pl.String)

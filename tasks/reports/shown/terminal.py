@@ -11,10 +11,9 @@ from rich.text import Text
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import beside
 from vitalfew.tasks.reports.shown.columns import (
-    best,
+    cells,
     chosen_columns,
     figure,
-    not_told_apart,
     price_metric,
     quality_metric,
     sentence_case,
@@ -37,9 +36,10 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
         Text.assemble((one_line(report.experiment), "bold"), f"  {asked(report)}  (run {report.run_id})")
     ]
     parts += [Padding(_table(report, block, width), (1, 0, 0, 0)) for block in _blocks(report, metrics, width)]
-    if any(best(report, metric) for metric in metrics):
+    every = [cell for metric in metrics for cell in cells(report, metric)]
+    if any(cell.best for cell in every):
         parts.append(Text(f"{_MARK} the best of its column", style="dim"))
-    if any(not_told_apart(report, metric) for metric in metrics):
+    if any(cell.alike for cell in every):
         parts.append(Text(f"{_ALIKE} not distinguishable from {report.baseline()} (p ≥ 0.05)", style="dim"))
     if beside(report):
         parts.append(Padding(_paper(report), (1, 0, 1, 0)))
@@ -53,14 +53,9 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
 
 def _cells(report: Report, metric: str) -> list[str]:
     """Figures with room for both marks in every column that has any."""
-    marked, alike = best(report, metric), not_told_apart(report, metric)
-    unit = report.column(metric).unit
-    values = [figure(value, unit) for value in report.values(metric)]
-    second = " " if alike else ""
-    return [
-        f"{text}{_ALIKE if row in alike else second}{_MARK if row in marked else ' '}"
-        for row, text in enumerate(values)
-    ]
+    own = cells(report, metric)
+    second = " " if any(cell.alike for cell in own) else ""
+    return [f"{cell.text}{_ALIKE if cell.alike else second}{_MARK if cell.best else ' '}" for cell in own]
 
 
 def _lines(report: Report, metric: str) -> str:
@@ -97,13 +92,13 @@ def _table(report: Report, metrics: Sequence[str], width: int) -> Table:
         table.add_column(heads, justify="right", vertical="bottom", no_wrap=True)
     columns = [_cells(report, metric) for metric in metrics]
     for row, method in enumerate(report.methods):
-        cells = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
-        table.add_row(Text(method.label), *cells)
+        texts = [Text(column[row], style="bold green" if column[row].endswith(_MARK) else "") for column in columns]
+        table.add_row(Text(method.label), *texts)
     return table
 
 
 def _paper(report: Report) -> Table:
-    """What the paper prints, ours beside it; the page says under which conditions."""
+    """The paper's printed figures beside ours; the page says under which conditions."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column("paper and ours", overflow="fold")
     for head in ("paper", "ours", "95 % interval", "claim"):
@@ -118,7 +113,7 @@ _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 
 
 def bars(report: Report, width: int) -> Table:
-    """A row per method, a column of bars per measure; each column's longest bar is its highest value."""
+    """A row per method, a column of bars per measure, with the longest bar for its highest value."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     metrics = [metric for metric in (quality_metric(report), price_metric(report)) if metric]

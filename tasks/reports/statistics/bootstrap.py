@@ -141,8 +141,8 @@ Draw = Callable[[int, int, int], Iterator[NDArray[np.float64]]]
 
 
 def drawn_once(draw: Draw, resamples: int, questions: int, seed: int) -> Iterable[NDArray[np.float64]]:
-    """What `draw` gives. All metrics of a report are of the same questions, and so of the same resamples: these are
-    drawn once, and kept where they take no more than KEPT numbers."""
+    """Draw, or reuse, resamples. All metrics of a report are of the same questions, and so of the same resamples: these
+    are drawn once, and kept where they take no more than KEPT numbers."""
     if resamples * questions > KEPT:
         return draw(resamples, questions, seed)
     return _kept(draw, resamples, questions, seed)
@@ -179,7 +179,7 @@ def _ends(drawn: NDArray[np.float64], n: int, confidence: float) -> tuple[float,
 def _resampled_means(
     values: NDArray[np.float64], known: NDArray[np.bool_], resamples: int, seed: int
 ) -> NDArray[np.float64]:
-    """(resamples, m): each resample as how often it drew each question, times the values."""
+    """(resamples, m): the means of rows in every resample, from how often it drew the questions."""
     m, n = values.shape
     columns = np.concatenate([values, known]).T
     means = []
@@ -191,7 +191,7 @@ def _resampled_means(
 
 
 def _times(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """How often each resample drew each question, (rows, questions), block by block."""
+    """How often resamples drew the questions, (rows, questions), block by block."""
     generator = np.random.default_rng(seed)
     for rows in blocks(resamples, questions):
         drawn = generator.integers(0, max(1, questions), (rows, questions))

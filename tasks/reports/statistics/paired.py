@@ -3,7 +3,7 @@
 - Interval: paired bootstrap over questions (Koehn, Statistical Significance Tests for Machine Translation Evaluation,
   EMNLP 2004), on the differences; see bootstrap.py.
 - p: paired sign-flip test, two-sided (Fisher's randomisation test; Noreen, Computer-Intensive Methods for Testing
-  Hypotheses, 1989). If method and baseline were interchangeable, each difference could as well have the other sign. It
+  Hypotheses, 1989). If method and baseline were interchangeable, any difference could as well have the other sign. It
   keeps its level with any number of questions and for right-or-wrong metrics, where the test from a shifted bootstrap
   rejects too often when questions are few (7 % at the 5 % level with 10 questions, where this one, having few values to
   take, rejects 1 %, and 3 % with 40). The observed signs count as one of the draws, so that p is never 0 (Phipson and
@@ -68,13 +68,13 @@ class Difference:
 def paired_bootstrap(
     baseline: ArrayLike, methods: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> list[Difference]:
-    """What each method differs from the baseline by, all from the same resamples of questions.
+    """The differences of methods to the baseline, all from the same resamples of questions.
 
-    `baseline`: float64 (n,), or (m, n) where each row has its own (another metric); `methods`: float64 (m, n), a
-    question per column; NaN: no value. A question is left out of
-    a method's difference where either has none. Average several seeds per question before: questions are what is drawn.
-    The same seed gives the same result only for the same order of questions: sort them by id first.
-    Raises ValueError for shapes that do not fit, an infinite value, or a confidence outside (0, 1).
+    `baseline`: float64 (n,), or (m, n) with a row per method (another metric); `methods`: float64 (m, n), a question
+    per column; NaN: no value. A difference leaves out questions for which the method or the baseline lacks a value.
+    Average several seeds per question before: questions are what is drawn. The same seed gives the same result only
+    for the same order of questions: sort them by id first. Raises ValueError for shapes that do not fit, an infinite
+    value, or a confidence outside (0, 1).
     """
     reference, table = matrix(np.atleast_2d(baseline)), matrix(methods)
     if reference.shape not in ((1, table.shape[1]), table.shape):
@@ -112,50 +112,35 @@ def corrected(
     what the experiment asks; any other as one of all differences that there are."""
     places = [(place, metric) for place, of_method in enumerate(differences) for metric in of_method]
     first = [(place, metric) for place, metric in places if metric == primary]
-    adjusted = {**_adjusted(differences, places), **_adjusted(differences, first)}
+    adjusted: dict[tuple[int, str], float | None] = {}
+    for family in (places, first):
+        p_values = holm([differences[place][metric].p for place, metric in family])
+        adjusted |= dict(zip(family, p_values, strict=True))
     return [
         {metric: replace(each, p_holm=adjusted[place, metric]) for metric, each in of_method.items()}
         for place, of_method in enumerate(differences)
     ]
 
 
-def _adjusted(
-    differences: Sequence[Mapping[str, Difference]], family: Sequence[tuple[int, str]]
-) -> dict[tuple[int, str], float | None]:
-    return dict(zip(family, holm([differences[place][metric].p for place, metric in family]), strict=True))
-
-
 def _difference(differences: NDArray[np.float64], interval: Interval, p: float) -> Difference:
     known = differences[~np.isnan(differences)]
-    enough = interval.questions >= MIN_QUESTIONS
-    sd = _sd(known)
+    mean, sd, effect = interval.mean, None, None
+    if len(known) > 1:
+        spread = float(known.std(ddof=1))
+        sd = spread if spread > ROUNDING * float(np.abs(known).max()) else 0.0
+        effect = 0.0 if not mean else mean / sd if sd else None
     return Difference(
-        interval.mean,
+        mean,
         interval.low,
         interval.high,
-        p if enough else None,
+        p if interval.questions >= MIN_QUESTIONS else None,
         sd,
-        _effect(interval.mean, sd),
+        effect,
         interval.questions,
         better=int((known > 0).sum()),
         worse=int((known < 0).sum()),
         equal=int((known == 0).sum()),
     )
-
-
-def _sd(known: NDArray[np.float64]) -> float | None:
-    if len(known) < 2:
-        return None
-    sd = float(known.std(ddof=1))
-    return sd if sd > ROUNDING * float(np.abs(known).max()) else 0.0
-
-
-def _effect(mean: float | None, sd: float | None) -> float | None:
-    if mean is None or sd is None:
-        return None
-    if sd:
-        return mean / sd
-    return None if mean else 0.0
 
 
 def _extreme_flips(differences: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.int64]:
@@ -175,7 +160,7 @@ def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _signs(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:
-    """−1 or 1 for each question of each draw, (rows, questions), block by block."""
+    """Draw −1 or 1 for all questions, (rows, questions), block by block."""
     generator = np.random.default_rng(seed)
     for rows in blocks(resamples, questions):
         heads = generator.integers(0, 2, (rows, questions), dtype=np.int8)

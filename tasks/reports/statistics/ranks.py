@@ -1,7 +1,7 @@
 """Do methods differ over several datasets? Quade's test and Li's procedure, as in PFE-Self-RAG (tables 2 and 3).
 
 Quade (Using Weighted Rankings in the Analysis of Complete Blocks with Additive Block Effects, JASA 74, 1979) ranks the
-methods on each dataset and weights a dataset by the rank of its range (best minus worst): the datasets' figures must
+methods on every dataset and weights a dataset by the rank of its range (best minus worst): the datasets' figures must
 therefore have one unit. Ties get average ranks. Formulas for the average rankings and z: García et al. (Advanced
 Nonparametric Tests for Multiple Comparisons in the Design of Experiments, Information Sciences 180, 2010). The
 procedure: Li (A Two-Step Rejection Procedure for Testing Multiple Hypotheses, J. Stat. Plan. Inference 138, 2008).
@@ -27,7 +27,7 @@ _DIGITS = 12  # after these, relative to the largest, two figures are the same, 
 class Quade:
     """Quade's test of k methods on n datasets. `f`: infinite where all datasets agree, so that nothing is left over.
 
-    `ranks`: (k, n), 1 is best; `rankings`: (k,), their averages with each dataset's weight.
+    `ranks`: (k, n), 1 is best; `rankings`: (k,), their averages, weighted by dataset.
     """
 
     f: float
@@ -37,7 +37,7 @@ class Quade:
     rankings: NDArray[np.float64]
 
     def z(self, control: int) -> NDArray[np.float64]:
-        """(k,): how far each ranking lies behind the control's, in standard errors (normal under no difference)."""
+        """(k,): how far the rankings lie behind the control's, in standard errors (normal under no difference)."""
         return (self.rankings - self.rankings[control]) / self._standard_error
 
     @property
@@ -67,7 +67,15 @@ def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
     between = float((weighted.sum(axis=1) ** 2).sum())
     left = n * float((weighted**2).sum()) - between
     degrees = (k - 1, (n - 1) * (k - 1))
-    f, p = _f_test((n - 1) * between, left, degrees) if left else _without_rest(between, k, n)
+    if left:
+        f = (n - 1) * between / left
+        p = float(scipy.stats.f.sf(f, *degrees))
+    elif between:
+        # All datasets rank alike: as likely as that many equal permutations (Conover, Practical Nonparametric
+        # Statistics, 1999, section 5.8).
+        f, p = math.inf, math.factorial(k) ** -(n - 1.0)
+    else:  # no method differs from another on any dataset
+        f, p = 0.0, 1.0
     return Quade(f, degrees, p, ranks, ranks @ weights / weights.sum())
 
 
@@ -76,7 +84,7 @@ def li(p_values: Sequence[float], alpha: float = 0.05) -> tuple[list[float], flo
 
     With the largest p at most `alpha` all are rejected; else the others up to (1 − p_last) / (1 − alpha) · alpha.
     It has little power where the largest p is near 1: one method that equals the control hides the others.
-    Raises ValueError without a p-value, or for one or an alpha that is no probability.
+    Raises ValueError without a p-value, or for one or an alpha that is not a probability.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
@@ -95,13 +103,3 @@ def two_sided(z: ArrayLike) -> NDArray[np.float64]:
 def _rounded(values: NDArray[np.float64], axis: int | None) -> NDArray[np.float64]:
     largest = np.abs(values).max(axis=axis, keepdims=True)
     return np.round(values / np.where(largest > 0, largest, 1), _DIGITS)
-
-
-def _f_test(between: float, left: float, degrees: tuple[int, int]) -> tuple[float, float]:
-    return between / left, float(scipy.stats.f.sf(between / left, *degrees))
-
-
-def _without_rest(between: float, k: int, n: int) -> tuple[float, float]:
-    """All datasets rank alike: as likely as that many equal permutations (Conover, Practical Nonparametric Statistics,
-    1999, section 5.8). Or no method differs from another on any dataset."""
-    return (math.inf, math.factorial(k) ** -(n - 1.0)) if between else (0.0, 1.0)

@@ -15,7 +15,7 @@ from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pyarrow as pa
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -27,14 +27,13 @@ from rich.console import Console
 
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
-from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
-from vitalfew.tasks.reports.families import families
+from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report, undeclared
+from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.plots.sweeps import panels, recall_by_alpha
-from vitalfew.tasks.reports.runs import undeclared
 from vitalfew.tasks.reports.shown.columns import (
     best,
     default_columns,
@@ -47,7 +46,7 @@ from vitalfew.tasks.reports.shown.columns import (
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import paid, warnings
 from vitalfew.tasks.reports.shown.page import page, queries
-from vitalfew.tasks.reports.shown.tables import LONG, csv_bytes, long_table, wide_table
+from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, wide_table
 from vitalfew.tasks.reports.shown.terminal import terminal_report
 
 every = pytest.mark.parametrize("make", reports.ALL, ids=lambda make: make.__name__)
@@ -196,7 +195,7 @@ def test_a_value_that_is_no_number_is_none() -> None:
         MethodResult("a", {}, {name: MetricSummary(undeclared(name), value, 3) for name, value in values.items()})
     )
     assert report.values("f1") == report.values("mauve") == [None]
-    assert long_table(report)["value"].null_count == 2
+    assert long_table(report)["value"].null_count() == 2
 
 
 # The terminal
@@ -257,30 +256,31 @@ def test_what_is_reused_was_not_paid() -> None:
 def test_long_and_wide_tables_hold_the_same_figures(make: Callable[[], Report]) -> None:
     report = make()
     long, wide = long_table(report), wide_table(report)
-    assert long.schema == LONG
-    assert wide.num_rows == len(report.methods)
-    by_method = {row["method"]: row for row in wide.to_pylist()}
-    for row in long.to_pylist():
+    assert long.to_arrow().cast(LONG).schema == LONG
+    assert wide.height == len(report.methods)
+    by_method = {row["method"]: row for row in wide.to_dicts()}
+    for row in long.to_dicts():
         assert by_method[row["method"]][row["metric"]] == row["value"]
         assert row["run_id"] == report.run_id
-    assert wide["error_rows"].to_pylist() == [method.error_rows for method in report.methods]
+    assert wide["error_rows"].to_list() == [method.error_rows for method in report.methods]
 
 
 @every
 def test_tables_survive_parquet_and_csv(make: Callable[[], Report], tmp_path: Path) -> None:
-    for table in (long_table(make()), wide_table(make())):
+    for frame in (long_table(make()), wide_table(make())):
+        table = arrow_table(frame)
         pq.write_table(table, tmp_path / "table.parquet")
         assert pq.read_table(tmp_path / "table.parquet").equals(table)
         options = csv.ConvertOptions(column_types=table.schema, strings_can_be_null=True)
         parsing = csv.ParseOptions(newlines_in_values=True)
-        read = csv.read_csv(io.BytesIO(csv_bytes(table)), parse_options=parsing, convert_options=options)
+        read = csv.read_csv(io.BytesIO(csv_bytes(frame)), parse_options=parsing, convert_options=options)
         assert read.to_pylist() == table.to_pylist()
 
 
 @settings(deadline=None)
 @given(st.lists(st.text("=+-@\t\r\n＝1.e'a \"", max_size=4), min_size=1))
 def test_no_text_of_a_table_is_a_formula_in_a_spreadsheet(texts: list[str]) -> None:
-    table = pa.table({"text": pa.array(texts, pa.string()), "=number": pa.array([-1.5] * len(texts))})
+    table = pl.DataFrame({"text": pl.Series(texts, dtype=pl.String), "=number": [-1.5] * len(texts)})
     heading, *rows = builtin_csv.reader(io.StringIO(csv_bytes(table).decode(), newline=""))
     assert heading == ["text", "'=number"]
     assert [number for _, number in rows] == ["-1.5"] * len(texts)
@@ -291,9 +291,9 @@ def test_no_text_of_a_table_is_a_formula_in_a_spreadsheet(texts: list[str]) -> N
 
 def test_settings_are_numbers_where_they_are_and_else_text() -> None:
     wide = wide_table(reports.strange_names())
-    assert wide.schema.field("settings.alpha").type == pa.float64()
-    assert wide["settings.flags"].to_pylist()[0] == '[1, "</svg>"]'
-    assert wide_table(reports.three())["settings.top_k"].to_pylist() == [None, 10, 10, 30]
+    assert wide.schema["settings.alpha"] == pl.Float64
+    assert wide["settings.flags"][0] == '[1, "</svg>"]'
+    assert wide_table(reports.three())["settings.top_k"].to_list() == [None, 10, 10, 30]
 
 
 # Markdown
@@ -438,9 +438,9 @@ def test_labels_keep_clear_of_one_another() -> None:
 
 
 def test_families_differ_in_alpha_alone() -> None:
-    names, family = families(reports.grid().methods)
-    assert names[0] == "context=exact, top_k=10"
-    assert [family.count(kind) for kind in range(len(names))] == [10] * 4
+    found = families(ALPHA, reports.grid().methods)
+    assert next(iter(found)) == "context=exact, top_k=10"
+    assert [*map(len, found.values())] == [10] * 4
 
 
 def test_a_panel_for_each_k_with_a_line_for_each_setting() -> None:
@@ -448,7 +448,7 @@ def test_a_panel_for_each_k_with_a_line_for_each_setting() -> None:
     assert [panel.title for panel in found] == ["passage recall@1", "passage recall@5", "passage recall@10"]
     # Recall@k does not know how many contexts went into the prompt: top_k=10 and 30 are one line.
     assert [*found[0].lines] == ["context=exact", "context=late"]
-    assert [alpha for alpha, *_ in found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
+    assert [*found[0].lines["context=late"]] == [n / 10 for n in range(1, 11)]
 
 
 def test_methods_without_alpha_are_levels() -> None:
