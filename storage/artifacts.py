@@ -64,7 +64,7 @@ class Artifact:
     def path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
         """Where a shard of one of the artifact's tables lies."""
         plain = self._plain(shard, table, suffix)
-        return self._recorded(shard, plain) if files.names_attempts(self.store) else plain
+        return self._recorded(shard, plain) if files.is_in_bucket(self.store) else plain
 
     def new_path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
         """Where a shard of one of the artifact's tables is written."""

@@ -108,7 +108,7 @@ class Journal:
     def remove(self) -> None:
         """Needs the shard's done-marker."""
         if not self._is_empty:
-            files.remove_lines(self.path)
+            files.remove_tree(self.path)
 
 
 def place(artifact: Artifact, shard: int) -> Path:

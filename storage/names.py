@@ -78,7 +78,7 @@ def attempt(run_id: str) -> Iterator[None]:
 
 def attempt_path(plain: Path) -> Path:
     """Where this attempt writes a file of a shard, by its plain path."""
-    if not files.names_attempts(plain):
+    if not files.is_in_bucket(plain):
         return plain
     shard, _, suffix = plain.name.partition(".")
     return plain.with_name(f"{shard}.by-{_current.get()}.{suffix}")

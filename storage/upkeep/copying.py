@@ -123,7 +123,7 @@ def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, prog
 def _named(path: str, target: Path, content: str) -> str:
     """What a file is called in the target."""
     plain = plain_path(path)
-    if not files.names_attempts(target):
+    if not files.is_in_bucket(target):
         return plain
     return path if is_attempt(path) else copied_path(plain, content)
 

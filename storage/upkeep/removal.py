@@ -86,7 +86,7 @@ def leftovers(store: Path) -> Iterator[Removal]:
     """Temporary files of processes that are known to have ended, and of others after SILENCE."""
     for path, size in files.left_behind(store, SILENCE):
         yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
-    if not files.names_attempts(store):
+    if not files.is_in_bucket(store):
         return
     for artifact in inventory.artifacts(store):
         for path in artifact.superseded(manifest) if (manifest := artifact.recorded_manifest()) else ():
