@@ -1,4 +1,4 @@
-"""What is in a store, and what refers to it.
+"""The artifacts of a store, and the references to them.
 
 An artifact is *referred to*, and kept by `store gc`, when
 
@@ -21,14 +21,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from vitalfew.storage import files, journals, runs
-from vitalfew.storage.artifacts import Artifact, File, ShardRecord
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import seen_together
 from vitalfew.storage.runs import Run
 
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
-"""What the directory of an artifact's first table has, and those of its other tables have not."""
+"""Names in the directory of an artifact's first table, which the directories of its other tables lack."""
 _OTHERS = {"costs", "indexes", "reports", "runs", "sources"}
 _KEPT_FLOWS = ("evaluate", "train")
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
@@ -37,7 +37,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What `gc` keeps for its own sake: completed runs per name, and days to continue an unfinished run."""
+    """How much `gc` keeps: completed runs per name, and days to continue an unfinished run."""
 
     keep_runs: int = 1
     unfinished_days: float = 30
@@ -45,8 +45,8 @@ class RetentionPolicy:
 
 @dataclass
 class StoredArtifact:
-    """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took, and what was
-    paid for answers of those that are not done."""
+    """A stored artifact. `bytes`: of all its files; `modified`: POSIX seconds; `usd`: the cost of its shards and of
+    the answers that were paid for shards that are not done."""
 
     artifact: Artifact
     stage: str
@@ -64,7 +64,7 @@ class StoredArtifact:
 
 
 class UnknownReferences(ValueError):
-    """What is referred to is not known: the message names the record that cannot be read, and the remedy."""
+    """The references are not known: the message names the record that cannot be read, and the remedy."""
 
 
 def check_store(store: Path) -> None:
@@ -76,7 +76,7 @@ def check_store(store: Path) -> None:
 
 
 def tables(store: Path) -> list[Path]:
-    """The directories that hold artifacts; the ledger's is none of them."""
+    """The directories that hold artifacts; the ledger has none."""
     return [path for path in files.folders(store) if path.name not in _OTHERS and not path.name.startswith(".")]
 
 
@@ -87,12 +87,11 @@ def directories(store: Path) -> Iterator[Path]:
 
 
 def is_fingerprinted(directory: Path) -> bool:
-    """Return whether it is named as an artifact's is."""
     return _FINGERPRINT.fullmatch(directory.name) is not None
 
 
 def is_home(directory: Path) -> bool:
-    """Return whether an artifact's records lie here."""
+    """Return true if an artifact's records lie here."""
     return any(files.exists(directory / name) for name in HOMES)
 
 
@@ -101,8 +100,8 @@ def artifacts(store: Path) -> list[Artifact]:
 
 
 def parts(artifact: Artifact, known: Iterable[Path] | None = None) -> list[Path]:
-    """The directories of an artifact: that of its records first, then those of its other tables. `known`: `directories`
-    of its store, for whoever asks this of many artifacts."""
+    """The directories of an artifact: that of its records first, then those of its other tables. `known`: the
+    `directories` of its store, for a caller with many artifacts."""
     named = (path for path in known or directories(artifact.store) if path.name == artifact.fingerprint)
     return [artifact.directory, *(path for path in named if path != artifact.directory and not is_home(path))]
 
@@ -132,8 +131,7 @@ def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
-    recorded = manifest.files() if manifest else files_of(records)
-    every = [*recorded]
+    every = [*manifest.files()] if manifest else [file for record in records for file in record.files]
     seen = seen_together(artifact.store, every)
     fault = next(filter(None, (file.misfit(artifact.store, seen) for file in every)), "")
     if not manifest and files.exists(artifact.file("manifest.json")):
@@ -153,15 +151,10 @@ def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
     )
 
 
-def files_of(records: Iterable[ShardRecord]) -> Iterator[File]:
-    for record in records:
-        yield from record.files
-
-
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
     places = [artifact.directory]
-    if not files.is_in_bucket(artifact.store):  # where one list has all that is below a folder
+    if not files.is_in_bucket(artifact.store):  # one list of a bucket has all that is below a folder
         places += [artifact.directory / "done", artifact.directory / "staging", *journals.paths(artifact)]
     return max(map(files.last_written, places))
 

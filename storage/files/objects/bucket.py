@@ -111,8 +111,8 @@ class Bucket(Medium):
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
         """Records by the register; anything else by a list, and folders among it."""
-        if register.is_registered(path, pattern):
-            return register.find(path, pattern)
+        if (known := register.find(path, pattern)) is not None:
+            return known
         wanted = pattern.split("/")
         if len(wanted) > 1:
             names = [name for name, _ in _objects(path)]

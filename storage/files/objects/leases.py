@@ -29,7 +29,7 @@ from vitalfew.storage.files.processes import has_ended, this_process
 LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
-"""How often it is looked for a lease that is another's."""
+"""The pause between two looks at a lease of another process."""
 
 
 @dataclass
@@ -39,14 +39,14 @@ class Lease:
     path: Path
     token: int
     version: Any
-    """What it replaces when it is written next."""
+    """The version that the next write replaces."""
     beat: int = 0
     lost: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     written: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, client: Any, holder: str) -> None:
-        """Write it anew. Raises FileExistsError where it is another's."""
+        """Write it anew. Raises FileExistsError where another process has it."""
         with self.written:
             self.beat += 1
             content = _content(self.token, holder, self.beat)
@@ -59,7 +59,6 @@ class Lease:
                 self.version = _put(client, self.path, content, found.version)
 
     def keep(self) -> None:
-        """Beat until the lease ends or is lost."""
         while not self.lost and not self.ended.wait(BEAT_SECONDS):
             try:
                 self.write(hurried(self.path, BEAT_SECONDS), _this_holder())
@@ -74,7 +73,7 @@ _held: dict[Path, Lease] = {}
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """As `Medium.locked`. Raises BucketError, as where the bucket knows no conditional writes."""
+    """As `Medium.locked`. Raises BucketError, also where the bucket knows no conditional writes."""
     lease = _acquire(path, wait)
     if lease is None:
         yield False
@@ -107,7 +106,6 @@ def confirm_lock(path: Path) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lease."""
     found = _read(path)
     return found is not None and not _is_free(path, found, _Clock(path))
 
@@ -172,11 +170,11 @@ def _read(path: Path) -> _Found | None:
     with suppress(ValueError, KeyError, TypeError):
         value = json.loads(content)
         return _Found(int(value["token"]), str(value["holder"]), meta["last_modified"].timestamp(), version)
-    return _Found(0, "", 0.0, version)  # somebody else's file: nobody holds it
+    return _Found(0, "", 0.0, version)  # not a lease: nobody holds it
 
 
 def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
-    """Write the lease in the place of this version, or anew, and return its version. Raises FileExistsError."""
+    """Write the lease in the place of `version`, or anew, and return its version. Raises FileExistsError."""
     try:
         with explained(path):
             put = obstore.put(client, key(path), content, mode=version or "create")
