@@ -59,7 +59,7 @@ class Staging:
         files.write_json(self._record(number), record)
 
     def spread(self, runs: int) -> None:
-        """Spread the runs over PARTITIONS segments; goes on where it was."""
+        """Spread the runs over PARTITIONS segments; continue where an earlier call ended."""
         for group in range(_groups(runs)):
             members = range(group * GROUP, min(runs, (group + 1) * GROUP))
             if not files.exists(self._spread(group)):

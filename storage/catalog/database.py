@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from threading import Event, Timer
@@ -39,7 +38,7 @@ _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the 
 
 
 class QueryError(ValueError):
-    """SQL that DuckDB refused: the message is DuckDB's own, and where it helps names the tables there are."""
+    """SQL that DuckDB refused: the message is DuckDB's, and names the existing tables where that helps."""
 
 
 def refresh(store: Path) -> None:
@@ -101,15 +100,12 @@ def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
     *made, left_out = place
     if not here[-1] or tuple(made) != here:
         return False
-    killed = any(not runs.is_running(store, run_id) for (run_id,) in running)
-    return not (killed or any(map(partial(_is_whole, store), left_out)))
-
-
-def _is_whole(store: Path, name: str) -> bool:
-    """Return true if an artifact can be read by now: a copied store may get files after their manifest."""
-    artifact = Artifact(store, *name.split("/"))
-    manifest = artifact.recorded_manifest()
-    return manifest is not None and fault_of(artifact, manifest) is None
+    for name in left_out:  # a copied store may get files after their manifest
+        artifact = Artifact(store, *name.split("/"))
+        manifest = artifact.recorded_manifest()
+        if manifest and fault_of(artifact, manifest) is None:
+            return False
+    return all(runs.is_running(store, run_id) for (run_id,) in running)
 
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
@@ -210,7 +206,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBP
 
 
 def _cause(error: duckdb.Error) -> str:
-    """What DuckDB says; of what Python said to it, as where a file of a bucket is not there, the last line."""
+    """DuckDB's message, or the last line of an error from Python, as for a missing file in a bucket."""
     text = str(error)
     if not text.startswith("Traceback "):
         return text
@@ -218,7 +214,7 @@ def _cause(error: duckdb.Error) -> str:
 
 
 def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raises QueryError, or DuckDB's own.
+    """Raises QueryError, or an error of DuckDB.
 
     That the database is read-only and confined does not keep COPY … TO and EXPORT from overwriting files of the store.
     COPY can also stand in a WITH clause; DuckDB's function `query` refuses that, and all that is not one SELECT.
@@ -244,8 +240,8 @@ _MACROS = "SELECT function_name, macro_definition FROM duckdb_functions() WHERE 
 
 
 def changing(connection: duckdb.DuckDBPyConnection, condition: str, tables: set[str]) -> str | None:
-    """The first thing in a valid condition whose result may change; None where there is none. `tables`: those that
-    it may read."""
+    """The first part of a valid condition whose result may change; None if none may. `tables`: the tables that it may
+    read."""
     serialized = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {condition}\n"]).fetchall()[0][0]
     try:
         nodes = [*_nodes(json.loads(serialized))]

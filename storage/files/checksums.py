@@ -165,9 +165,16 @@ class _Memory:
         return found
 
     def say(self, name: str, key: str, known: str) -> None:
-        if self.checksums.get(name) != (key, known):
-            self.checksums[name] = key, known
-            self._append([name, key, known])
+        if self.checksums.get(name) == (key, known):
+            return
+        self.checksums[name] = key, known
+        with suppress(OSError):  # a read-only or full disk: this process remembers it
+            self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, (json.dumps([name, key, known]) + "\n").encode())
+            finally:
+                os.close(descriptor)
 
     def read_on(self) -> None:
         """Take in what other processes have added since. A line that is damaged says nothing."""
@@ -179,15 +186,6 @@ class _Memory:
                 with suppress(ValueError):
                     name, key, known = map(str, json.loads(line))
                     self.checksums[name] = key, known
-
-    def _append(self, entry: list[str]) -> None:
-        with suppress(OSError):  # a read-only or full disk: this process remembers it
-            self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, (json.dumps(entry) + "\n").encode())
-            finally:
-                os.close(descriptor)
 
 
 @cache

@@ -1,7 +1,7 @@
 """A store in a directory of this machine.
 
-A process lets go of its locks however it ends, and whoever holds a lock may remove its file. A child by fork, a data
-loader's or an engine's, does not hold its parent's: it may live on when that is killed.
+A process lets go of its locks however it ends, and the holder of a lock may remove its file. A child by fork, of a data
+loader or an engine, does not hold its parent's locks: it may live on when its parent is killed.
 """
 
 import errno
@@ -213,7 +213,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 def _take(path: Path, wait: bool) -> int | None:
-    """A descriptor that holds the lock; None where it is another's, or its file was removed while it was waited for."""
+    """A descriptor that holds the lock; None where another process has it, or its file was removed meanwhile."""
     if wait:
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -257,7 +257,9 @@ def explained(path: Path) -> Iterator[None]:
 
 def _remedy(error: Exception, path: Path) -> str | None:
     """Return what to do about a refusal of the system; None for an error of another kind."""
-    cause = _cause(error)
+    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
+    cause = error.errno if isinstance(error, OSError) and error.errno in known else None
+    cause = cause or next((number for number in known if os.strerror(number) in str(error)), None)
     if cause is None:
         return None
     refusal = f"{path} cannot be written: {os.strerror(cause)}."
@@ -269,14 +271,7 @@ def _remedy(error: Exception, path: Path) -> str | None:
     return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"
 
 
-def _cause(error: Exception) -> int | None:
-    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
-    if isinstance(error, OSError) and error.errno in known:
-        return error.errno
-    return next((number for number in known if os.strerror(number) in str(error)), None)
-
-
 def user_cache() -> Path | None:
-    """Where this user's programs remember what can be had again; None for a user without a home."""
+    """The folder for files that can be made again; None for a user without a home."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     return home / "vitalfew" if home.is_absolute() else None

@@ -13,9 +13,10 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -107,7 +108,7 @@ def confirm_lock(path: Path) -> None:
 
 def is_locked(path: Path) -> bool:
     found = _read(path)
-    return found is not None and not _is_free(path, found, _Clock(path))
+    return found is not None and not _is_free(path, found, lambda: _server_offset(path))
 
 
 @dataclass(frozen=True)
@@ -120,29 +121,22 @@ class _Found:
     version: Any
 
 
-class _Clock:
-    """The server's time, asked once and then counted on: an object that is written now has its date."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset: float | None = None
-
-    def now(self) -> float:
-        if self._offset is None:
-            probe = self.path.with_name(f".clock-{token_hex(8)}")
-            with explained(probe):
-                began = time.monotonic()
-                obstore.put(client(probe), key(probe), b"")
-                self._offset = obstore.head(client(probe), key(probe))["last_modified"].timestamp() - began
-                obstore.delete(client(probe), key(probe))
-        return time.monotonic() + self._offset
+def _server_offset(path: Path) -> float:
+    """The server's time (POSIX seconds) less this machine's monotonic clock, from the date of an object written now."""
+    probe = path.with_name(f".clock-{token_hex(8)}")
+    with explained(probe):
+        began = time.monotonic()
+        obstore.put(client(probe), key(probe), b"")
+        written: float = obstore.head(client(probe), key(probe))["last_modified"].timestamp()
+        obstore.delete(client(probe), key(probe))
+    return written - began
 
 
 def _acquire(path: Path, wait: bool) -> Lease | None:
-    clock = _Clock(path)
+    offset = cache(lambda: _server_offset(path))
     while True:
         found = _read(path)
-        if found is None or _is_free(path, found, clock):
+        if found is None or _is_free(path, found, offset):
             token = found.token + 1 if found else 1
             with suppress(FileExistsError):  # another was first
                 version = _put(hurried(path, 20.0), path, _content(token, _this_holder(), 0), found and found.version)
@@ -153,12 +147,12 @@ def _acquire(path: Path, wait: bool) -> Lease | None:
         time.sleep(random.uniform(0.5, 1.0) * LOOK_SECONDS)
 
 
-def _is_free(path: Path, found: _Found, clock: _Clock) -> bool:
+def _is_free(path: Path, found: _Found, offset: Callable[[], float]) -> bool:
     if not found.holder or (path in _held and _held[path].lost):
         return True
     if has_ended(found.holder.rpartition(" ")[2]):
         return True
-    return clock.now() - found.modified > LEASE_SECONDS
+    return time.monotonic() + offset() - found.modified > LEASE_SECONDS
 
 
 def _read(path: Path) -> _Found | None:
