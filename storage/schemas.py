@@ -8,7 +8,7 @@ INTEGER, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64(
 TABLES: dict[str, pa.Schema] = {}
 """Every table of the catalog."""
 ROWS: dict[str, str] = {}
-"""What a row is in words, by table."""
+"""The description of a row, by table: "a unit retrieved for a question"."""
 
 
 def table(name: str, row: str, *columns: pa.Field) -> pa.Schema:

@@ -107,7 +107,7 @@ ROWS = {
     "ratings": "a generator's rating of how useful a context is for the question",
     "compression": "the compression of the hits by a method's refiner, over the questions of a run",
 }
-"""What a row is, by table and view: "a unit retrieved for a question"."""
+"""The description of a row, by table and view: "a unit retrieved for a question"."""
 
 
 def rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -318,8 +318,8 @@ def _fault(path: Path) -> Exception | None:
 
 
 def _select(table: str, paths: list[str]) -> str:
-    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself,
-    a quote has none)."""
+    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run,
+    `quotes` no run)."""
     known = schemas.TABLES.get(table, pa.schema([]))
     columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
     none = f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint'])}"

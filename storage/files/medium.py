@@ -102,6 +102,7 @@ class Medium(Protocol):
 
     def make_folder(self, path: Path) -> None:
         """Make a folder for a caller that asks for it before it writes: a lock that is not waited for."""
+        return
 
     def write(self, path: Path, fill: Callable[[Path], Any]) -> None:
         """Have `fill` write a temporary file of this machine, flush it to the disk and only then give it its name (in a
@@ -130,6 +131,7 @@ class Medium(Protocol):
 
     def flush(self, path: Path) -> None:
         """Have the system write a file, or the names in a folder, to the disk; an object is there once written."""
+        return
 
     def remove(self, path: Path) -> None:
         """Remove a file, or a symbolic link itself; do nothing if there is none."""
@@ -141,6 +143,7 @@ class Medium(Protocol):
     def remove_leftovers(self, path: Path) -> None:
         """Remove the temporary files in a folder whose processes are known to have ended. An upload that was cut off
         leaves no object."""
+        return
 
     def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
         """Yield the temporary files of processes that are known to have ended, with their bytes, and those of any
@@ -160,3 +163,4 @@ class Medium(Protocol):
     def confirm_lock(self, path: Path) -> None:
         """Raises LeaseLost where this process had the lock and another has it by now. The system lets nobody else have
         a lock that is held in a directory."""
+        return

@@ -76,7 +76,7 @@ def check_store(store: Path) -> None:
 
 
 def tables(store: Path) -> list[Path]:
-    """The directories that hold artifacts; the ledger has none."""
+    """The directories that hold artifacts, without the ledger."""
     return [path for path in files.folders(store) if path.name not in _OTHERS and not path.name.startswith(".")]
 
 
