@@ -16,6 +16,7 @@ Old runs refer to nothing: their records and what they cost are history and stay
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,13 +117,10 @@ def survey(store: Path) -> list[StoredArtifact]:
             if name in by_name:
                 by_name[name].used_by.append(run.run_id)
     for name in runs.index_names(store):
-        try:
-            used = runs.find_index(store, name).artifacts.values()
-        except DamagedRecord:
-            continue
-        for artifact in used:
-            if artifact in by_name:
-                by_name[artifact].indexes.append(name)
+        with suppress(DamagedRecord):
+            for artifact in runs.find_index(store, name).artifacts.values():
+                if artifact in by_name:
+                    by_name[artifact].indexes.append(name)
     return entries
 
 
