@@ -58,27 +58,27 @@ class Flat:
 
     @property
     def recall(self) -> float:
-        """The recall that a search is to reach; 0 where all vectors are looked at and nothing is to be chosen."""
+        """The recall that a search must reach; 0 for a type that compares all vectors, where nothing is chosen."""
         return float(self.options.recall) if isinstance(self.options, SearchedOptions) else 0.0
 
     def factory(self, size: "FaissRecipe") -> str:
-        """The index as FAISS's `index_factory` spells it."""
+        """The index in the language of FAISS's `index_factory`."""
         return self.code
 
     def bytes_per_vector(self, size: "FaissRecipe") -> float:
-        """About what a vector takes in a shard, ids apart."""
+        """The approximate size of a vector in a shard, without its id."""
         return self.bytes_per_number * size.dimension
 
     def points(self, size: "FaissRecipe") -> int | None:
-        """How many vectors it is to be trained on; None where any few will do."""
+        """The number of vectors to train on; None where any few will do."""
         return None
 
     def bytes_per_shard(self, size: "FaissRecipe") -> int:
-        """About what every shard has besides its vectors."""
+        """The approximate size of a shard without vectors."""
         return 0
 
     def set(self, index: faiss.Index) -> None:
-        """Settings for which `index_factory` has no words."""
+        """Apply the settings that `index_factory` cannot express."""
 
 
 class SQ8(Flat):

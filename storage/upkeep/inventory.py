@@ -43,6 +43,9 @@ class RetentionPolicy:
     keep_runs: int = 1
     unfinished_days: float = 30
 
+    def latest(self, completed: list[Run]) -> list[Run]:
+        return completed[max(0, len(completed) - self.keep_runs) :]
+
 
 @dataclass
 class StoredArtifact:
@@ -176,27 +179,19 @@ def references(store: Path, policy: RetentionPolicy) -> dict[str, str]:
 
 
 def _run_reason(store: Path, run: Run, recorded: list[Run], policy: RetentionPolicy) -> str | None:
+    alike = [other for other in recorded if (other.flow, other.name) == (run.flow, run.name)]
+    completed = [other for other in alike if other.state == "completed"]
     if run.state == "completed":
-        alike = [other for other in recorded if _same_kind(other, run) and other.state == "completed"]
-        kept = run.flow in _KEPT_FLOWS and run in alike[max(0, len(alike) - policy.keep_runs) :]
+        kept = run.flow in _KEPT_FLOWS and run in policy.latest(completed)
         return f"run {run.run_id} is among the last {policy.keep_runs} of {run.name}" if kept else None
-    if run.state == "running" and not _is_silent(store, run):
+    now, in_sight = datetime.now(UTC), files.is_in_sight(run.process)
+    if run.state == "running" and (in_sight or now - _last_of(store, run) <= SILENCE):
         return f"run {run.run_id} is running on {run.host}"
-    followed = any(
-        _same_kind(other, run) and other.state == "completed" and other.started > run.started for other in recorded
-    )
+    followed = any(other.started > run.started for other in completed)
     ended = _last_of(store, run) if run.ended is None else datetime.fromisoformat(run.ended)
-    if followed or datetime.now(UTC) - ended >= timedelta(days=policy.unfinished_days):
+    if followed or now - ended >= timedelta(days=policy.unfinished_days):
         return None
     return f"run {run.run_id} ({run.state}) can continue from it"
-
-
-def _same_kind(one: Run, other: Run) -> bool:
-    return (one.flow, one.name) == (other.flow, other.name)
-
-
-def _is_silent(store: Path, run: Run) -> bool:
-    return not files.is_in_sight(run.process) and datetime.now(UTC) - _last_of(store, run) > SILENCE
 
 
 def _last_of(store: Path, run: Run) -> datetime:
@@ -216,7 +211,7 @@ def _refer_to_index(
     completed = [
         run for run in recorded if run.flow not in _KEPT_FLOWS and run.name == name and run.state == "completed"
     ]
-    for run in completed[max(0, len(completed) - policy.keep_runs) :]:
+    for run in policy.latest(completed):
         for artifact in run.fingerprints:
             reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")
     for artifact in index.artifacts.values():

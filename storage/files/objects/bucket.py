@@ -276,21 +276,18 @@ def _tail(path: Path) -> _Tail:
 
 def _write(path: Path, tail: _Tail) -> None:
     """Write all lines that wait, and give their threads the result or the error."""
-    lines: list[bytes] = []
-    waiting: list[Future[None]] = []
+    taken: list[tuple[bytes, Future[None]]] = []
     try:
         while tail.waiting:
-            line, written = tail.waiting.popleft()
-            lines.append(line)
-            waiting.append(written)
-        while not BUCKET.write_once(path / f"{tail.number:08d}", b"".join(lines)):
+            taken.append(tail.waiting.popleft())
+        while not BUCKET.write_once(path / f"{tail.number:08d}", b"".join(line for line, _ in taken)):
             tail.number += 1
         tail.number += 1
     except BaseException as error:
-        for written in waiting:
+        for _, written in taken:
             written.set_exception(error)
     else:
-        for written in waiting:
+        for _, written in taken:
             written.set_result(None)
 
 
