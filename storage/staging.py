@@ -12,6 +12,7 @@ A run is complete when its record exists, and a group is spread when its record 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,9 @@ class Staging:
 
     def records(self, *names: str) -> Iterator[dict[str, int]]:
         """These figures of the runs that are complete, in their order, up to the first whose record is damaged."""
-        number = 0
-        while True:
-            try:
+        with suppress(FileNotFoundError, DamagedRecord):
+            for number in count():
                 yield files.read_record(self._record(number), lambda value: {name: int(value[name]) for name in names})
-            except (FileNotFoundError, DamagedRecord):
-                return
-            number += 1
 
     def write(self, number: int, rows: Mapping[str, Sequence[Mapping[str, Any]]], record: Mapping[str, int]) -> None:
         """Write a run, and then its record."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import Event, Timer
+from threading import TIMEOUT_MAX, Event, Timer
 from typing import Any
 
 import duckdb
@@ -166,11 +166,10 @@ def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duc
         late.set()
         connection.interrupt()
 
-    timer = Timer(seconds, end) if seconds else None
+    timer = Timer(seconds or TIMEOUT_MAX, end)
+    timer.daemon = True
     try:
-        if timer:
-            timer.daemon = True
-            timer.start()
+        timer.start()
         yield _relation(connection, sql)
     except (duckdb.InterruptException, KeyboardInterrupt):  # the latter is what a caller may make of it
         if not late.is_set():
@@ -185,8 +184,7 @@ def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duc
             f"{str(error).partition(chr(10))[0]}"
         ) from None
     finally:
-        if timer:
-            timer.cancel()
+        timer.cancel()
         connection.close()
 
 

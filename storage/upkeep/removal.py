@@ -8,6 +8,7 @@ removed through a symbolic link.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -107,16 +108,14 @@ def remove(store: Path, removals: Sequence[Removal], policy: RetentionPolicy) ->
 
 def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dict[str, str]]:
     """A look-up of the references, which looks again only where a run or an index was recorded since the last call."""
-    seen: frozenset[tuple[Path, Status | None]] | None = None
-    known: dict[str, str] = {}
+
+    @lru_cache(1)
+    def known(now: frozenset[tuple[Path, Status | None]]) -> dict[str, str]:
+        return references(store, policy)
 
     def latest() -> dict[str, str]:
-        nonlocal seen, known
         records = [*files.find(store, "runs/*.json"), *files.find(store, "indexes/*.json")]
-        now = frozenset((path, _seen(path)) for path in records)
-        if now != seen:
-            seen, known = now, references(store, policy)
-        return known
+        return known(frozenset((path, _seen(path)) for path in records))
 
     return latest
 
