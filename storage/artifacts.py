@@ -62,26 +62,23 @@ class Artifact:
         return self.store / self.table / self.fingerprint
 
     def path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
-        """Where a shard of one of the artifact's tables lies."""
+        """The file of a shard of one of the artifact's tables. In a bucket the manifest or the done-marker says which
+        one counts; a file that is in neither has its plain path."""
         plain = self._plain(shard, table, suffix)
-        return self._recorded(shard, plain) if files.names_attempts(self.store) else plain
+        if files.is_in_bucket(self.store):
+            with suppress(FileNotFoundError):
+                return _recorded_place(self, shard, plain)
+        return plain
 
     def new_path(self, shard: int, table: str | None = None, suffix: str = "parquet") -> Path:
-        """Where a shard of one of the artifact's tables is written."""
+        """The file in which this attempt writes a shard of one of the artifact's tables."""
         return attempt_path(self._plain(shard, table, suffix))
 
     def _plain(self, shard: int, table: str | None, suffix: str) -> Path:
         return self.store / (table or self.table) / self.fingerprint / f"{shard:05d}.{suffix}"
 
-    def _recorded(self, shard: int, plain: Path) -> Path:
-        """The path of a shard's file as the manifest or its done-marker says; the plain one of what is not there."""
-        try:
-            return _recorded_place(self, shard, plain)
-        except FileNotFoundError:
-            return plain
-
     def file(self, name: str) -> Path:
-        """Where a file that is no shard of a table lies: a template, probes, parameters."""
+        """The path of a file beside the tables: a template, probes, parameters."""
         return self.directory / name
 
     @property
@@ -114,17 +111,18 @@ class Artifact:
         return files.read_schema(self.path(shard, table))
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Say what is being made, so that an unfinished artifact can be understood, and its vectors found again."""
+        """Describe what is being made, so that an unfinished artifact can be understood, and its vectors reused."""
         files.write_json(self.directory / "stage.json", description)
 
     def description(self) -> dict[str, Any] | None:
-        """What `begin` wrote; None where nothing was begun, or the file is damaged."""
+        """Read what `begin` wrote; None where nothing was begun, or the file is damaged."""
         with suppress(FileNotFoundError, NotADirectoryError, DamagedRecord):
             return read_description(self.directory)
         return None
 
     def mark_done(self, record: ShardRecord) -> ShardRecord:
-        """Say that a shard is done; what counts then: where another attempt was first and is whole, its record."""
+        """Mark a shard as done and return the record that counts: that of another attempt if it was first and is
+        whole."""
         marker = self.marker(record.shard)
         if not files.write_json_once(marker, asdict(record)):
             if other := self.record(record.shard):
@@ -144,22 +142,19 @@ class Artifact:
 
     def records_of(self, shards: Sequence[int]) -> list[ShardRecord | None]:
         """`record` of all these shards."""
-        return self._records([self.marker(shard) for shard in shards])
+        known = files.at_once(self.store, known_record, map(self.marker, shards))
+        seen = seen_together(self.store, (file for record in known if record for file in record.files))
+        return [self._whole(record, seen) for record in known]
 
     def pending(self, shards: Sequence[int]) -> list[int]:
         """The shards that have to be done (again). In a bucket, one that an old list lacks may be among them, which
         costs its work and nothing else."""
-        markers = {self.marker(shard): shard for shard in shards}
-        in_bucket = files.is_in_bucket(self.store)
-        listed = [*(markers.keys() & files.statuses(self.directory / "done") if in_bucket else markers)]
-        done = {marker for marker, record in zip(listed, self._records(listed), strict=True) if record}
-        return [shard for marker, shard in markers.items() if marker not in done]
-
-    def _records(self, markers: Sequence[Path]) -> list[ShardRecord | None]:
-        """What these done-markers say, None of one that is not there or whose files are damaged."""
-        known = files.at_once(self.store, known_record, markers)
-        seen = seen_together(self.store, (file for record in known if record for file in record.files))
-        return [self._whole(record, seen) for record in known]
+        listed = shards
+        if files.is_in_bucket(self.store):
+            there = files.statuses(self.directory / "done")
+            listed = [shard for shard in shards if self.marker(shard) in there]
+        done = {shard for shard, record in zip(listed, self.records_of(listed), strict=True) if record}
+        return [shard for shard in shards if shard not in done]
 
     def prepared_file(self, path: Path) -> Path:
         """A file of the preparation, as it was written. Raises Damaged."""
@@ -176,7 +171,7 @@ class Artifact:
                 yield record
 
     def inputs(self) -> list[str]:
-        """The artifacts it was made from. Raises DamagedRecord where it says so, and that cannot be read."""
+        """The artifacts it was made from. Raises DamagedRecord where its records cannot be read."""
         described = self.recorded_manifest() or self.description()
         if isinstance(described, Manifest):
             return list(described.inputs.values())
@@ -220,7 +215,7 @@ class Artifact:
             files.remove(path)
 
     def superseded(self, manifest: Manifest) -> list[Path]:
-        """What attempts have written that do not count."""
+        """List the files of attempts that do not count."""
         recorded = {self.store / file.path for file in manifest.files()}
         folders = sorted({path.parent for path in recorded})
         there = (path for folder in folders for path in files.statuses(folder))
@@ -232,7 +227,7 @@ class Artifact:
         return None if manifest is None or self.damage(manifest) else manifest
 
     def damage(self, manifest: Manifest) -> str | None:
-        """What became of the first file that is not as it was written, in words."""
+        """Say in words how the first damaged file differs from what was written; None if no file is damaged."""
         seen = seen_together(self.store, manifest.files())
         return next(filter(None, (file.damage(self.store, seen) for file in manifest.files())), None)
 
@@ -248,8 +243,11 @@ class Artifact:
         return manifest
 
     def marker(self, shard: int) -> Path:
-        """Where a shard's done-marker lies."""
-        return self.directory / "done" / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.json"
+        return self.directory / "done" / f"{shard_name(shard)}.json"
+
+
+def shard_name(shard: int) -> str:
+    return "preparation" if shard == PREPARATION else f"{shard:05d}"
 
 
 def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:
@@ -264,7 +262,7 @@ def complete_artifacts(store: Path) -> Iterator[tuple[Artifact, Manifest]]:
 
 @lru_cache(1 << 16)
 def _recorded_place(artifact: Artifact, shard: int, plain: Path) -> Path:
-    """What is written once is looked up once. Raises FileNotFoundError."""
+    """Look up once where a file lies that is written once. Raises FileNotFoundError."""
     name = str(plain.relative_to(artifact.store))
     if manifest := artifact.recorded_manifest():
         placed = manifest.placed
@@ -277,31 +275,28 @@ def _recorded_place(artifact: Artifact, shard: int, plain: Path) -> Path:
 
 
 WEIGHTS = "weights"
-"""The directory within the artifact, and what its files go by in the manifest."""
+"""The directory within the artifact, and the `table` of its files in the manifest."""
 FIGURES = "figures.json"
 
 
 def weights_folder(artifact: Path) -> Path:
-    """Where the weights lie in a training's artifact; of a store in a bucket, what a setting can name its model by."""
+    """The folder of the weights in a training's artifact. In a bucket its address names a model in a setting."""
     return artifact / WEIGHTS
 
 
-def weight_files(artifact: Artifact) -> list[File]:
-    """Weights, card and figures. Raises FileNotFoundError where the training is not complete."""
-    return [file for file in artifact.completed().files() if file.table == WEIGHTS]
-
-
 def training_figures(artifact: Artifact) -> list[dict[str, Any]]:
-    """What a finished training measured on what was held out, a row each. Raises FileNotFoundError."""
+    """The rows that a finished training measured on held-out data. Raises FileNotFoundError."""
     rows: list[dict[str, Any]] = files.read_json(weights_folder(artifact.directory) / FIGURES)["figures"]
     return rows
 
 
 def export_weights(artifact: Artifact, directory: Path) -> None:
-    """Copy the weights with their card to a directory; files of those names are replaced."""
-    for file in weight_files(artifact):
-        source = artifact.store / file.path
-        files.write_bytes(directory / source.name, files.read_bytes(source))
+    """Copy weights, card and figures to a directory; files of those names are replaced. Raises FileNotFoundError
+    where the training is not complete."""
+    for file in artifact.completed().files():
+        if file.table == WEIGHTS:
+            source = artifact.store / file.path
+            files.write_bytes(directory / source.name, files.read_bytes(source))
 
 
 logger = logging.getLogger("vitalfew")
@@ -321,8 +316,7 @@ def read_bases(path: Path) -> list[File]:
 
 
 def whole_bases(store: Path, bases: Sequence[File]) -> Iterator[Path]:
-    """Where these files lie on this machine, without those that are gone and those that are damaged, of which a warning
-    tells."""
+    """Yield the paths of these files on this machine, without those that are gone; warn of those that are damaged."""
     for file in bases:
         try:
             yield file.checked(store)

@@ -1,4 +1,4 @@
-"""The ledger: what a shard of work took and what that costs; and quotes, what a stage was expected to take."""
+"""The ledger, with the time, tokens and price of every shard; and quotes, the expected costs of stages."""
 
 import socket
 import time
@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -25,7 +26,7 @@ PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 
 @dataclass
 class Cost:
-    """What one shard of one stage took. Units as in `schemas.COSTS`."""
+    """The cost of one shard of one stage. Units as in `schemas.COSTS`."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     started: Moment = ""
@@ -108,20 +109,17 @@ def charge(
 
 
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Enter rows of `schemas.COSTS`; rows that are there for other shards, runs or attempts stay."""
+    """Enter rows of `schemas.COSTS`; rows that are there for other shards, runs or attempts stay. Two workers of a run
+    may do the same shard, one of which was given up too early."""
     rows = [{**row, "node": row.get("node") or None} for row in rows]
-    paid = {_attempt(row) for row in rows}
+    attempt = itemgetter("shard", "run_id", "started")
+    entered = {*map(attempt, rows)}
 
     def ledger() -> pa.Table:
-        before = [row for row in read_ledger(path) if _attempt(row) not in paid]
+        before = [row for row in read_ledger(path) if attempt(row) not in entered]
         return pa.Table.from_pylist([*before, *rows], schemas.COSTS)
 
     files.rewrite_table(path, ledger)
-
-
-def _attempt(row: dict[str, Any]) -> tuple[int, str, datetime]:
-    """Two workers of a run may do the same shard, one of which was given up too early."""
-    return row["shard"], row["run_id"], row["started"]
 
 
 def read_ledger(path: Path) -> list[dict[str, Any]]:
@@ -151,7 +149,7 @@ class Prices:
 def read_prices(on: date) -> Prices:
     """The list of configs/prices.yaml that holds on a day: the last one dated then or before, else the first one."""
     lists = _price_lists()
-    return next((each for each in reversed(lists) if each.dated <= on), lists[0])
+    return next((prices for prices in reversed(lists) if prices.dated <= on), lists[0])
 
 
 @cache
@@ -186,12 +184,11 @@ class Quote:
 
 
 def save_quotes(store: Path, quotes: list[Quote]) -> None:
-    """Keep quotes, each in the place of an earlier one for the same artifact."""
+    """Keep quotes; one replaces an earlier one for the same artifact."""
     now = datetime.now(UTC)
-    for quote in quotes:
-        row = {**vars(quote), "quoted": now}
-        del row["fingerprint"]
-        files.write_table(_quote_path(store, quote.fingerprint), pa.Table.from_pylist([row], schemas.QUOTES))
+    for quote in quotes:  # the schema has no fingerprint, which is the folder's name
+        table = pa.Table.from_pylist([{**vars(quote), "quoted": now}], schemas.QUOTES)
+        files.write_table(_quote_path(store, quote.fingerprint), table)
 
 
 def find_quote(store: Path, fingerprint: str) -> Quote | None:
@@ -199,8 +196,7 @@ def find_quote(store: Path, fingerprint: str) -> Quote | None:
     path = _quote_path(store, fingerprint)
     if not files.exists(path):
         return None
-    (row,) = files.read_table(path).to_pylist()
-    del row["quoted"]
+    (row,) = files.read_table(path).drop_columns("quoted").to_pylist()
     return Quote(fingerprint=fingerprint, **row)
 
 

@@ -27,28 +27,28 @@ def content_id(*parts: str | int) -> int:
 
 
 def passage_id(text: str) -> int:
-    """The id of a passage: of its text alone, so that a text is one passage whatever its title."""
+    """The id of a passage, from its text alone: a text is one passage whatever its title."""
     return content_id(text)
 
 
 def sentence_id(passage: int, start: int, end: int) -> int:
-    """The id of a core sentence: of its passage's content and its character span in it."""
+    """The id of a core sentence, from its passage's content and its character span in it."""
     return content_id(passage, start, end)
 
 
 def rewritten_id(passage: int, units: Sequence[str], position: int) -> int:
-    """The id of a unit that was rewritten from its passage: of this, all of the passage's units, and its place."""
+    """The id of a rewritten unit, from its passage, all units of the passage, and its position among them."""
     return content_id(passage, position, *units)
 
 
 def shard_of(ids: NDArray[np.int64], shards: int) -> NDArray[np.int64]:
-    """The shard that each id is in: shards are ranges of ids, all of one width."""
+    """The shard of every id: shards are ranges of ids, all of one width."""
     # The width of a single shard, 2**63, is no int64.
     return ids // (ID_RANGE // shards) if shards > 1 else np.zeros_like(ids)
 
 
 class SourceChanged(ValueError):
-    """A source is not what it was a moment ago: the message names it."""
+    """A source was changed while it was read: the message names it."""
 
 
 def file_key(path: Path) -> str:
@@ -62,15 +62,14 @@ def file_key(path: Path) -> str:
 
 
 SMALL = 1 << 20
-"""Bytes below which a file is read as fast as what is remembered of it; a folder may have 100,000 such files."""
+"""Bytes below which a file is read as fast as its remembered checksum; a folder may have 100,000 such files."""
 
 
 def file_digest(path: Path) -> str:
     """Checksum of a file's content. This machine remembers that of a large one while it is the same file
     (storage/files/checksums.py). Raises SourceChanged."""
     key = file_key(path)
-    read = files.checksum if files.status(path).size < SMALL else files.remembered_checksum
-    digest = read(path)
+    digest = (files.checksum if files.status(path).size < SMALL else files.remembered_checksum)(path)
     if file_key(path) != key:
         raise SourceChanged(f"{path} was changed while it was read; run again once it is complete")
     return digest

@@ -1,4 +1,4 @@
-"""Journals: what was paid for a shard that is not done yet, a line for every answer, in the artifact's directory.
+"""Journals: the answers that were paid for a shard that is not done yet, a line each, in the artifact's directory.
 
 A run that is killed and started again takes the answers from there and asks for none of them twice. Once the shard
 carries its done-marker, which has the costs of all attempts, the journal goes. An attempt that another has overtaken
@@ -6,17 +6,17 @@ enters by itself in the ledger what the done-marker does not have.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, reduce
-from itertools import groupby
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.artifacts import Artifact, shard_name
 from vitalfew.storage.costs import Cost, charge
 from vitalfew.storage.manifests import PREPARATION, ShardRecord
 
@@ -37,6 +37,10 @@ class JournalEntry:
     cpu_seconds: float
 
 
+_PAID = ("tokens", "wall_seconds", "cpu_seconds", "usd")
+"""The figures of a cost that are added up over attempts at the same shard."""
+
+
 class Journal:
     """The journal of an attempt at a shard; several threads may write to it."""
 
@@ -44,7 +48,7 @@ class Journal:
         self.path = place(artifact, shard)
         self.run_id = run_id
         self.paid = 0
-        """Tokens of this attempt's own answers."""
+        """Tokens of the answers that this attempt paid for."""
         self._given = 0
         self._is_empty = False
         self._lock = Lock()
@@ -54,7 +58,7 @@ class Journal:
 
     @cached_property
     def earlier(self) -> list[JournalEntry]:
-        """What earlier attempts paid for."""
+        """The answers that earlier attempts paid for."""
         return entries(self.path)
 
     @cached_property
@@ -62,7 +66,7 @@ class Journal:
         return {entry.key: entry.answer for entry in self.earlier}
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The answer to a request that was paid for already."""
+        """Return the answer to a request if it was paid for already."""
         return self._answers.get(key)
 
     def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
@@ -75,12 +79,13 @@ class Journal:
         files.append_line(self.path, {name: getattr(entry, name) for name in JournalEntry.__slots__})
 
     def give(self, tokens: int) -> None:
-        """An answer of so many tokens was given to a method, which counts them: an earlier attempt's too, and one that
-        it asked for several times."""
+        """Note that a method got an answer with this number of tokens and counts them: also an answer of an earlier
+        attempt, and one that it asked for several times."""
         self._given += tokens
 
     def tokens(self, counted: int) -> int:
-        """What this attempt computed and paid for, where its method counted so many tokens of all its models."""
+        """The tokens that this attempt computed and paid for, if its method counted `counted` tokens of all its
+        models."""
         return max(0, counted - self._given) + self.paid
 
     def counted(self, record: ShardRecord, model: str | None) -> ShardRecord:
@@ -89,34 +94,33 @@ class Journal:
         paid = entries(self.path)
         self._is_empty = not paid
         attempts = _attempts(record.shard, paid, model)
-        others = {name: attempt.cost for attempt in attempts if (name := _name(attempt)) != self._name}
-        return replace(record, cost=reduce(_together, others.values(), record.cost), others=others)
+        others = {f"{attempt.run_id} {attempt.cost.started}": attempt.cost for attempt in attempts}
+        others.pop(self._name, None)
+        every = [record.cost, *others.values()]
+        sums = {name: sum(getattr(cost, name) for cost in every) for name in _PAID}
+        total = replace(record.cost, started=min(cost.started for cost in every), **sums)
+        return replace(record, cost=total, others=others)
 
     def uncounted(self, record: ShardRecord, marker: ShardRecord) -> ShardRecord:
         """The part of this attempt's cost that the done-marker of another attempt has not counted."""
         cost = record.cost
         if seen := marker.others.get(self._name):
-            cost = replace(
-                cost,
-                tokens=cost.tokens - seen.tokens,
-                wall_seconds=max(0.0, cost.wall_seconds - seen.wall_seconds),
-                cpu_seconds=max(0.0, cost.cpu_seconds - seen.cpu_seconds),
-                usd=max(0.0, cost.usd - seen.usd),
-            )
+            rest = {name: max(0, getattr(cost, name) - getattr(seen, name)) for name in _PAID}
+            cost = replace(cost, **rest)
         return ShardRecord(record.shard, record.run_id, [], 0, cost)
 
     def remove(self) -> None:
-        """Needs the shard's done-marker."""
+        """Remove the journal. The shard must have its done-marker."""
         if not self._is_empty:
-            files.remove_lines(self.path)
+            files.remove_tree(self.path)
 
 
 def place(artifact: Artifact, shard: int) -> Path:
-    return _folder(artifact) / f"{'preparation' if shard == PREPARATION else format(shard, '05d')}.jsonl"
+    return _folder(artifact) / f"{shard_name(shard)}.jsonl"
 
 
 def remove_all(artifact: Artifact) -> None:
-    """What a kill between the done-marker of a shard and the end of its journal has left. All shards must be done."""
+    """Remove what a kill has left between a shard's done-marker and the end of its journal. All shards must be done."""
     files.remove_tree(_folder(artifact))
 
 
@@ -139,9 +143,10 @@ def unfinished(artifact: Artifact, model: str | None) -> Iterator[ShardRecord]:
 
 def _attempts(shard: int, paid: list[JournalEntry], model: str | None) -> Iterator[ShardRecord]:
     """Seconds are those up to an attempt's last answer: what it did afterwards nobody knows."""
-    ordered = sorted(paid, key=lambda entry: (entry.started, entry.run_id))
-    for (started, run_id), group in groupby(ordered, lambda entry: (entry.started, entry.run_id)):
-        own = [*group]
+    attempts: dict[tuple[str, str], list[JournalEntry]] = defaultdict(list)
+    for entry in paid:
+        attempts[entry.started, entry.run_id].append(entry)
+    for (started, run_id), own in sorted(attempts.items()):
         cost = Cost(
             started=started,
             tokens=sum(entry.tokens for entry in own),
@@ -150,22 +155,6 @@ def _attempts(shard: int, paid: list[JournalEntry], model: str | None) -> Iterat
         )
         cost.usd = charge(cost.cpu_seconds, 0.0, cost.tokens, model, datetime.fromisoformat(started).date())
         yield ShardRecord(shard, run_id, [], 0, cost)
-
-
-def _name(attempt: ShardRecord) -> str:
-    return f"{attempt.run_id} {attempt.cost.started}"
-
-
-def _together(one: Cost, other: Cost) -> Cost:
-    """Of attempts at the same shard, one after the other."""
-    return replace(
-        one,
-        started=min(one.started, other.started),
-        tokens=one.tokens + other.tokens,
-        wall_seconds=one.wall_seconds + other.wall_seconds,
-        cpu_seconds=one.cpu_seconds + other.cpu_seconds,
-        usd=one.usd + other.usd,
-    )
 
 
 def _folder(artifact: Artifact) -> Path:

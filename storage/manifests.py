@@ -1,6 +1,5 @@
-"""What is recorded of an artifact: its files with their checksums, its shards' done-markers, its manifest."""
+"""The records of an artifact: its files with their checksums, its shards' done-markers, its manifest."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,18 +16,19 @@ from vitalfew.storage import files
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord, Status
 from vitalfew.storage.names import STRICT, ArtifactName, FilePath, Moment, RunId, Table, Word, plain_path, validated
+from vitalfew.storage.schemas import INTEGER, LONG, TEXT
 
 PREPARATION = -1
 """The shard number of what a stage does once, before its shards."""
 PREPARED = "preparation"
-"""What stands for the table of a file that this leaves, which is no table of the catalog."""
+"""The `table` of a file of the preparation; the catalog has no such table."""
 
 
 NOTHING_SEEN: Mapping[Path, Status] = MappingProxyType({})
 
 
 def seen_together(store: Path, written: Iterable["File"]) -> dict[Path, Status]:
-    """Of the files' folders what is in them, where that is cheaper than to look at every file."""
+    """Look at the folders of these files, where that is cheaper than to look at every file."""
     if not files.is_in_bucket(store):
         return {}
     seen: dict[Path, Status] = {}
@@ -54,25 +54,23 @@ class File:
     modified_ns: int = 0
 
     def misfit(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
-        """What is wrong with the file in this store as far as its size tells, in words; None where nothing is.
-
-        `seen`: of files that were looked at together (`seen_together`).
-        """
+        """Say in words if the file is missing from this store or has another size; else return None. `seen`: the
+        statuses of files that were looked at together (`seen_together`)."""
         return self._look(store, seen)[1]
 
     def damage(self, store: Path, seen: Mapping[Path, Status] = NOTHING_SEEN) -> str | None:
-        """The same, and by its checksum where its date is another than it was given (in a directory), or where this
-        machine has read it and seen other bytes."""
+        """As `misfit`, and compare the checksum where its date is another than it was given (in a directory: in a
+        bucket files are written once), or where this machine has read it and seen other bytes."""
         now, fault = self._look(store, seen)
         if now is None or fault:
             return fault
         path = store / self.path
-        as_written = files.as_written(path, now, self.modified_ns)
+        as_written = files.is_in_bucket(path) or now.modified_ns == self.modified_ns
         as_written = as_written and not files.seen_otherwise(path, now, self.checksum)
         return None if as_written or files.has_checksum(path, self.checksum) else self._changed()
 
     def corruption(self, store: Path, progress: Callable[[int], Any] = lambda read: None) -> str | None:
-        """The same by reading every byte, whatever its date; `progress` is called with how many more are read."""
+        """As `misfit`, and read every byte, whatever its date; `progress` is called with how many more are read."""
         if fault := self.misfit(store):
             return fault
         return None if files.checksum_now(store / self.path, progress) == self.checksum else self._changed()
@@ -159,42 +157,24 @@ class Manifest:
 
     def note(self, name: str) -> int:
         """The sum of a note over all shards."""
-        return self._notes[name]
-
-    @cached_property
-    def _notes(self) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for shard in self.shards:
-            total.update(shard.notes)
-        return total
+        return sum(shard.notes.get(name, 0) for shard in self.shards)
 
 
 SHARDS = "done/shards.parquet"
 """The done-markers of a complete artifact as a table, which is read at once: 10⁸ passages have some 25,000 of them."""
-_FILES = pa.list_(
-    pa.struct(
-        {
-            "table": pa.string(),
-            "path": pa.string(),
-            "rows": pa.int64(),
-            "bytes": pa.int64(),
-            "checksum": pa.string(),
-            "modified_ns": pa.int64(),
-        }
-    )
-)
+_FILE = pa.struct({"table": TEXT, "path": TEXT, "rows": LONG, "bytes": LONG, "checksum": TEXT, "modified_ns": LONG})
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """First the table of the shards, then manifest.json, which has the checksum of it. Raises NotWritten."""
     shards = manifest.shards
     columns = {
-        "shard": pa.array([shard.shard for shard in shards], pa.int32()),
-        "run_id": pa.array([shard.run_id for shard in shards], pa.string()),
-        "rows_in": pa.array([shard.rows_in for shard in shards], pa.int64()),
-        "files": pa.array([[vars(file) for file in shard.files] for shard in shards], _FILES),
+        "shard": pa.array([shard.shard for shard in shards], INTEGER),
+        "run_id": pa.array([shard.run_id for shard in shards], TEXT),
+        "rows_in": pa.array([shard.rows_in for shard in shards], LONG),
+        "files": pa.array([[vars(file) for file in shard.files] for shard in shards], pa.list_(_FILE)),
         "cost": pa.array([vars(shard.cost) for shard in shards]),
-        "notes": pa.array([[*shard.notes.items()] for shard in shards], pa.map_(pa.string(), pa.int64())),
+        "notes": pa.array([[*shard.notes.items()] for shard in shards], pa.map_(TEXT, LONG)),
     }
     files.write_table(directory / SHARDS, pa.table(columns))
     stored = {"file": SHARDS, "checksum": files.checksum(directory / SHARDS)}

@@ -36,7 +36,7 @@ IndexName = RunId
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", max_length=200)]
 """A stage, a flow, a table's note."""
 Process = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]+(-[0-9A-Za-z_]+){0,2})?$", max_length=100)]
-"""The name of a process (storage/files/processes.py), or its id; empty where nobody knows."""
+"""The name of a process (storage/files/processes.py), or its id; empty if neither is known."""
 
 
 def _moment(text: str) -> str:
@@ -77,15 +77,15 @@ def attempt(run_id: str) -> Iterator[None]:
 
 
 def attempt_path(plain: Path) -> Path:
-    """Where this attempt writes a file of a shard, by its plain path."""
-    if not files.names_attempts(plain):
+    """The path to which this attempt writes a file of a shard, given its plain path."""
+    if not files.is_in_bucket(plain):
         return plain
     shard, _, suffix = plain.name.partition(".")
     return plain.with_name(f"{shard}.by-{_current.get()}.{suffix}")
 
 
 def copied_path(path: str, content: str) -> str:
-    """What a shard's file is called that is copied to where names are written once; other files keep their name.
+    """Name the copy of a shard's file in a bucket, where names are written once; other files keep their name.
 
     `content`: a hash of all of the artifact's files, so that another copy of the same has the same names.
     """

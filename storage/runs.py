@@ -1,4 +1,4 @@
-"""Runs and named indexes: who did what, and what a name stands for."""
+"""The records of runs and of named indexes."""
 
 import os
 import re
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, ClassVar, Final, Literal
@@ -16,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.files import DamagedRecord, Record
 from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Process, RunId, Table, Word, validated
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -51,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True)
 class NamedIndex:
-    """What `--index NAME` stands for: the artifacts of an index and the settings they were made with."""
+    """The record behind `--index NAME`: the artifacts of an index and the settings they were made with."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
@@ -69,7 +68,7 @@ _INDEX = TypeAdapter(NamedIndex)
 
 
 class IndexNotFound(LookupError):
-    """No index of that name: the message lists those that there are."""
+    """There is no index of this name: the message lists the existing ones."""
 
 
 @contextmanager
@@ -103,40 +102,33 @@ def recorded_run(
 def read_runs(store: Path) -> list[Run]:
     """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted."""
     found = files.find(store / "runs", "*.json")
-    return sorted(filter(None, files.at_once(store, _known_run, found)), key=lambda run: run.started)
+    return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
 
 def import_run(store: Path, run: Run) -> None:
-    """Take over the record of a run of another store, where there is none of it."""
+    """Copy the record of a run of another store, unless there is one."""
     if not files.exists(_run_path(store, run.run_id)):
         _write_run(store, run)
 
 
 def is_running(store: Path, run_id: str) -> bool:
-    """Return whether a run is at work, as far as this machine can say."""
-    path = _run_path(store, run_id)
-    return files.exists(path) and _read_run(path).state == "running"
+    """Return true if a run is at work, as far as this machine can say."""
+    run = _read_run(_run_path(store, run_id))
+    return run is not None and run.state == "running"
 
 
-def _known_run(path: Path) -> Run | None:
-    """None of a run that was killed before its record was written."""
-    with suppress(FileNotFoundError):
-        return _read_run(path)
-    return None
+def _read_run(path: Path) -> Run | None:
+    """Read a run's record; None for a run that was killed before its record was written."""
 
+    def named(value: dict[str, Any]) -> Run:
+        # A run of an earlier version has only the id of its process.
+        run: Run = validated(_RUN, {"process": str(value["pid"]), **value})
+        return _checked_name(run, run.run_id, path)
 
-def _run_of(run_id: str, value: dict[str, Any]) -> Run:
-    """Raises ValueError where a record is not one of this run."""
-    run: Run = validated(_RUN, {"process": str(value["pid"]), **value})
-    if run.run_id != run_id:
-        raise ValueError(f"it is the record of {run.run_id}")
-    return run
-
-
-def _read_run(path: Path) -> Run:
     try:
-        # A run of an earlier version has no more than the id of its process.
-        run = files.read_record(path, partial(_run_of, path.stem))
+        run = files.read_record(path, named)
+    except FileNotFoundError:
+        return None
     except DamagedRecord as error:
         modified = datetime.fromtimestamp(files.status(path).modified_ns / 1e9, UTC).isoformat()
         return Run(path.stem, "", "", {}, modified, UNREADABLE, error=str(error), host="", pid=0, process="")
@@ -145,8 +137,15 @@ def _read_run(path: Path) -> Run:
     return run
 
 
+def _checked_name(record: Record, name: str, path: Path) -> Record:
+    """Raises ValueError where a record has the name of another."""
+    if name != path.stem:
+        raise ValueError(f"it is the record of {name}")
+    return record
+
+
 def cancel_own_runs(store: Path) -> None:
-    """Record that this process ends on its user's wish: for where it has no time to unwind."""
+    """Record that the user ends this process, which has no time to unwind."""
     for run in read_runs(store):
         if run.state == "running" and run.process == files.this_process():
             run.state, run.ended = "cancelled", datetime.now(UTC).isoformat()
@@ -171,20 +170,17 @@ def index_names(store: Path) -> list[str]:
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
-    """Raises IndexNotFound, and DamagedRecord where what is known of it is not as it was written."""
+    """Raises IndexNotFound, and DamagedRecord where its record is not as it was written."""
     path = _index_path(store, name)
+
+    def named(value: dict[str, Any]) -> NamedIndex:
+        index: NamedIndex = validated(_INDEX, value)
+        return _checked_name(index, index.name, path)
+
     try:
-        return files.read_record(path, partial(_index_of, name))
+        return files.read_record(path, named)
     except DamagedRecord as error:
         raise DamagedRecord(f"{error}; run the same `vitalfew index` again to rewrite it") from error
-
-
-def _index_of(name: str, value: dict[str, Any]) -> NamedIndex:
-    """Raises ValueError where a record is not that of this index."""
-    index: NamedIndex = validated(_INDEX, value)
-    if index.name != name:
-        raise ValueError(f"it is the record of {index.name}")
-    return index
 
 
 def remove_index(store: Path, name: str) -> None:

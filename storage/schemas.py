@@ -8,7 +8,7 @@ INTEGER, LONG, FLOAT, DOUBLE = pa.int32(), pa.int64(), pa.float32(), pa.float64(
 TABLES: dict[str, pa.Schema] = {}
 """Every table of the catalog."""
 ROWS: dict[str, str] = {}
-"""What a row of each is, in words."""
+"""The description of a row, by table: "a unit retrieved for a question"."""
 
 
 def table(name: str, row: str, *columns: pa.Field) -> pa.Schema:
@@ -38,6 +38,14 @@ def list_of(kind: pa.DataType, size: int = -1) -> pa.DataType:
 
 SPAN = struct(passage_id=LONG, start=INTEGER, end=INTEGER)
 
+_START = column("start", INTEGER, "offset of the first character in the passage", unit="code points")
+_END = column(
+    "end",
+    INTEGER,
+    "offset after the last character; equal to start if rewritten, because the passage does not contain it",
+    unit="code points",
+)
+
 
 # The tables of a corpus and its index.
 
@@ -59,13 +67,8 @@ SENTENCES = table(
     ),
     column("passage_id", LONG, "passage it belongs to"),
     column("position", INTEGER, "position in the passage, from 0"),
-    column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
-    column(
-        "end",
-        INTEGER,
-        "offset after the last character; equal to start if rewritten, because the passage does not contain it",
-        unit="code points",
-    ),
+    _START,
+    _END,
     column(
         "text",
         TEXT,
@@ -163,13 +166,8 @@ HITS = table(
     column("unit", TEXT, "sentence or passage"),
     column("unit_id", LONG, "sentence_id or passage_id"),
     column("passage_id", LONG, "passage that the unit is or belongs to"),
-    column("start", INTEGER, "offset of the first character in the passage", unit="code points"),
-    column(
-        "end",
-        INTEGER,
-        "offset after the last character; equal to start if rewritten, because the passage does not contain it",
-        unit="code points",
-    ),
+    _START,
+    _END,
     column("score", FLOAT, "score from the retriever"),
     column("title", TEXT, "title of the passage"),
     column("text", TEXT, "the unit's text"),

@@ -12,6 +12,7 @@ A run is complete when its record exists, and a group is spread when its record 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ _ORDER = [("key", "ascending"), ("ordinal", "ascending")]
 
 @dataclass(frozen=True)
 class Staging:
-    """A folder of runs and segments. `tables`: the columns of each table, among them `key` (an id) and `ordinal` (the
+    """A folder of runs and segments. `tables`: the columns of every table, among them `key` (an id) and `ordinal` (the
     row's place in the input), both int64."""
 
     folder: Path
@@ -42,16 +43,12 @@ class Staging:
 
     def records(self, *names: str) -> Iterator[dict[str, int]]:
         """These figures of the runs that are complete, in their order, up to the first whose record is damaged."""
-        number = 0
-        while True:
-            try:
+        with suppress(FileNotFoundError, DamagedRecord):
+            for number in count():
                 yield files.read_record(self._record(number), lambda value: {name: int(value[name]) for name in names})
-            except (FileNotFoundError, DamagedRecord):
-                return
-            number += 1
 
     def write(self, number: int, rows: Mapping[str, Sequence[Mapping[str, Any]]], record: Mapping[str, int]) -> None:
-        """Write a run, and then what is to be known of it."""
+        """Write a run, and then its record."""
         for table, of_table in rows.items():
             if of_table:
                 by_key = sorted(of_table, key=lambda row: (row["key"], row["ordinal"]))
@@ -59,7 +56,7 @@ class Staging:
         files.write_json(self._record(number), record)
 
     def spread(self, runs: int) -> None:
-        """Spread the runs over PARTITIONS segments; goes on where it was."""
+        """Spread the runs over PARTITIONS segments; continue where an earlier call ended."""
         for group in range(_groups(runs)):
             members = range(group * GROUP, min(runs, (group + 1) * GROUP))
             if not files.exists(self._spread(group)):
@@ -92,17 +89,16 @@ class Staging:
     def _parts(
         self, table: str, place: "StagedShard", columns: Sequence[str], ordinals: NDArray[np.int64] | None
     ) -> Iterator[pa.Table]:
-        """Of every file that may hold rows of the shard. To look first whether it is there would be as many requests
-        again."""
-        for path in self._paths(table, place):
+        """Cut the shard from every file that may hold rows of it. A look first whether the file is there would double
+        the requests."""
+        if is_spread(place.shards, place.runs):
+            partition = place.shard * PARTITIONS // place.shards
+            paths = [self._segment(partition, group, table) for group in range(_groups(place.runs))]
+        else:
+            paths = [self._run(number, table) for number in range(place.runs)]
+        for path in paths:
             with suppress(FileNotFoundError):
                 yield _cut(path, place.shard, place.shards, columns, ordinals)
-
-    def _paths(self, table: str, place: "StagedShard") -> Iterator[Path]:
-        if not place.is_spread:
-            return (self._run(number, table) for number in range(place.runs))
-        partition = place.shard * PARTITIONS // place.shards
-        return (self._segment(partition, group, table) for group in range(_groups(place.runs)))
 
     def _run(self, number: int, table: str) -> Path:
         return self.folder / f"run-{number:05d}.{table}.arrow"
@@ -119,19 +115,15 @@ class Staging:
 
 @dataclass(frozen=True)
 class StagedShard:
-    """One of so many `shards` (a power of two) of so many `runs`."""
+    """A shard, the number of shards (a power of two), and the number of runs."""
 
     shard: int
     shards: int
     runs: int
 
-    @property
-    def is_spread(self) -> bool:
-        return is_spread(self.shards, self.runs)
-
 
 def is_spread(shards: int, runs: int) -> bool:
-    """Return whether runs are spread before shards are cut from them."""
+    """Return true if runs are spread before shards are cut from them."""
     return runs > 1 and shards > PARTITIONS
 
 

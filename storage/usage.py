@@ -1,7 +1,7 @@
-"""What a worker takes: time and memory of its process and of those that it and they have started, and a GPU's energy.
+"""The time and memory that a worker's process and its descendants take, and the energy of a GPU.
 
-An engine may compute in processes of its own, which stay between shards (vLLM's EngineCore). A process that was left to
-itself (its parent ended before it) is no longer found, nor is a server that this worker did not start.
+An engine may compute in further processes, which stay between shards (vLLM's EngineCore). A process whose parent ended
+before it is not counted any more, nor is a server that this worker did not start.
 """
 
 import os
@@ -51,7 +51,6 @@ class Family:
 
 
 def _peak(number: str) -> int:
-    """0 where it is not known."""
     with suppress(OSError):
         for line in (_PROC / number / "status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -69,7 +68,7 @@ def _has_children() -> bool:
 
 def gpu_joules() -> float | None:
     """Energy that the first visible GPU has taken since its driver was loaded (joules); None where NVIDIA's management
-    library (NVML, the extra `nvml`) cannot tell."""
+    library (NVML, the extra `nvml`) does not say."""
     device = _gpu()
     if device is None:
         return None

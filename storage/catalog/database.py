@@ -12,10 +12,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import Event, Timer
+from threading import TIMEOUT_MAX, Event, Timer
 from typing import Any
 
 import duckdb
@@ -39,7 +38,7 @@ _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the 
 
 
 class QueryError(ValueError):
-    """SQL that DuckDB refused: the message is DuckDB's own, and where it helps names the tables there are."""
+    """SQL that DuckDB refused: the message is DuckDB's, and names the existing tables where that helps."""
 
 
 def refresh(store: Path) -> None:
@@ -101,15 +100,12 @@ def _is_of(connection: duckdb.DuckDBPyConnection, store: Path) -> bool:
     *made, left_out = place
     if not here[-1] or tuple(made) != here:
         return False
-    killed = any(not runs.is_running(store, run_id) for (run_id,) in running)
-    return not (killed or any(map(partial(_is_whole, store), left_out)))
-
-
-def _is_whole(store: Path, name: str) -> bool:
-    """Return true if an artifact can be read by now: a copied store may get files after their manifest."""
-    artifact = Artifact(store, *name.split("/"))
-    manifest = artifact.recorded_manifest()
-    return manifest is not None and fault_of(artifact, manifest) is None
+    for name in left_out:  # a copied store may get files after their manifest
+        artifact = Artifact(store, *name.split("/"))
+        manifest = artifact.recorded_manifest()
+        if manifest and fault_of(artifact, manifest) is None:
+            return False
+    return all(runs.is_running(store, run_id) for (run_id,) in running)
 
 
 def connect(store: Path) -> duckdb.DuckDBPyConnection:
@@ -170,11 +166,10 @@ def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duc
         late.set()
         connection.interrupt()
 
-    timer = Timer(seconds, end) if seconds else None
+    timer = Timer(seconds or TIMEOUT_MAX, end)
+    timer.daemon = True
     try:
-        if timer:
-            timer.daemon = True
-            timer.start()
+        timer.start()
         yield _relation(connection, sql)
     except (duckdb.InterruptException, KeyboardInterrupt):  # the latter is what a caller may make of it
         if not late.is_set():
@@ -189,8 +184,7 @@ def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duc
             f"{str(error).partition(chr(10))[0]}"
         ) from None
     finally:
-        if timer:
-            timer.cancel()
+        timer.cancel()
         connection.close()
 
 
@@ -210,7 +204,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBP
 
 
 def _cause(error: duckdb.Error) -> str:
-    """What DuckDB says; of what Python said to it, as where a file of a bucket is not there, the last line."""
+    """DuckDB's message, or the last line of an error from Python, as for a missing file in a bucket."""
     text = str(error)
     if not text.startswith("Traceback "):
         return text
@@ -218,7 +212,7 @@ def _cause(error: duckdb.Error) -> str:
 
 
 def _check_only_reads(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Raises QueryError, or DuckDB's own.
+    """Raises QueryError, or an error of DuckDB.
 
     That the database is read-only and confined does not keep COPY … TO and EXPORT from overwriting files of the store.
     COPY can also stand in a WITH clause; DuckDB's function `query` refuses that, and all that is not one SELECT.
@@ -244,8 +238,8 @@ _MACROS = "SELECT function_name, macro_definition FROM duckdb_functions() WHERE 
 
 
 def changing(connection: duckdb.DuckDBPyConnection, condition: str, tables: set[str]) -> str | None:
-    """The first thing in a valid condition whose result may change; None where there is none. `tables`: those that
-    it may read."""
+    """The first part of a valid condition whose result may change; None if none may. `tables`: the tables that it may
+    read."""
     serialized = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {condition}\n"]).fetchall()[0][0]
     try:
         nodes = [*_nodes(json.loads(serialized))]

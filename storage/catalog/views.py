@@ -1,13 +1,14 @@
 """The catalog's tables, views, macros and their comments, from a store's manifests and records of runs.
 
-The comments say in words what a table, a view and a column are: `vitalfew tables` shows them as well.
+The comments describe tables, views and columns in words: `vitalfew tables` shows them as well.
 """
 
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -16,62 +17,12 @@ from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
-
-ROWS = {
-    **schemas.ROWS,
-    "artifacts": "a complete artifact",
-    "ledger": "the quoted and actual cost of an artifact",
-    "ratings": "a generator's rating of how useful a context is for the question",
-    "compression": "the compression of the hits by a method's refiner, over the questions of a run",
-}
-
-_EVERY = {"fingerprint": "the artifact that holds the row", "run_id": "the run that completed that artifact"}
-
-_WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
-"""Which of these a table has not, or has as its own."""
-
-_ARTIFACTS = {
-    "fingerprint": ("the artifact", ""),
-    "table_name": ("its first table", ""),
-    "stage": ("stage that wrote it", ""),
-    "run_id": ("run that completed it", ""),
-    "completed": ("time of completion", ""),
-    "bytes": ("size of all its files", "bytes"),
-}
-
-_RATINGS = {
-    "question_id": ("the question", ""),
-    "candidate": ("number of the answer in `candidates`", ""),
-    "rank": ("rank of the context in `evidence`", ""),
-    "score": ("rating by the generator, 0 to 1", ""),
-    "kept": ("true if the answer was written from it", ""),
-    "tokens": ("length, as the model counts it", "tokens"),
-    "rating_id": ("content id of model, controls, question and context; the same context is rated once", ""),
-    "reused": ("true if an earlier run had answered this prompt", ""),
-    "error": ("reason if there is no answer, else empty", ""),
-    **{name: (about, "") for name, about in _EVERY.items()},
-}
-
-_COMPRESSION = {
-    "experiment": ("experiment of the run", ""),
-    "method": ("the method", ""),
-    "questions": ("number of questions whose hits were refined", ""),
-    "input_tokens": ("mean length of a question's hits", "words"),
-    "output_tokens": ("mean length of a question's contexts", "words"),
-    "share": ("length of all contexts divided by the length of all hits, 0 to 1", ""),
-    "seconds": ("mean time of the refiner for a question", "seconds"),
-    "cut": ("number of questions for which the model that wrote the contexts read only part of the hits", ""),
-    "unfinished": ("number of questions for which that model stopped at its length limit", ""),
-    "fingerprint": (_EVERY["fingerprint"], ""),
-    "run_id": ("run of the method", ""),
-}
-
-_VIEWS = {"artifacts": _ARTIFACTS, "ratings": _RATINGS, "compression": _COMPRESSION}
+from vitalfew.storage.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnInfo:
-    """What a column means. `unit`: empty where it has none."""
+    """The meaning of a column. `unit`: empty for a column without one."""
 
     about: str
     unit: str = ""
@@ -81,61 +32,107 @@ class ColumnInfo:
         return f"{self.about} ({self.unit})" if self.unit else self.about
 
 
+_EVERY = {
+    "fingerprint": ColumnInfo("the artifact that holds the row"),
+    "run_id": ColumnInfo("the run that completed that artifact"),
+}
+
+_WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
+"""The columns among these that a table lacks."""
+
+
+def described(schema: pa.Schema, table: str = "") -> dict[str, ColumnInfo]:
+    """The columns of a table as its schema describes them, and those that the catalog adds."""
+    columns = {}
+    for field in schema:
+        about, unit = ((field.metadata or {}).get(key, b"").decode() for key in (b"about", b"unit"))
+        columns[field.name] = ColumnInfo(about, unit)
+    known = (*columns, *_WITHOUT.get(table, ()))
+    return columns | {name: column for name, column in _EVERY.items() if name not in known}
+
+
+_ARTIFACTS = {
+    "fingerprint": ColumnInfo("the artifact"),
+    "table_name": ColumnInfo("its first table"),
+    "stage": ColumnInfo("stage that wrote it"),
+    "run_id": ColumnInfo("run that completed it"),
+    "completed": ColumnInfo("time of completion"),
+    "bytes": ColumnInfo("size of all its files", "bytes"),
+}
+
+_RATINGS = {
+    "question_id": ColumnInfo("the question"),
+    "candidate": ColumnInfo("number of the answer in `candidates`"),
+    "rank": ColumnInfo("rank of the context in `evidence`"),
+    "score": ColumnInfo("rating by the generator, 0 to 1"),
+    "kept": ColumnInfo("true if the answer was written from it"),
+    "tokens": ColumnInfo("length, as the model counts it", "tokens"),
+    "rating_id": ColumnInfo("content id of model, controls, question and context; the same context is rated once"),
+    "reused": ColumnInfo("true if an earlier run had answered this prompt"),
+    "error": ColumnInfo("reason if there is no answer, else empty"),
+    **_EVERY,
+}
+
+_COMPRESSION = {
+    "experiment": ColumnInfo("experiment of the run"),
+    "method": ColumnInfo("the method"),
+    "questions": ColumnInfo("number of questions whose hits were refined"),
+    "input_tokens": ColumnInfo("mean length of a question's hits", "words"),
+    "output_tokens": ColumnInfo("mean length of a question's contexts", "words"),
+    "share": ColumnInfo("length of all contexts divided by the length of all hits, 0 to 1"),
+    "seconds": ColumnInfo("mean time of the refiner for a question", "seconds"),
+    "cut": ColumnInfo("number of questions for which the model that wrote the contexts read only part of the hits"),
+    "unfinished": ColumnInfo("number of questions for which that model stopped at its length limit"),
+    "fingerprint": _EVERY["fingerprint"],
+    "run_id": ColumnInfo("run of the method"),
+}
+
+
+_QUOTED = described(schemas.QUOTES, "quotes")
+_MEASURES = {name: column for name, column in _QUOTED.items() if column.unit}
+_LEDGER = {
+    "stage": _QUOTED["stage"],
+    **{f"quoted_{name}": replace(column, about=f"quoted: {column.about}") for name, column in _MEASURES.items()},
+    "quoted_workers": ColumnInfo(f"quoted: {_QUOTED['workers'].about}"),
+    **{name: replace(column, about=f"actual: {column.about}") for name, column in _MEASURES.items()},
+    "fingerprint": ColumnInfo("the artifact"),
+}
+
+_VIEWS = {"artifacts": _ARTIFACTS, "ledger": _LEDGER, "ratings": _RATINGS, "compression": _COMPRESSION}
+
+ROWS = {
+    **schemas.ROWS,
+    "artifacts": "a complete artifact",
+    "ledger": "the quoted and actual cost of an artifact",
+    "ratings": "a generator's rating of how useful a context is for the question",
+    "compression": "the compression of the hits by a method's refiner, over the questions of a run",
+}
+"""The description of a row, by table and view: "a unit retrieved for a question"."""
+
+
 def rows(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """What a row is, of every table and view of a catalog: those among them that only its store knows."""
+    """`ROWS`, and the same for the views that only this store has."""
     views = connection.sql("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
     return ROWS | {name: (comment or "").removeprefix("a row is ") for name, comment in views if name not in ROWS}
 
 
 def documented(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, ColumnInfo]:
-    """The columns of a table or view of a catalog; one that only its store knows has units in its comments."""
+    """The columns of a table or view of a catalog; one that only its store has gives units in its comments."""
     if table in ROWS:
         return columns(table)
-    listed = connection.sql(
-        f"SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = '{table}'"
-    ).fetchall()
-    return {name: ColumnInfo(comment) for name, comment in listed}
+    asked = f"SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = '{table}'"
+    return {name: ColumnInfo(comment) for name, comment in connection.sql(asked).fetchall()}
 
 
 def columns(table: str) -> dict[str, ColumnInfo]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
-    if table in _VIEWS:
-        return {name: ColumnInfo(*column) for name, column in _VIEWS[table].items()}
-    if table == "ledger":
-        return _ledger()
-    return described(schemas.TABLES[table], table)
-
-
-def described(schema: pa.Schema, table: str = "") -> dict[str, ColumnInfo]:
-    """The columns of a table as its schema describes them, and those that the catalog adds."""
-    own = {field.name: _column(field) for field in schema}
-    added = (name for name in _EVERY if name not in own and name not in _WITHOUT.get(table, ()))
-    return own | {name: ColumnInfo(_EVERY[name]) for name in added}
-
-
-def _ledger() -> dict[str, ColumnInfo]:
-    quoted = columns("quotes")
-    measures = {name: quoted[name] for name in quoted if quoted[name].unit} | {"workers": quoted["workers"]}
-    expected = {
-        f"quoted_{name}": ColumnInfo(f"quoted: {column.about}", column.unit) for name, column in measures.items()
-    }
-    true = {
-        name: ColumnInfo(f"actual: {column.about}", column.unit)
-        for name, column in measures.items()
-        if name != "workers"
-    }
-    return {"stage": quoted["stage"], **expected, **true, "fingerprint": ColumnInfo("the artifact")}
-
-
-def _column(field: pa.Field) -> ColumnInfo:
-    metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    return ColumnInfo(metadata.get("about", ""), metadata.get("unit", ""))
+    return _VIEWS[table] if table in _VIEWS else described(schemas.TABLES[table], table)
 
 
 logger = logging.getLogger("vitalfew")
 
 OWN_RUNS = ("costs", "quotes")
-"""Tables that are no part of an artifact but speak of one: they outlive it."""
+"""Tables about artifacts that belong to none: they outlive them."""
 
 GROWN = ("candidates", "costs", "refinements", "summaries")
 """Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
@@ -189,7 +186,7 @@ LAYOUT = fingerprint(
     views=VIEWS,
     macros=[asdict(macro) for macro in MACROS],
 )
-"""Of which make a catalog is: one of another version is written anew."""
+"""The version of the catalog's form: a catalog with another one is written anew."""
 
 
 def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
@@ -198,41 +195,7 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     All in one transaction: several hundred comments are not flushed to the disk one by one.
     """
     connection.begin()
-    _fill(connection, store)
-    connection.commit()
-
-
-def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    root, version = files.absolute(store), files.version(store)
-    paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
-    for table in OWN_RUNS:
-        paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
-    artifacts, left_out = [], []
-    for artifact, manifest in complete_artifacts(store):
-        if fault := fault_of(artifact, manifest):
-            logger.warning("%s is left out of the tables: %s", artifact.name, fault)
-            left_out.append(artifact.name)
-            continue
-        for file in manifest.files():
-            if file.table == PREPARED:
-                continue
-            if file.table in paths or (file.path.endswith(".parquet") and file.table not in ROWS):
-                paths.setdefault(file.table, []).append(str(root / file.path))
-        last = max(manifest.shards, key=lambda record: record.cost.started)
-        size = sum(file.bytes for file in manifest.files())
-        completed = (last.run_id, manifest.completed)
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, *completed, size))
-    here = [str(root), LAYOUT, version, left_out]
-    connection.execute(
-        "CREATE TABLE place AS SELECT ? AS root, ? AS layout, ? AS version, ?::VARCHAR[] AS left_out", here
-    )
-    connection.execute(
-        "CREATE TABLE artifacts (fingerprint VARCHAR, table_name VARCHAR, stage VARCHAR, run_id VARCHAR, "
-        "completed TIMESTAMPTZ, bytes BIGINT)"
-    )
-    if artifacts:
-        connection.executemany("INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?)", artifacts)
-    _write_runs(connection, store)
+    paths = _write_tables(connection, store)
     for table in schemas.TABLES:
         if table not in ("runs", "methods"):
             # Of a bucket, many small files would be asked for by every query.
@@ -245,10 +208,39 @@ def _fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     for macro in MACROS:
         connection.execute(f"CREATE MACRO {macro.signature} AS TABLE {macro.sql}")
     _write_comments(connection)
+    connection.commit()
+
+
+def _write_tables(connection: duckdb.DuckDBPyConnection, store: Path) -> dict[str, list[str]]:
+    """Write the tables of artifacts and runs; return the paths of the files of all others, by table."""
+    root, version = files.absolute(store), files.version(store)
+    artifacts, left_out = list[tuple[Any, ...]](), list[str]()
+    paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
+    for table in OWN_RUNS:
+        paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
+    for artifact, manifest in complete_artifacts(store):
+        if fault := fault_of(artifact, manifest):
+            logger.warning("%s is left out of the tables: %s", artifact.name, fault)
+            left_out.append(artifact.name)
+            continue
+        for file in manifest.files():
+            if file.table == PREPARED:
+                continue
+            if file.table in paths or (file.path.endswith(".parquet") and file.table not in ROWS):
+                paths.setdefault(file.table, []).append(str(root / file.path))
+        run_id = max(manifest.shards, key=lambda record: record.cost.started).run_id
+        size = sum(file.bytes for file in manifest.files())
+        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, run_id, manifest.completed, size))
+    place = dict.fromkeys(("root", "layout", "version"), "VARCHAR") | {"left_out": "VARCHAR[]"}
+    _write_table(connection, "place", place, [(str(root), LAYOUT, version, left_out)])
+    types = {name: "VARCHAR" for name in _ARTIFACTS} | {"completed": "TIMESTAMPTZ", "bytes": "BIGINT"}
+    _write_table(connection, "artifacts", types, artifacts)
+    _write_runs(connection, runs.read_runs(store))
+    return paths
 
 
 def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
-    """Why SQL cannot read an artifact, in words."""
+    """Say in words why SQL cannot read an artifact; None if it can."""
     if not manifest.shards:
         return "it has no shards"
     # An object is there whole before its manifest is: to look at each of them would be a request each.
@@ -257,7 +249,7 @@ def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
 
 
 def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
-    """What every table, column and macro is, for whatever opens the catalog."""
+    """Describe every table, column and macro, for any program that opens the catalog."""
     stored = {name for (name,) in connection.sql("SELECT table_name FROM duckdb_tables()").fetchall()}
     for table, row in ROWS.items():
         kind = "TABLE" if table in stored else "VIEW"
@@ -269,7 +261,7 @@ def _write_comments(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: list[str]) -> None:
-    """The view of a table that no list here has: a stage of the user's own wrote it. Its files say what is in it."""
+    """Write the view of a table that a user's stage declares: its files describe its columns."""
     try:
         schema = files.read_schema(Path(paths[-1]))
         connection.sql(_select(table, paths))  # a statement that fails would end the transaction
@@ -284,31 +276,27 @@ def _write_further(connection: duckdb.DuckDBPyConnection, table: str, paths: lis
         connection.execute(f"COMMENT ON COLUMN {place} IS {quoted(column.comment)}")
 
 
-def _write_runs(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
-    """The tables that come from the records of runs."""
-    recorded = runs.read_runs(store)
-    connection.execute(
-        "CREATE TABLE runs (run_id VARCHAR, flow VARCHAR, name VARCHAR, state VARCHAR, started TIMESTAMPTZ, "
-        "ended TIMESTAMPTZ, config JSON, fingerprints VARCHAR[], error VARCHAR)"
-    )
+def _write_runs(connection: duckdb.DuckDBPyConnection, recorded: list[Run]) -> None:
     rows = [
         (r.run_id, r.flow, r.name, r.state, r.started, r.ended, json.dumps(r.config), r.fingerprints, r.error)
         for r in recorded
     ]
-    if rows:
-        connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-    connection.execute(
-        "CREATE TABLE methods (run_id VARCHAR, experiment VARCHAR, method VARCHAR, table_name VARCHAR, "
-        "fingerprint VARCHAR)"
-    )
+    _write_table(connection, "runs", _types(schemas.RUNS) | {_name("config"): "JSON"}, rows)
     methods = [
         (run.run_id, run.name, method, *artifact.split("/"))
         for run in recorded
         for method, artifacts in run.methods.items()
         for artifact in artifacts.values()
     ]
-    if methods:
-        connection.executemany("INSERT INTO methods VALUES (?, ?, ?, ?, ?)", methods)
+    _write_table(connection, "methods", _types(schemas.METHODS), methods)
+
+
+def _write_table(
+    connection: duckdb.DuckDBPyConnection, name: str, types: dict[str, str], rows: list[tuple[Any, ...]]
+) -> None:
+    connection.execute(f"CREATE TABLE {name} ({', '.join(map(' '.join, types.items()))})")
+    if rows:
+        connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(types))})", rows)
 
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:
@@ -322,7 +310,6 @@ def _ledgers(store: Path, table: str) -> Iterator[Path]:
 
 
 def _fault(path: Path) -> Exception | None:
-    """Why a table cannot be read."""
     try:
         files.read_schema(path)
     except (files.Damaged, OSError) as error:
@@ -331,16 +318,16 @@ def _fault(path: Path) -> Exception | None:
 
 
 def _select(table: str, paths: list[str]) -> str:
-    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run itself,
-    a quote has none)."""
-    known = schemas.TABLES.get(table, ())
-    columns = [f"NULL::{_sql_type(field.type)} AS {_name(field.name)}" for field in known]
+    """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run,
+    `quotes` no run)."""
+    known = schemas.TABLES.get(table, pa.schema([]))
+    columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
     none = f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint'])}"
     if not paths:
         return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
     listed = ", ".join(map(quoted, sorted(paths)))
     directory = "split_part(filename, '/', -2) AS fingerprint"
-    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN or not known})"
+    files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN or not len(known)})"
     rows = f"SELECT * EXCLUDE (filename), {directory} FROM {files}"
     if table in GROWN:  # all files may lack a column
         rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
@@ -349,10 +336,14 @@ def _select(table: str, paths: list[str]) -> str:
     return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
 
 
+def _types(fields: Iterable[pa.Field]) -> dict[str, str]:
+    return {_name(field.name): _sql_type(field.type) for field in fields}
+
+
 def _sql_type(kind: pa.DataType) -> str:
     """The type that DuckDB reads a Parquet column of this Arrow type as."""
     if pa.types.is_struct(kind):
-        return f"STRUCT({', '.join(f'{_name(field.name)} {_sql_type(field.type)}' for field in kind)})"
+        return f"STRUCT({', '.join(map(' '.join, _types(kind).items()))})"
     if pa.types.is_map(kind):
         return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):

@@ -1,8 +1,8 @@
-"""The seam to where a store lies: the only code that opens, lists, writes, renames or removes anything in one.
+"""The only code that opens, lists, writes, renames or removes anything in a store.
 
 A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. All
-else about a place is asked here, by `from vitalfew.storage import files`: `files.exists(place)`, `files.find(place)`. A
-library that opens or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
+else goes through `from vitalfew.storage import files`: `files.exists(place)`, `files.find(place)`. A library that opens
+or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
 
 A store is on one of two media: a directory of this machine (`directory.py`) or a prefix of a bucket (`objects/`).
 `Medium` (`medium.py`) describes the operations of both.
@@ -38,6 +38,7 @@ from vitalfew.storage.files.checksums import (
 )
 from vitalfew.storage.files.directory import user_cache
 from vitalfew.storage.files.medium import BucketError, CacheFull, LeaseLost, Medium, NotWritten, Status
+from vitalfew.storage.files.objects.cache import folder as cache_folder
 from vitalfew.storage.files.places import is_in_bucket, medium, reached
 from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
@@ -69,16 +70,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten", "OpenTable",
-    "Record", "Status", "append_line", "checked", "checksum", "checksum_now", "copy", "has_checksum", "has_ended",
-    "is_in_bucket", "is_in_sight", "is_vouched_for", "make_private_folder", "map_array", "move_private", "open_private",
-    "open_table", "read_array", "read_arrays", "read_arrow", "read_json", "read_lines", "read_notes", "read_record",
-    "read_schema", "read_table", "read_tables", "read_tensors", "remembered_checksum", "rewrite_table",
+    "Record", "Status", "append_line", "cache_folder", "checked", "checksum", "checksum_now", "copy", "has_checksum",
+    "has_ended", "is_in_bucket", "is_in_sight", "is_vouched_for", "make_private_folder", "map_array", "move_private",
+    "open_private", "open_table", "read_array", "read_arrays", "read_arrow", "read_json", "read_lines", "read_notes",
+    "read_record", "read_schema", "read_table", "read_tables", "read_tensors", "remembered_checksum", "rewrite_table",
     "seen_otherwise", "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
     "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
 absolute = reached(Medium.absolute)
-as_written = reached(Medium.as_written)
 confirm_lock = reached(Medium.confirm_lock)
 exists = reached(Medium.exists)
 find = reached(Medium.find)
@@ -95,11 +95,9 @@ left_behind = reached(Medium.left_behind)
 local = reached(Medium.local)
 locked = reached(Medium.locked)
 make_folder = reached(Medium.make_folder)
-names_attempts = reached(Medium.names_attempts)
 read_bytes = reached(Medium.read_bytes)
 remove = reached(Medium.remove)
 remove_leftovers = reached(Medium.remove_leftovers)
-remove_lines = reached(Medium.remove_lines)
 remove_tree = reached(Medium.remove_tree)
 status = reached(Medium.status)
 statuses = reached(Medium.statuses)
@@ -126,7 +124,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def at_once(store: Path, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The function of all items; in a bucket of many at a time, as every one waits for a server's answer."""
+    """Apply a function to all items; in a bucket to many at a time, as every one waits for a server's answer."""
     if not is_in_bucket(store):
         return [*map(function, items)]
     with ThreadPoolExecutor(AT_ONCE) as threads:
@@ -141,15 +139,8 @@ def open_to_sql(connection: "DuckDBPyConnection", store: Path) -> None:
         connection.register_filesystem(StoreFiles(store))
 
 
-def cache_folder() -> Path:
-    """Where copies of objects lie on this machine."""
-    from vitalfew.storage.files.objects import cache
-
-    return cache.folder()
-
-
 def variables_of_buckets() -> tuple[str, ...]:
-    """How the environment variables begin by which buckets are reached, their credentials among them."""
+    """The beginnings of the environment variables by which buckets are reached, credentials included."""
     from vitalfew.storage.files.objects.client import SECRET_NAMES
 
     return SECRET_NAMES

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
@@ -19,9 +19,6 @@ from vitalfew.storage.files.records import DamagedRecord
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_UNREADABLE = (Exception,)
-"""What NumPy raises for bytes that it does not understand: a header is a Python literal, and an `.npz` a zip file."""
 
 _LONGEST_HEADER = 10 + 0xFFFF
 """Bytes of an array's header in version 1.0 of the format, which says the length of its text in two bytes."""
@@ -59,8 +56,9 @@ def write_rows(path: Path, shape: tuple[int, int], batches: Iterable[NDArray[np.
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Raises FileNotFoundError, and Damaged where its form is not as it was written: of its numbers it says nothing."""
-    with damage_named(path, *_UNREADABLE), medium(path).local(path).open("rb") as file:
+    """Raises FileNotFoundError, and Damaged where its form is not as it was written: changed numbers are not seen."""
+    # NumPy raises anything for bytes that it does not understand: a header is a Python literal, an `.npz` a zip file.
+    with damage_named(path, Exception), medium(path).local(path).open("rb") as file:
         _form(file.read(_LONGEST_HEADER), os.fstat(file.fileno()).st_size)
         file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
@@ -69,32 +67,24 @@ def read_array(path: Path) -> NDArray[Any]:
 def map_array(path: Path) -> NDArray[Any]:
     """An array that is read-only, and read from the disk as it is touched. Raises as `read_array` does.
 
-    It is mapped by Arrow, which closes the file: NumPy's own map keeps a descriptor, of which a process has few.
+    Arrow maps it and closes the file: a map by NumPy keeps a descriptor, of which a process has few.
     """
-    with damage_named(path, *_UNREADABLE):
+    with damage_named(path, Exception):
         with pa.memory_map(str(medium(path).local(path))) as file:
             content = file.read_buffer()
         return _array(content, content.size)
 
 
 def _array(content: Any, size: int) -> NDArray[Any]:
-    """A view of the bytes of an `.npy` as the array that they are. Raises ValueError."""
-    form = _form(bytes(content[:_LONGEST_HEADER]), size)
-    return np.ndarray(form.shape, form.kind, content, form.start, order="F" if form.by_column else "C")
+    """View the bytes of an `.npy` as an array. Raises ValueError."""
+    shape, by_column, kind, start = _form(bytes(content[:_LONGEST_HEADER]), size)
+    return np.ndarray(shape, kind, content, start, order="F" if by_column else "C")
 
 
-class _Form(NamedTuple):
-    """The announcement of an array's header: `start` is where its numbers begin."""
-
-    shape: tuple[int, ...]
-    by_column: bool
-    kind: np.dtype[Any]
-    start: int
-
-
-def _form(head: bytes, size: int) -> _Form:
-    """Read the head of an `.npy` file of `size` bytes. Raises ValueError unless its numbers fill the file: a header
-    that announces more would take memory that nothing limits."""
+def _form(head: bytes, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Read the head of an `.npy` file of `size` bytes: its array's shape, whether it is stored by column, its type, and
+    the offset of the first number. Raises ValueError unless its numbers fill the file: a header that announces more
+    would take memory that nothing limits."""
     file = BytesIO(head)
     if (version := np.lib.format.read_magic(file)) != (1, 0):
         raise ValueError(f"its header has version {version}, expected (1, 0)")
@@ -107,7 +97,7 @@ def _form(head: bytes, size: int) -> _Form:
         raise ValueError(f"its header announces {kind} in the shape {shape}")
     if math.prod(shape) * kind.itemsize != numbers:
         raise ValueError(f"its header announces {kind} in the shape {shape}, but {numbers} bytes follow")
-    return _Form(shape, by_column, kind, file.tell())
+    return shape, by_column, kind, file.tell()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -117,7 +107,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Raises FileNotFoundError, and Damaged where a byte of it is not as it was written."""
-    with damage_named(path, *_UNREADABLE):
+    with damage_named(path, Exception):
         content = medium(path).local(path).read_bytes()
         with ZipFile(BytesIO(content)) as archive:
             entries = archive.infolist()
@@ -134,7 +124,7 @@ _NOTES = "notes"
 
 
 def write_tensors(path: Path, tensors: "Mapping[str, Tensor]", notes: Any) -> None:
-    """`notes`: as JSON has them. Raises NotWritten."""
+    """`notes`: a value of JSON. Raises NotWritten."""
     from safetensors.torch import save_file
 
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""Checksums, and which files of a store this machine has read and found whole.
+"""Checksums, and a memory of the files of a store that this machine has read and verified.
 
 A FAISS index, an array or an Arrow file does not see that a bit of it was flipped. So all its bytes are read when it is
 first opened on a machine, and its checksum is remembered in the user's cache directory (`$XDG_CACHE_HOME/vitalfew`,
@@ -22,7 +22,7 @@ from vitalfew.storage.files.medium import BucketError, CacheFull, Status
 from vitalfew.storage.files.places import is_in_bucket, medium
 
 SETTLED_NS = 1_000_000_000
-"""What was changed so recently could change once more and keep its date: nothing is remembered of it."""
+"""A file that was changed so recently could change once more and keep its date: its checksum is not remembered."""
 
 
 class Damaged(ValueError):
@@ -45,7 +45,7 @@ def damage_named(path: Path, *errors: type[Exception]) -> Iterator[None]:
         if refused or isinstance(error, (FileNotFoundError, MemoryError, BucketError, CacheFull)):
             raise
         with suppress(OSError):
-            _memory(_log(path.parent)).read(path)  # so that `seen_otherwise` knows, and a run makes it again
+            _beside(path).read(path)  # so that `seen_otherwise` knows, and a run makes it again
         raise Damaged.because(path, str(error)) from error
 
 
@@ -55,8 +55,7 @@ def checksum(path: Path, progress: Callable[[int], Any] = lambda read: None) -> 
     return _digest(medium(path).local(path), progress)
 
 
-def _digest(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
-    """The same of the bytes where the file lies."""
+def _digest(path: Path, progress: Callable[[int], Any]) -> str:
     digest = blake2b(digest_size=16)
     for block in medium(path).blocks(path):
         digest.update(block)
@@ -106,8 +105,8 @@ def copy(source: Path, target: Path, expected: str) -> None:
 
 
 def has_checksum(path: Path, expected: str) -> bool:
-    """Return whether a file has these bytes. It is read unless this machine knows so. Raises FileNotFoundError."""
-    memory = _memory(_log(path.parent))
+    """Return true if a file has this checksum. It is read unless this machine knows so. Raises FileNotFoundError."""
+    memory = _beside(path)
     if memory.known(path, medium(path).status(path)) != expected:
         memory.read_on()
     return memory.known(path, medium(path).status(path)) == expected or memory.read(path) == expected
@@ -115,7 +114,7 @@ def has_checksum(path: Path, expected: str) -> bool:
 
 def remembered_checksum(path: Path) -> str:
     """A file's checksum. It is read unless this machine has read it as it is. Raises FileNotFoundError."""
-    memory = _memory(_log(path.parent))
+    memory = _beside(path)
     if memory.known(path, medium(path).status(path)) is None:
         memory.read_on()
     return memory.known(path, medium(path).status(path)) or memory.read(path)
@@ -123,22 +122,22 @@ def remembered_checksum(path: Path) -> str:
 
 def checksum_now(path: Path, progress: Callable[[int], Any] = lambda read: None) -> str:
     """A file's checksum, of every byte as it is now. This machine remembers it: a run makes again what was damaged."""
-    return _memory(_log(path.parent)).read(path, progress)
+    return _beside(path).read(path, progress)
 
 
 def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
-    """Return whether this machine has read the file as it is now, and saw other bytes than these."""
-    return _memory(_log(path.parent)).known(path, now) not in (None, expected)
+    """Return true if this machine has read the file as it is now, with another checksum."""
+    return _beside(path).known(path, now) not in (None, expected)
 
 
 def vouch(kind: str, checksum: str) -> None:
     """Have this machine remember that any file with this checksum is a good one of a kind."""
-    _memory(_vouched(kind)).say(checksum, "", "good")
+    _logged(kind).say(checksum, "", "good")
 
 
 def is_vouched_for(kind: str, checksum: str) -> bool:
     """Return true if this machine remembers that files with this checksum are good ones of a kind."""
-    memory = _memory(_vouched(kind))
+    memory = _logged(kind)
     if checksum not in memory.checksums:
         memory.read_on()
     return checksum in memory.checksums
@@ -166,9 +165,16 @@ class _Memory:
         return found
 
     def say(self, name: str, key: str, known: str) -> None:
-        if self.checksums.get(name) != (key, known):
-            self.checksums[name] = key, known
-            self._append([name, key, known])
+        if self.checksums.get(name) == (key, known):
+            return
+        self.checksums[name] = key, known
+        with suppress(OSError):  # a read-only or full disk: this process remembers it
+            self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, (json.dumps([name, key, known]) + "\n").encode())
+            finally:
+                os.close(descriptor)
 
     def read_on(self) -> None:
         """Take in what other processes have added since. A line that is damaged says nothing."""
@@ -181,31 +187,21 @@ class _Memory:
                     name, key, known = map(str, json.loads(line))
                     self.checksums[name] = key, known
 
-    def _append(self, entry: list[str]) -> None:
-        with suppress(OSError):  # a read-only or full disk: this process remembers it
-            self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, (json.dumps(entry) + "\n").encode())
-            finally:
-                os.close(descriptor)
-
 
 @cache
 def _memory(log: Path) -> _Memory:
     return _Memory(log)
 
 
-def _log(folder: Path) -> Path:
-    home, name = user_cache(), blake2b(os.fsencode(str(folder.absolute())), digest_size=16).hexdigest()
-    return home / "checked" / f"{name}.jsonl" if home else Path(os.devnull)
-
-
-def _vouched(kind: str) -> Path:
+def _logged(name: str) -> _Memory:
     home = user_cache()
-    return home / "checked" / f"{kind}.jsonl" if home else Path(os.devnull)
+    return _memory(home / "checked" / f"{name}.jsonl" if home else Path(os.devnull))
+
+
+def _beside(path: Path) -> _Memory:
+    return _logged(blake2b(os.fsencode(str(path.parent.absolute())), digest_size=16).hexdigest())
 
 
 def _key(now: Status) -> str:
-    """Which file it is, and as of when."""
+    """Identify a file at a moment."""
     return "-".join(map(str, now))

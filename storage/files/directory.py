@@ -1,7 +1,7 @@
 """A store in a directory of this machine.
 
-A process lets go of its locks however it ends, and whoever holds a lock may remove its file. A child by fork, a data
-loader's or an engine's, does not hold its parent's: it may live on when that is killed.
+A process lets go of its locks however it ends, and the holder of a lock may remove its file. A child by fork, of a data
+loader or an engine, does not hold its parent's locks: it may live on when its parent is killed.
 """
 
 import errno
@@ -19,18 +19,15 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from vitalfew.storage.files.medium import RECORDS, NotWritten, Status
+from vitalfew.storage.files.medium import RECORDS, Medium, NotWritten, Status
 from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Directory:
+class Directory(Medium):
     """The operations of `Medium` in a directory."""
-
-    def names_attempts(self, path: Path) -> bool:
-        return False  # an artifact's lock keeps its writers apart
 
     def status(self, path: Path) -> Status:
         try:
@@ -40,12 +37,6 @@ class Directory:
         if not (stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)):
             raise FileNotFoundError(f"{path} is neither a file nor a folder")
         return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
-
-    def statuses(self, path: Path) -> dict[Path, Status]:
-        return {}  # to look at a file by itself is as cheap
-
-    def as_written(self, path: Path, now: Status, modified_ns: int) -> bool:
-        return now.modified_ns == modified_ns
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -136,15 +127,8 @@ class Directory:
             if temporary.exists():
                 temporary.unlink()
 
-    def rewrite(self, path: Path, fill: Callable[[Path], Any]) -> None:
-        self.write(path, fill)
-
     def write_bytes(self, path: Path, content: bytes) -> None:
         self.write(path, lambda temporary: temporary.write_bytes(content))
-
-    def write_once(self, path: Path, content: bytes) -> bool:
-        self.write_bytes(path, content)
-        return True
 
     def append(self, path: Path, line: bytes) -> None:
         with explained(path):
@@ -160,12 +144,6 @@ class Directory:
             if new:
                 flush(path.parent)
 
-    def read_appended(self, path: Path) -> bytes:
-        return self.read_bytes(path)
-
-    def remove_lines(self, path: Path) -> None:
-        self.remove(path)
-
     def flush(self, path: Path) -> None:
         flush(path)
 
@@ -173,8 +151,8 @@ class Directory:
         path.unlink(missing_ok=True)
 
     def remove_tree(self, path: Path) -> None:
-        if path.is_symlink():
-            path.unlink()
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
         elif path.exists():
             shutil.rmtree(path)
 
@@ -219,9 +197,6 @@ class Directory:
             return True
         return False
 
-    def confirm_lock(self, path: Path) -> None:
-        """The system lets nobody else have a lock that is held."""
-
 
 DIRECTORY = Directory()
 
@@ -230,16 +205,15 @@ _held: set[int] = set()
 
 
 def _let_go() -> None:
-    for lock in _held:
-        os.close(lock)
-    _held.clear()
+    while _held:
+        os.close(_held.pop())
 
 
 os.register_at_fork(after_in_child=_let_go)
 
 
 def _take(path: Path, wait: bool) -> int | None:
-    """A descriptor that holds the lock; None where it is another's, or its file was removed while it was waited for."""
+    """A descriptor that holds the lock; None where another process has it, or its file was removed meanwhile."""
     if wait:
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -282,8 +256,10 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _remedy(error: Exception, path: Path) -> str | None:
-    """What to do about a refusal of the system; None where it is something else."""
-    cause = _cause(error)
+    """Return what to do about a refusal of the system; None for an error of another kind."""
+    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
+    cause = error.errno if isinstance(error, OSError) and error.errno in known else None
+    cause = cause or next((number for number in known if os.strerror(number) in str(error)), None)
     if cause is None:
         return None
     refusal = f"{path} cannot be written: {os.strerror(cause)}."
@@ -295,14 +271,7 @@ def _remedy(error: Exception, path: Path) -> str | None:
     return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"
 
 
-def _cause(error: Exception) -> int | None:
-    known = (*_FULL, errno.EFBIG, *_FORBIDDEN)
-    if isinstance(error, OSError) and error.errno in known:
-        return error.errno
-    return next((number for number in known if os.strerror(number) in str(error)), None)
-
-
 def user_cache() -> Path | None:
-    """Where this user's programs remember what can be had again; None for a user without a home."""
+    """The folder for files that can be made again; None for a user without a home."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     return home / "vitalfew" if home.is_absolute() else None

@@ -1,5 +1,6 @@
 """The medium of a store, a directory of this machine or a bucket: the operations of both, and their errors."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -38,11 +39,8 @@ class Status(NamedTuple):
 
 
 class Medium(Protocol):
-    """The operations on a place, by the path that it has on this medium."""
-
-    def names_attempts(self, path: Path) -> bool:
-        """Return true if several writers may be at work without knowing of each other, so that a shard's files carry
-        the attempt that wrote them and a late writer replaces nothing."""
+    """The operations on a place, by the path that it has on this medium. Those that one medium has no use for do
+    nothing unless the other overrides them."""
 
     def status(self, path: Path) -> Status:
         """Raises FileNotFoundError, also for what is neither a file nor a folder: reading a pipe would never end."""
@@ -50,10 +48,7 @@ class Medium(Protocol):
     def statuses(self, path: Path) -> dict[Path, Status]:
         """List the files in a folder, as far as they are cheaper to have together. A list may be old: a file that is
         not in it may be there."""
-
-    def as_written(self, path: Path, now: Status, modified_ns: int) -> bool:
-        """Return true if a file of the right size is believed to be as it was written, with this date then, without
-        reading it."""
+        return {}
 
     def exists(self, path: Path) -> bool: ...
 
@@ -61,13 +56,16 @@ class Medium(Protocol):
 
     def is_writable(self, path: Path) -> bool: ...
 
-    def is_link(self, path: Path) -> bool: ...
+    def is_link(self, path: Path) -> bool:
+        return False
 
     def is_inside(self, store: Path, path: Path) -> bool:
         """Return true if a place below the store is reached without a symbolic link."""
+        return path.is_relative_to(store)
 
     def absolute(self, path: Path) -> Path:
         """Return the place as every process names it, without symbolic links: so the catalog names its files."""
+        return path
 
     def local(self, path: Path) -> Path:
         """Return a real path of this machine with the content of a place, for libraries that map or open files.
@@ -90,19 +88,21 @@ class Medium(Protocol):
         """List the folders in a folder, in the order of names; nothing without it."""
 
     def tree_bytes(self, path: Path) -> int:
-        """Add up the bytes of all files below a folder; what a symbolic link leads to is not counted."""
+        """Add up the bytes of all files below a folder; the target of a symbolic link is not counted."""
 
     def last_written(self, path: Path) -> float:
         """Return when a file was last written, or something into a folder (POSIX seconds); 0 if it is not there."""
 
     def free_bytes(self, path: Path) -> int:
         """Return the room where a place lies, or will lie."""
+        return sys.maxsize
 
     def version(self, path: Path) -> str:
         """Return a text that changes when a record of the store is written or removed; empty if there is no store."""
 
     def make_folder(self, path: Path) -> None:
         """Make a folder for a caller that asks for it before it writes: a lock that is not waited for."""
+        return
 
     def write(self, path: Path, fill: Callable[[Path], Any]) -> None:
         """Have `fill` write a temporary file of this machine, flush it to the disk and only then give it its name (in a
@@ -111,6 +111,7 @@ class Medium(Protocol):
     def rewrite(self, path: Path, fill: Callable[[Path], Any]) -> None:
         """`write`, where `fill` makes the new file from the present one, which nobody replaces meanwhile: in a
         directory a lock keeps others away, and in a bucket it is called again. Raises NotWritten."""
+        self.write(path, fill)
 
     def write_bytes(self, path: Path, content: bytes) -> None:
         """Raises NotWritten."""
@@ -118,31 +119,36 @@ class Medium(Protocol):
     def write_once(self, path: Path, content: bytes) -> bool:
         """Write a file that nobody is to replace; return true if it has these bytes now, false if another process was
         first with others. In a directory a lock keeps others away, and it is written anew. Raises NotWritten."""
+        self.write_bytes(path, content)
+        return True
 
     def append(self, path: Path, line: bytes) -> None:
         """Append a line and flush it to the disk; several threads and processes may at once. Raises NotWritten."""
 
     def read_appended(self, path: Path) -> bytes:
         """Read what was appended. Raises FileNotFoundError."""
-
-    def remove_lines(self, path: Path) -> None:
-        """Remove a file to which lines were appended; do nothing if there is none."""
+        return self.read_bytes(path)
 
     def flush(self, path: Path) -> None:
         """Have the system write a file, or the names in a folder, to the disk; an object is there once written."""
+        return
 
     def remove(self, path: Path) -> None:
         """Remove a file, or a symbolic link itself; do nothing if there is none."""
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a folder; a symbolic link in its place, or in it, is removed itself, and its target left alone."""
+        """Remove a folder, or a file with its appended lines; a symbolic link in its place, or in it, is removed
+        itself, and its target left alone."""
 
     def remove_leftovers(self, path: Path) -> None:
-        """Remove the temporary files in a folder whose processes are known to have ended."""
+        """Remove the temporary files in a folder whose processes are known to have ended. An upload that was cut off
+        leaves no object."""
+        return
 
     def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
         """Yield the temporary files of processes that are known to have ended, with their bytes, and those of any
         process where nothing was written for `silence`."""
+        return iter(())
 
     def locked(self, path: Path, wait: bool = True) -> AbstractContextManager[bool]:
         """Hold the lock `path` against all other processes, waiting for whoever holds it.
@@ -155,4 +161,6 @@ class Medium(Protocol):
         """Return true if a process holds the lock `path`."""
 
     def confirm_lock(self, path: Path) -> None:
-        """Raises LeaseLost where this process had the lock and another has it by now. Where it has none, nothing."""
+        """Raises LeaseLost where this process had the lock and another has it by now. The system lets nobody else have
+        a lock that is held in a directory."""
+        return

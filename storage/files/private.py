@@ -11,7 +11,7 @@ from vitalfew.storage.files.processes import temporary_name
 
 
 def make_private_folder(path: Path) -> None:
-    """Make it, or close one that is there to other users. Raises OSError, as where it is another user's."""
+    """Make a folder, or close an existing one to other users. Raises OSError, as for a folder of another user."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.chmod(0o700)
 

@@ -1,4 +1,4 @@
-"""Which process wrote something, and whether it works still.
+"""The names of processes, and whether a process of that name still works.
 
 An id alone says little: another process gets it later, and every container counts anew, so that most have a process 1.
 The name of a process says where its id counts (a boot of a kernel, and there a PID namespace), the id, and when the
@@ -50,7 +50,7 @@ def _is_alive(pid: str, start: str) -> bool:
 
 @cache
 def _here() -> str:
-    """Where the ids of processes count as they do here. Where that cannot be said, a name that no other process has."""
+    """The place in which ids of processes count as they do here; if it is not known, a name that no process shares."""
     try:
         if os.readlink(_PROC / "self") != str(os.getpid()):  # /proc has the ids of another namespace
             return token_hex(6)
@@ -68,8 +68,8 @@ def _inode(kind: str) -> str:
 
 
 def _start(pid: int) -> str:
-    """When a process started; '' where the system does not say, and a word of its own for one that was killed and that
-    its parent has not taken note of."""
+    """When a process started; "" where the system does not say, and _ENDED for a zombie: a process that has ended, and
+    that its parent has not taken note of."""
     try:
         # The second field is the program's name in brackets, which may hold anything.
         text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
@@ -88,7 +88,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 _ENDING = r"\.tmp(\.wal)?"
-"""The latter is what DuckDB writes beside a file."""
+"""DuckDB writes a file with the second ending beside its database."""
 TEMPORARY = re.compile(rf"\..+\.({NAME}|\d+(-\w+)?){_ENDING}")
 """The last part before the ending is the process that writes it; older versions wrote its id and start alone."""
 

@@ -18,7 +18,7 @@ from vitalfew.storage.files.places import medium
 Record = TypeVar("Record")
 
 _FIRST = {"vitalfew": 1}
-"""The first member of a sealed record: the version of this form."""
+"""The first member of a sealed record: the version of the form."""
 _SEAL = "seal"
 _END = 36
 """The bytes of a seal, and the `"\\n}\\n` that follows it."""
@@ -29,12 +29,12 @@ class DamagedRecord(Damaged):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """An object is sealed: its last member is a checksum of the other bytes. Raises NotWritten."""
+    """Write a record. An object is sealed: its last member is a checksum of the other bytes. Raises NotWritten."""
     medium(path).write_bytes(path, _sealed(value).encode())
 
 
 def write_json_once(path: Path, value: Any) -> bool:
-    """The same of what nobody is to replace; False where another process was first. Raises NotWritten."""
+    """Write a record that nobody is to replace; return False if another process was first. Raises NotWritten."""
     return medium(path).write_once(path, _sealed(value).encode())
 
 
@@ -46,8 +46,8 @@ def _sealed(value: Any) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is no JSON (any more), or is
-    not as it was sealed; one that never was (written by hand, or before November 2026) is read as it is."""
+    """Read what `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is not JSON (any more)
+    or not as it was sealed; one without a seal (written by hand, or before November 2026) is read as it is."""
     try:
         return _opened(medium(path).read_bytes(path))
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, not as it was sealed; nested without end
@@ -79,23 +79,23 @@ def _opened(content: bytes) -> Any:
 
 
 def read_record(path: Path, kind: Callable[[dict[str, Any]], Record]) -> Record:
-    """A record of the store. Raises FileNotFoundError, and DamagedRecord where it is not as it was written."""
+    """Read a record of the store. Raises FileNotFoundError, and DamagedRecord where it is not as it was written."""
     value = read_json(path)
     try:
         return kind(value)
     except Damaged:  # of another file, which it names
         raise
-    except ValueError as error:
-        raise DamagedRecord(f"{path} is damaged: {error}") from error
-    except (TypeError, KeyError, AttributeError) as error:
-        raise DamagedRecord(f"{path} is damaged: {type(error).__name__} {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        named = error if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
+        raise DamagedRecord(f"{path} is damaged: {named}") from error
 
 
 _LINE = re.compile(rb"(.*) ([0-9a-f]{32})", re.DOTALL)
 
 
 class Lines(NamedTuple):
-    """What was appended to a file, in order, without the lines that a kill tore; and how many were changed since."""
+    """The lines that were appended to a file, in order, without those that a kill tore; and how many were changed
+    since."""
 
     values: list[Any]
     damaged: int
@@ -104,19 +104,15 @@ class Lines(NamedTuple):
 def append_line(path: Path, value: Any) -> None:
     """Append a line and flush it to the disk; several threads and processes may at once. Raises NotWritten."""
     content = json.dumps(value).encode()
-    medium(path).append(path, b"\n" + content + b" " + _checksum(content))
+    medium(path).append(path, b"\n" + content + b" " + _digest(content).encode())
 
 
 def read_lines(path: Path) -> Lines:
-    """What `append_line` wrote; nothing where there is no file."""
+    """Read what `append_line` wrote; nothing where there is no file."""
     try:
         content = medium(path).read_appended(path)
     except FileNotFoundError:
         return Lines([], 0)
     whole = [*filter(None, map(_LINE.fullmatch, content.split(b"\n")))]
-    good = [match[1] for match in whole if _checksum(match[1]) == match[2]]
-    return Lines([json.loads(content) for content in good], len(whole) - len(good))
-
-
-def _checksum(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).hexdigest().encode()
+    good = [json.loads(match[1]) for match in whole if _digest(match[1]) == match[2].decode()]
+    return Lines(good, len(whole) - len(good))

@@ -21,7 +21,7 @@ ROW_GROUP = 4096
 _CHECKED: dict[str, Any] = {"page_checksum_verification": True}
 """A page that has no checksum, as in files written before November 2026, is read all the same."""
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
-"""What pyarrow raises for bytes that it does not understand."""
+"""pyarrow's errors for bytes that it does not understand."""
 _MOST_ROWS = 1 << 20
 """Rows in a row group of any table of a store: a footer that announces more would take memory for all of them."""
 _MOST_BYTES = 1 << 32
@@ -56,11 +56,8 @@ def _write(table: pa.Table, temporary: Path) -> None:
 def read_table(
     path: Path, columns: Sequence[str] | None = None, mapped: bool = False, where: pc.Expression | None = None
 ) -> pa.Table:
-    """A Parquet file, or some of its columns, and of its rows those `where` something holds; `mapped`: pages are read
-    from the disk as they are touched.
-
-    Raises FileNotFoundError, and Damaged where the bytes of a page are not those that were written.
-    """
+    """Read a Parquet file, or some of its columns, or the rows that fulfil `where`; `mapped`: pages are read from the
+    disk as they are touched. Raises FileNotFoundError, and Damaged where the bytes of a page have changed."""
     names = columns and [*columns]
     with _damage_named(path):
         place = medium(path).local(path)
@@ -101,7 +98,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def _whole(rows: Rows) -> Rows:
-    """Rows with texts in UTF-8, and numbers of entries that their dictionaries have. Raises ArrowInvalid."""
+    """Check that texts are UTF-8, and that dictionaries have all their entries. Raises ArrowInvalid."""
     rows.validate(full=True)
     return rows
 
@@ -114,7 +111,8 @@ def read_tables(
 
 
 class OpenTable(pq.ParquetFile):
-    """A Parquet file whose errors name it."""
+    """A Parquet file to be read row group by row group; its metadata is read at once. Raises FileNotFoundError,
+    Damaged; so do the methods that read its rows."""
 
     def __init__(self, path: Path) -> None:
         self._place = path
@@ -132,10 +130,6 @@ class OpenTable(pq.ParquetFile):
 
 
 def open_table(path: Path) -> OpenTable:
-    """A Parquet file to be read row group by row group; its metadata is read at once.
-
-    Raises FileNotFoundError, Damaged; so does what reads its rows.
-    """
     return OpenTable(path)
 
 
@@ -156,24 +150,18 @@ def write_arrow(path: Path, table: pa.Table) -> None:
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """A table of `write_arrow`, mapped: it stays so as long as one of its columns, or a slice of one, is held.
+    """A table of `write_arrow`, mapped as long as one of its columns, or a slice of one, is held.
 
-    Raises FileNotFoundError, and Damaged where its form is not as it was written: of its values it says nothing.
+    Raises FileNotFoundError, and Damaged where its form is not as it was written: changed values are not seen.
     """
     with _damage_named(path), pa.memory_map(str(place := medium(path).local(path))) as file:
         table = pa.ipc.open_file(file).read_all()
-        _validate(table, place)
+        # An offset that leads out of a mapped table would end the process that follows it.
+        if _validated.get(place) != (now := DIRECTORY.status(place)):
+            _whole(table)
+            _validated[place] = now
         return table
 
 
 _validated: dict[Path, Status] = {}
-"""The Arrow files whose offsets this process has checked, and as of when."""
-
-
-def _validate(table: pa.Table, path: Path) -> None:
-    """Check once that no offset in a mapped table leads out of it: to follow such a one would end the process. Raises
-    ArrowInvalid."""
-    now = DIRECTORY.status(path)
-    if _validated.get(path) != now:
-        table.validate(full=True)
-        _validated[path] = now
+"""The Arrow files that this process has validated, and their status then."""

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 
 NOTHING = -1
-"""The id, shard and row that stand where fewer units match than were asked for."""
+"""The id, shard and row in places that are left empty: fewer units match than were asked for."""
 
 
 @dataclass(frozen=True)
 class TopK:
-    """The best units of each question, best first; every array is (questions, k): `ids` int64 (−1: none), `scores`
+    """The best units of every question, best first; every array is (questions, k): `ids` int64 (−1: none), `scores`
     float32, and where a unit lies: `shards`, `rows`."""
 
     ids: NDArray[np.int64]
@@ -27,7 +27,7 @@ class TopK:
 
 
 def best_first(scores: NDArray[np.float32], rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """The places (n, ≤ k) of the k best of each line. Equal scores keep their order; empty places are last."""
+    """The places (n, ≤ k) of the k best of every line. Equal scores keep their order; empty places are last."""
     return np.argsort(np.where(rows >= 0, -scores, np.inf), axis=1, kind="stable")[:, :k]
 
 

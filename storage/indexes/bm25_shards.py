@@ -40,8 +40,7 @@ MERGED_AT_ONCE = 64
 
 
 def _bm25(**settings: Any) -> "bm25s.BM25":
-    """Imported where it is needed, as it is slow; it sets its logger to tell of every shard."""
-    import bm25s
+    import bm25s  # slowly
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     return bm25s.BM25(method=METHOD, **settings)
@@ -49,7 +48,7 @@ def _bm25(**settings: Any) -> "bm25s.BM25":
 
 @dataclass(frozen=True)
 class CorpusStatistics:
-    """What BM25 takes from the whole corpus: the number of units and of their words, and its two parameters."""
+    """The figures of the whole corpus: the number of units and of their words, and BM25's two parameters."""
 
     units: int
     words: int
@@ -58,14 +57,14 @@ class CorpusStatistics:
 
 
 def stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
-    """What the names of a shard's files begin with."""
+    """The path of a shard's files without their endings."""
     first = f".{ARRAYS[0]}.npy"
     path = artifact.path(shard, suffix=f"{unit}{first}")
     return path.with_name(path.name.removesuffix(first))
 
 
 def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
-    """The same of files that are being written."""
+    """As `stem`, for files that are being written."""
     return artifact.new_path(shard, suffix=unit)
 
 
@@ -78,7 +77,7 @@ def build(
     b·L'/L = share, k1' = k1 (1 - b + share), b' = share / (1 - b + share). A score is proportional to the term's idf,
     so that the corpus's takes the place of the shard's by a division.
     """
-    vocabulary = term_ids(documents)
+    vocabulary = {term: content_id(term) for term in documents}
     terms = np.array(sorted(vocabulary.values()), np.int64)
     if len(np.unique(terms)) != len(documents):
         raise ValueError(f"{stem.name}: two terms have the same id")
@@ -112,12 +111,7 @@ def _scored(
 
 
 def idf(documents: int, units: int) -> float:
-    """The inverse document frequency of a term that stands in `documents` of `units`."""
     return math.log(1 + (units - documents + 0.5) / (documents + 0.5))
-
-
-def term_ids(terms: Sequence[str] | dict[str, int]) -> dict[str, int]:
-    return {term: content_id(term) for term in terms}
 
 
 def array_path(stem: Path, name: str) -> Path:
@@ -128,8 +122,8 @@ def array_path(stem: Path, name: str) -> Path:
 class Bm25Shard:
     """One shard, opened at its first use; `units` of the table stand in it. It holds no file open.
 
-    `checksums`: of its arrays, by name, which they are compared with when they are opened; none of what this process
-    has just written.
+    `checksums`: of its arrays, by name, which they are compared with when they are opened; empty for a shard that this
+    process has just written.
     """
 
     stem: Path
@@ -169,7 +163,7 @@ class Bm25Shard:
 
 
 def search(shards: Sequence[Bm25Shard], questions: Sequence[Sequence[str]], k: int) -> TopK:
-    """The k best units for every question, given as its words, over all shards; ids are not known here, and −1."""
+    """The k best units for every question, given as its words, over all shards; their ids are −1, for not known."""
     answers = [_search_one(shards, words, k) for words in questions]
     return TopK(*(np.concatenate(columns) for columns in zip(*(top.columns() for top in answers), strict=True)))
 
@@ -210,7 +204,7 @@ def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
 
 
 def term_documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
-    """In how many units of the corpus these terms stand."""
+    """The number of the corpus's units that contain a term, by term."""
     wanted = pa.table({"term": pa.array(sorted(terms), pa.string())})
     path = files.local(vocabulary)
     with _connected(path.parent) as connection:

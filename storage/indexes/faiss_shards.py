@@ -50,7 +50,7 @@ def read_template(path: Path, width: int) -> faiss.Index:
 
 
 def vouch(checksum: str) -> None:
-    """Have this machine open files with this checksum without a trial: it wrote one."""
+    """Let this machine open files with this checksum without a trial: it wrote one."""
     files.vouch(_KIND, checksum)
 
 
@@ -85,8 +85,8 @@ def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vector
 
 @dataclass(frozen=True)
 class FaissShard:
-    """One file, opened at its first use, and mapped without being held open. `checksum`: what it is compared with when
-    it is opened; None of what this process has just written."""
+    """One file, opened at its first use, and mapped without being held open. `checksum`: compared when it is opened;
+    None for a file that this process has just written."""
 
     path: Path
     checksum: str | None = None
@@ -103,7 +103,7 @@ class FaissShard:
 
     @cached_property
     def ids(self) -> Rows:
-        """A view of the index's own."""
+        """A view of the ids in the index."""
         if not self.inner.ntotal:
             return np.empty(0, np.int64)
         return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
@@ -136,8 +136,8 @@ def search(shards: Sequence[FaissShard], queries: Vectors, k: int, effort: int =
     """The k units of greatest inner product with every query, over all shards of one index.
 
     `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
-    index share their coarse quantizer, so that the lists to look into are computed once for all of them (`lists`: they
-    are known already).
+    index share their coarse quantizer, so that the lists to look into are computed once for all of them, unless the
+    caller knows them (`lists`).
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     lists = lists or nearest_lists(shards, queries, effort)
@@ -146,13 +146,18 @@ def search(shards: Sequence[FaissShard], queries: Vectors, k: int, effort: int =
         _search_some(shards[start : start + at_once], start, queries, k, effort, lists)
         for start in range(0, len(shards), at_once)
     ]
-    return _with_ids(parts[0] if len(parts) == 1 else merged(parts, k), shards)
+    top = parts[0] if len(parts) == 1 else merged(parts, k)
+    ids = np.full_like(top.rows, NOTHING)
+    for number in set(top.shards.ravel().tolist()) - {NOTHING}:
+        here = top.shards == number
+        ids[here] = shards[number].ids[top.rows[here]]
+    return TopK(ids, top.scores, top.shards, top.rows)
 
 
 def _search_some(
     shards: Sequence[FaissShard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
 ) -> TopK:
-    """Search these shards, numbered from `first`; ids are not known yet, and −1."""
+    """Search these shards, numbered from `first`; the ids are −1, for not known yet."""
     scores = np.empty((len(shards), len(queries), k), np.float32)
     rows = np.empty(scores.shape, np.int64)
     for number, shard in enumerate(shards):
@@ -167,17 +172,9 @@ def _search_some(
 
 
 def nearest_lists(shards: Sequence[FaissShard], queries: Vectors, effort: int) -> Lists | None:
-    """The `effort` nearest lists to every query, float32 (n, d), in an IVF index; None of another."""
+    """The `effort` nearest lists to every query, float32 (n, d), in an IVF index; None for another index."""
     if not isinstance(shards[0].inner, faiss.IndexIVF):
         return None
     index = shards[0].inner
     scores, numbers = index.quantizer.search(queries, max(1, min(effort or index.nprobe, index.nlist)))
     return Lists(numbers, scores)
-
-
-def _with_ids(top: TopK, shards: Sequence[FaissShard]) -> TopK:
-    ids = np.full_like(top.rows, NOTHING)
-    for number in set(top.shards.ravel().tolist()) - {NOTHING}:
-        here = top.shards == number
-        ids[here] = shards[number].ids[top.rows[here]]
-    return TopK(ids, top.scores, top.shards, top.rows)

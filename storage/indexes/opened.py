@@ -11,7 +11,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
 from vitalfew.storage.indexes.units import Units, table_of
-from vitalfew.storage.manifests import Manifest
+from vitalfew.storage.manifests import Manifest, ShardRecord
 
 
 class IndexMismatch(ValueError):
@@ -48,18 +48,19 @@ class OpenedIndex:
     @cached_property
     def faiss(self) -> dict[Unit, list[faiss_shards.FaissShard]]:
         """The FAISS shards of every unit, in order."""
-        shards: dict[Unit, list[faiss_shards.FaissShard]] = {}
-        for record in self.manifests["faiss"].shards:
-            for unit in self.encoding.units:
-                path = self.artifacts["faiss"].path(record.shard, suffix=f"{unit}.faiss")
-                shards.setdefault(unit, []).append(faiss_shards.FaissShard(path, self._checksums[path]))
-        return shards
+
+        def opened(unit: Unit, shard: int) -> faiss_shards.FaissShard:
+            path = self.artifacts["faiss"].path(shard, suffix=f"{unit}.faiss")
+            return faiss_shards.FaissShard(path, self._checksums[path])
+
+        records = self.manifests["faiss"].shards
+        return {unit: [opened(unit, record.shard) for record in records] for unit in self.encoding.units}
 
     @cached_property
     def efforts(self) -> dict[Unit, int]:
         """The nprobe or efSearch that was chosen for every unit's index when it was built."""
         path = self.artifacts["faiss"].path(0, "index_quality")
-        if checksum := self._checksums.get(path):  # indexes of earlier versions have none of it
+        if checksum := self._checksums.get(path):  # indexes of earlier versions lack it
             files.checked(path, checksum)
         quality = files.read_table(path)
         return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
@@ -72,14 +73,16 @@ class OpenedIndex:
                 f"index {self.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
                 "that adds it and redoes nothing else"
             )
-        shards: dict[Unit, list[bm25_shards.Bm25Shard]] = {}
-        for unit in self.encoding.units:
-            for record in self.manifests[table_of(unit)].shards:
-                stem = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
-                checksums = {name: self._checksums[array_path(stem, name)] for name in bm25_shards.ARRAYS}
-                shard = bm25_shards.Bm25Shard(stem, record.rows(table_of(unit)), checksums)
-                shards.setdefault(unit, []).append(shard)
-        return shards
+
+        def opened(unit: Unit, record: ShardRecord) -> bm25_shards.Bm25Shard:
+            stem = bm25_shards.stem(self.artifacts["bm25"], record.shard, unit)
+            checksums = {name: self._checksums[array_path(stem, name)] for name in bm25_shards.ARRAYS}
+            return bm25_shards.Bm25Shard(stem, record.rows(table_of(unit)), checksums)
+
+        return {
+            unit: [opened(unit, record) for record in self.manifests[table_of(unit)].shards]
+            for unit in self.encoding.units
+        }
 
     @cached_property
     def coverage(self) -> dict[Unit, list[tuple[int, np.ndarray]]]:
@@ -88,9 +91,8 @@ class OpenedIndex:
         for unit in self.encoding.units:
             table = table_of(unit)
             sizes = [record.rows(table) for record in self.manifests[table].shards]
-            for record in self.manifests["faiss"].shards:
-                first, last = record.notes["first"], record.notes["last"]
-                coverage.setdefault(unit, []).append((first, np.cumsum([0, *sizes[first:last]])))
+            covered = [(record.notes["first"], record.notes["last"]) for record in self.manifests["faiss"].shards]
+            coverage[unit] = [(first, np.cumsum([0, *sizes[first:last]])) for first, last in covered]
         return coverage
 
     @property
@@ -102,7 +104,7 @@ class OpenedIndex:
         return self.config.alpha
 
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
-        """Of the passages that their source, or their content id, calls so: id, table shard and row."""
+        """Find passages by their names in the source, or by their content ids: id, table shard and row."""
         wanted, places = set(names), dict[str, tuple[int, int, int]]()
         for record in self.manifests["passages"].shards:
             rows = self.artifacts["passages"].read(record.shard, columns=["passage_id", "source_id"])

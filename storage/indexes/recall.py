@@ -1,12 +1,12 @@
 """Recall of an approximate index against exact search, measured while its shards are built.
 
-*Probes* are some of the corpus's own units, standing for questions: a sentence's core vector makes the query that a
-question would make, and the sentence itself does not count among its own neighbours. While a shard's vectors stream
+*Probes* are some of the corpus's units, standing for questions: a sentence's core vector makes the query that a
+question would make, and the sentence itself does not count among its neighbours. While a shard's vectors stream
 into its index, the exact nearest neighbours of every probe in the shard are kept, and then those that the shard's index
 gives; both are merged over all shards. So the whole corpus is searched, exactly and approximately, without being read
 again.
 
-A question lies further from a corpus than its own units do. On MiniLM's vectors of SQuAD, HotpotQA and
+A question lies further from a corpus than its units do. On MiniLM's vectors of SQuAD, HotpotQA and
 2WikiMultihopQA (35,888 sentences, 9,179 passages), recall@10 of ivf types is 0.01 to 0.02 greater for 627 real
 questions than for probes at the nprobe that is chosen; hnsw's is 0.01 to 0.02 less, and 0.05 with an efSearch of 12,
 which is why none below 32 is chosen.
@@ -75,7 +75,7 @@ class Exact:
 
 
 def neighbours(unit: str, exact: Exact, shard: FaissShard) -> pa.Table:
-    """The rows of `neighbours` for one shard: the exact answers, then the index's own with every effort."""
+    """The rows of `neighbours` for one shard: the exact answers, then those of the index with every effort."""
     tables = [_rows(unit, EXACT, exact.top)]
     with one_thread():
         lists = faiss_shards.nearest_lists([shard], exact.probes.queries, max(efforts(shard.inner, K)))
@@ -146,8 +146,8 @@ class Answers:
 
 
 def chosen(recalls: dict[int, Recall], target: float) -> int:
-    """The least effort that reaches the target for sure, two standard errors apart: a lucky sample is not to choose.
-    Where none does, the least that comes close to the best."""
+    """The least effort that reaches the target even two standard errors lower: a lucky sample must not decide. If no
+    effort does, the least one that comes close to the best."""
     sure = {effort: recall.mean - 2 * recall.error for effort, recall in sorted(recalls.items())}
     due = min(target, max(sure.values()) - WITHIN)
     return next(effort for effort, recall in sure.items() if recall >= due)

@@ -21,7 +21,7 @@ POINTS_PER_LIST = 64
 """Training vectors for a list of an IVF index, of a corpus that has as many. FAISS warns below 39, and takes no more
 than 256 (its `ClusteringParameters`)."""
 FEWEST_PER_LIST = 39
-"""Of a small corpus: it gets fewer lists than are due."""
+"""Vectors for a list of a small corpus, which gets fewer lists therefore."""
 FEWEST_POINTS = 65_536
 """Training vectors of an index with lists, if the corpus has them: its codes are learnt from them too."""
 LISTS_AT_MOST = 16_384
@@ -31,7 +31,7 @@ PQ_BITS = 8
 
 
 class SearchedOptions(IndexConfig):
-    """What types have in common of which a search looks at a part."""
+    """The options of types whose search looks at a part of the vectors."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,27 +58,27 @@ class Flat:
 
     @property
     def recall(self) -> float:
-        """The recall that a search is to reach; 0 where all vectors are looked at and nothing is to be chosen."""
+        """The recall that a search must reach; 0 for a type that compares all vectors, where nothing is chosen."""
         return float(self.options.recall) if isinstance(self.options, SearchedOptions) else 0.0
 
     def factory(self, size: "FaissRecipe") -> str:
-        """The index as FAISS's `index_factory` spells it."""
+        """The index in the language of FAISS's `index_factory`."""
         return self.code
 
     def bytes_per_vector(self, size: "FaissRecipe") -> float:
-        """About what a vector takes in a shard, ids apart."""
+        """The approximate size of a vector in a shard, without its id."""
         return self.bytes_per_number * size.dimension
 
     def points(self, size: "FaissRecipe") -> int | None:
-        """How many vectors it is to be trained on; None where any few will do."""
+        """The number of vectors to train on; None where any few will do."""
         return None
 
     def bytes_per_shard(self, size: "FaissRecipe") -> int:
-        """About what every shard has besides its vectors."""
+        """The approximate size of a shard without vectors."""
         return 0
 
     def set(self, index: faiss.Index) -> None:
-        """Settings for which `index_factory` has no words."""
+        """Apply the settings that `index_factory` cannot express."""
 
 
 class SQ8(Flat):
@@ -133,7 +133,7 @@ class IVFFlat(Flat):
         return 4 * size.dimension * self.nlist(size)
 
     def nlist(self, size: "FaissRecipe") -> int:
-        """Lists: 4 √rows (FAISS's own guidance) up to LISTS_AT_MOST, as far as the sample allows."""
+        """Lists: 4 √rows (FAISS's guidance) up to LISTS_AT_MOST, as far as the sample allows."""
         return max(1, min(self._lists_due(size), size.sample // FEWEST_PER_LIST))
 
     def _lists_due(self, size: "FaissRecipe") -> int:
@@ -184,7 +184,7 @@ MOST_LISTS = 8
 """A search looks into one list in eight, at most; beyond that a flat index does as well."""
 FEW_LISTS = 64
 LEAST_EF_SEARCH = 32
-"""Below this, a graph finds a corpus's own units much better than it finds questions, which lie further off."""
+"""Below this, a graph finds a corpus's units much better than it finds questions, which lie further off."""
 
 
 # FAISS 1.15 takes BLAS from 128,000 numbers in a batch of queries on, a threshold measured on machines of 80 cores: on
@@ -202,15 +202,12 @@ class FaissRecipe:
     sample: int
 
     def factory(self) -> str:
-        """The index as FAISS's `index_factory` spells it."""
         return self.type.factory(self)
 
     def bytes_per_vector(self) -> float:
-        """About what a vector takes in a shard, ids apart."""
         return self.type.bytes_per_vector(self)
 
     def bytes_per_shard(self) -> int:
-        """About what every shard has besides its vectors."""
         return self.type.bytes_per_shard(self)
 
     def template(self, sample: Vectors | None = None) -> faiss.Index:

@@ -26,7 +26,7 @@ CACHED_COLUMNS = 64
 
 
 class TableShard(NamedTuple):
-    """A shard of a table, and the checksum that is recorded of it."""
+    """A shard of a table, and its recorded checksum."""
 
     path: Path
     checksum: str
@@ -49,7 +49,7 @@ class Outline:
 
     @cached_property
     def has_context(self) -> NDArray[np.bool_]:
-        """Return whether a sentence has a context, (sentences,): whether its passage has another sentence."""
+        """True for a sentence whose passage has another sentence, (sentences,): only such a sentence has a context."""
         return np.repeat(self.sizes > 1, self.sizes)
 
     def passage(self, row: int) -> int:
@@ -76,7 +76,7 @@ class ShardVectors:
         return cls(core, context, table["id"].to_numpy()[len(core) : len(core) + len(context)], passage)
 
     def contexts(self, sentences: Path, mode: str) -> Vectors:
-        """The context vector of every sentence, float32 (sentences, d); its core if it has none."""
+        """The context vector of every sentence, float32 (sentences, d); the core vector of one without a context."""
         outline = Outline.read(sentences)
         has_context = outline.has_context
         if mode == "exact" or len(self.context):  # or late as it once was
@@ -93,8 +93,9 @@ class ShardVectors:
 
 
 def pooled(core: Vectors, lengths: np.ndarray, starts: np.ndarray) -> Vectors:
-    """The context of mode `pooled`, float32 (passages, d): the mean of a passage's core vectors by their lengths in
-    words and punctuation marks (at least one), whatever the encoder's tokens are. `starts`: its first rows."""
+    """The context of mode `pooled`, float32 (passages, d): the mean of a passage's core vectors, weighted by their
+    lengths in words and punctuation marks (at least one), whatever the encoder's tokens are. `starts`: the passages'
+    first rows."""
     weights = np.maximum(lengths, 1).astype(np.float32)[:, None]
     sums = np.add.reduceat(core * weights, starts, axis=0)
     means: Vectors = sums / np.add.reduceat(weights, starts, axis=0)
@@ -102,7 +103,6 @@ def pooled(core: Vectors, lengths: np.ndarray, starts: np.ndarray) -> Vectors:
 
 
 def table_of(unit: Unit) -> str:
-    """The table that a unit's rows are in."""
     return "sentences" if unit == "sentence" else "passages"
 
 
@@ -120,22 +120,20 @@ class Units:
 
     def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
         """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
-        place = self._place("passages", shard)
-        return self._fetch(place, _row_of(place, passage_id))
+        return self.row("passage", shard, self.place(shard, passage_id))
 
     def find_passage(self, shard: int, passage_id: int) -> dict[str, Any] | None:
         """As `passage`; None where the shard, in which it would be, lacks it."""
-        place = self._place("passages", shard)
-        row, ids = _row_of(place, passage_id), _ids(place, "passage_id")
-        return self._fetch(place, row) if row < len(ids) and ids[row] == passage_id else None
+        row, ids = self.place(shard, passage_id), self.ids("passage", shard)
+        return self.row("passage", shard, row) if row < len(ids) and ids[row] == passage_id else None
 
     def similarities(self, unit: Unit, shard: int, row: int, question: Vectors) -> tuple[float, float | None]:
         """Core and context similarity of a unit to a question, float32 (d,); a passage, and a sentence that is its
         passage's only one, have no context."""
         vectors = self._place("vectors", shard)
         if unit == "passage":
-            passages = len(_ids(self._place("passages", shard), "passage_id"))
-            return float(_vector(vectors, _parquet(vectors).metadata.num_rows - passages + row) @ question), None
+            first = _starts(vectors)[-1] - len(self.ids("passage", shard))
+            return float(_vector(vectors, first + row) @ question), None
         core = float(_vector(vectors, row) @ question)
         outline = _outline(self._place("sentences", shard))
         return core, float(self._context(vectors, outline, row) @ question) if outline.has_context[row] else None
@@ -146,7 +144,7 @@ class Units:
         if _has_contexts(vectors):
             return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])))
         if self.context != "pooled":
-            return _vector(vectors, _parquet(vectors).metadata.num_rows - len(outline.starts) + passage)
+            return _vector(vectors, _starts(vectors)[-1] - len(outline.starts) + passage)
         start, stop = outline.starts[passage], outline.starts[passage] + outline.sizes[passage]
         mean: Vectors = pooled(_vectors(vectors, start, stop), outline.lengths[start:stop], np.array([0]))[0]
         return mean
@@ -156,14 +154,12 @@ class Units:
         order = np.lexsort((rows, shards))
         parts = []
         for shard in np.unique(shards):
-            file = _parquet(self._place(table, int(shard)))
-            metadata = file.metadata
-            starts = np.cumsum([0, *(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))])
+            place = self._place(table, int(shard))
             wanted = np.sort(rows[shards == shard])
-            groups = np.searchsorted(starts, wanted, side="right") - 1
+            groups = np.searchsorted(_starts(place), wanted, side="right") - 1
             for group in np.unique(groups):
-                content = file.read_row_group(int(group), columns=columns)
-                parts.append(content.take(pa.array(wanted[groups == group] - starts[group])))
+                content = _parquet(place).read_row_group(int(group), columns=columns)
+                parts.append(content.take(pa.array(wanted[groups == group] - _starts(place)[group])))
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
         return pa.concat_tables(parts).take(pa.array(places)) if parts else pa.table({name: [] for name in columns})
@@ -177,12 +173,12 @@ class Units:
             order = np.argsort(known)
             places[here] = order[np.searchsorted(known, ids[here], sorter=order)]
             if unit == "passage":  # after the sentences' vectors
-                places[here] += _parquet(self._place("vectors", int(shard))).metadata.num_rows - len(known)
+                places[here] += _starts(self._place("vectors", int(shard)))[-1] - len(known)
         column = self.take("vectors", shards, places, ["vector"])["vector"].combine_chunks()
         return column.flatten().to_numpy().reshape(len(ids), -1)
 
     def sentences(self, shards: np.ndarray, passages: np.ndarray) -> dict[int, list[tuple[int, int]]]:
-        """Of passages, by id, the places of their sentences in them (start, end), in order; rewritten: start = end."""
+        """The spans (start, end) of passages' sentences, in order, by the passages' ids; rewritten: start = end."""
         rows, of_shards = [], []
         for shard, passage in {*zip(shards.tolist(), passages.tolist(), strict=True)}:
             outline, number = _outline(self._place("sentences", shard)), self.place(shard, passage)
@@ -199,7 +195,7 @@ class Units:
 
     def place(self, shard: int, passage_id: int) -> int:
         """The row of a passage in its table shard."""
-        return _row_of(self._place("passages", shard), passage_id)
+        return int(np.searchsorted(self.ids("passage", shard), passage_id))
 
     def ids(self, unit: Unit, shard: int) -> np.ndarray:
         """The ids of a table shard's units, int64, in order."""
@@ -213,7 +209,7 @@ class Units:
         return TableShard(path, self._checksums[table][str(path.relative_to(artifact.store))])
 
     def _fetch(self, place: TableShard, row: int) -> dict[str, Any]:
-        """A row of a Parquet file, through a cache of row groups."""
+        """Read a row of a Parquet file through a cache of row groups."""
         group, row = _group_of(place, row)
         key = (place, group)
         if key not in self._groups:
@@ -225,12 +221,9 @@ class Units:
 
 
 def _group_of(place: TableShard, row: int) -> tuple[int, int]:
-    """The row group that a row is in, and its place there."""
-    metadata, group = _parquet(place).metadata, 0
-    while row >= metadata.row_group(group).num_rows:
-        row -= metadata.row_group(group).num_rows
-        group += 1
-    return group, row
+    """The row group of a row, and the row's place in it."""
+    group = int(np.searchsorted(_starts(place), row, side="right")) - 1
+    return group, int(row - _starts(place)[group])
 
 
 def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
@@ -248,14 +241,17 @@ def _vector(place: TableShard, row: int) -> Vectors:
     return vector
 
 
-def _row_of(passages: TableShard, passage_id: int) -> int:
-    return int(np.searchsorted(_ids(passages, "passage_id"), passage_id))
-
-
 @lru_cache(OPEN_FILES)
 def _parquet(place: TableShard) -> pq.ParquetFile:
     """Raises Damaged."""
     return files.open_table(files.checked(*place))
+
+
+@lru_cache(CACHED_COLUMNS)
+def _starts(place: TableShard) -> NDArray[np.int64]:
+    """The first row of every row group, and after them the number of rows."""
+    metadata = _parquet(place).metadata
+    return np.cumsum([0, *(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))])
 
 
 @lru_cache(CACHED_COLUMNS)
@@ -270,6 +266,6 @@ def _outline(sentences: TableShard) -> Outline:
 
 @lru_cache(CACHED_COLUMNS)
 def _has_contexts(vectors: TableShard) -> bool:
-    """Return whether a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
+    """Return true if a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
     kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
     return bool(pc.any(pc.equal(kinds, "context")).as_py())

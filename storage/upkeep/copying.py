@@ -42,7 +42,7 @@ def check_places(source: Path, target: Path) -> None:
 
 
 def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifest]]:
-    """What is to be copied, inputs first: all that is complete, or what these indexes were made of.
+    """Choose what to copy, inputs first: all that is complete, or the artifacts of these indexes.
 
     Raises IndexNotFound, and DamagedRecord where a manifest is not as it was written.
     """
@@ -98,53 +98,42 @@ def _link(path: Path) -> str:
 
 def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, progress: Callable[[int], Any]) -> None:
     other.begin({**(artifact.description() or {}), "shards": len(manifest.shards)})
-
-    every = [*manifest.files()]
+    source, target, every = artifact.store, other.store, [*manifest.files()]
     content = fingerprint(files=sorted((file.path, file.checksum) for file in every))
 
     def copied(file: File) -> File:
-        copy = replace(file, path=_named(file.path, other.store, content))
-        return _copy_file(artifact.store, other.store, file, copy, progress)
+        """Copy a file unless it is there, whole."""
+        path = plain_path(file.path)
+        if files.is_in_bucket(target):
+            path = file.path if is_attempt(file.path) else copied_path(path, content)
+        copy = replace(file, path=path)
+        if copy.misfit(target) if is_attempt(path) else copy.corruption(target):
+            files.copy(source / file.path, target / path, file.checksum)
+        progress(file.bytes)
+        return replace(copy, modified_ns=files.status(target / path).modified_ns)
 
     def record(shard: ShardRecord) -> ShardRecord:
-        return replace(shard, files=[known[file.path] for file in shard.files])
+        mapped = replace(shard, files=[known[file.path] for file in shard.files])
+        files.write_json(other.marker(shard.shard), asdict(mapped))
+        return mapped
 
-    bucket = artifact.store if files.is_in_bucket(artifact.store) else other.store
+    bucket = source if files.is_in_bucket(source) else target
     known = dict(zip((file.path for file in every), files.at_once(bucket, copied, every), strict=True))
     preparation = manifest.preparation and record(manifest.preparation)
     shards = [record(shard) for shard in manifest.shards]
-    for each in [*([preparation] if preparation else []), *shards]:
-        files.write_json(other.marker(each.shard), asdict(each))
     files.confirm_lock(other.lock)
     whole = [known[file.path] for file in manifest.whole]
     write_manifest(other.directory, replace(manifest, shards=shards, preparation=preparation, whole=whole))
 
 
-def _named(path: str, target: Path, content: str) -> str:
-    """What a file is called in the target."""
-    plain = plain_path(path)
-    if not files.names_attempts(target):
-        return plain
-    return path if is_attempt(path) else copied_path(plain, content)
-
-
-def _copy_file(source: Path, target: Path, file: File, copy: File, progress: Callable[[int], Any]) -> File:
-    """Copy a file unless it is there, whole. Raises Damaged, FileNotFoundError."""
-    written_once = is_attempt(copy.path)
-    if copy.misfit(target) if written_once else copy.corruption(target):
-        files.copy(source / file.path, target / copy.path, file.checksum)
-    progress(file.bytes)
-    return replace(copy, modified_ns=files.status(target / copy.path).modified_ns)
-
-
 def copy_records(source: Path, target: Path, indexes: Sequence[str]) -> list[str]:
-    """Copy the records that the target lacks: runs that have ended, quotes, named indexes, reports; then its catalog is
-    written. Returns what was not copied and why, in words. `indexes`: these alone, and no other record."""
-    kept = [told for name in indexes or runs.index_names(source) if (told := _copy_index(source, target, name))]
+    """Copy the records that the target lacks: runs that have ended, quotes, named indexes, reports; then write its
+    catalog. Returns what was not copied and why, in words. `indexes`: these alone, and no other record."""
+    kept = [why for name in indexes or runs.index_names(source) if (why := _copy_index(source, target, name))]
     if not indexes:
-        ended = [run for run in runs.read_runs(source) if run.state not in ("running", runs.UNREADABLE)]
-        for run in ended:
-            runs.import_run(target, run)
+        for run in runs.read_runs(source):
+            if run.state not in ("running", runs.UNREADABLE):
+                runs.import_run(target, run)
         kept += _copy_missing(source, target, "quotes/*/*.parquet")
         kept += _copy_missing(source, target, "reports/*/*")
     catalog.refresh(target)
@@ -158,16 +147,13 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
     except IndexNotFound:
         runs.save_index(target, index)
         return None
-    same = there.artifacts == index.artifacts
-    return (
-        None
-        if same
-        else f"{target}: index {name} refers to other artifacts there; run `vitalfew store rm {name}` first"
-    )
+    if there.artifacts == index.artifacts:
+        return None
+    return f"{target}: index {name} refers to other artifacts there; run `vitalfew store rm {name}` first"
 
 
 def _copy_missing(source: Path, target: Path, pattern: str) -> list[str]:
-    """Copy files that match; returns which were not copied, and why, in words."""
+    """Copy files that match. Returns which were not copied and why, in words."""
     kept = []
     for path in files.find(source, pattern):
         place = target / path.relative_to(source)

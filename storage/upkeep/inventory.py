@@ -1,4 +1,4 @@
-"""What is in a store, and what refers to it.
+"""The artifacts of a store, and the references to them.
 
 An artifact is *referred to*, and kept by `store gc`, when
 
@@ -16,19 +16,20 @@ Old runs refer to nothing: their records and what they cost are history and stay
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from vitalfew.storage import files, journals, runs
-from vitalfew.storage.artifacts import Artifact, File, ShardRecord
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import seen_together
 from vitalfew.storage.runs import Run
 
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
-"""What the directory of an artifact's first table has, and those of its other tables have not."""
+"""Names in the directory of an artifact's first table, which the directories of its other tables lack."""
 _OTHERS = {"costs", "indexes", "reports", "runs", "sources"}
 _KEPT_FLOWS = ("evaluate", "train")
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
@@ -37,16 +38,19 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What `gc` keeps for its own sake: completed runs per name, and days to continue an unfinished run."""
+    """How much `gc` keeps: completed runs per name, and days to continue an unfinished run."""
 
     keep_runs: int = 1
     unfinished_days: float = 30
 
+    def latest(self, completed: list[Run]) -> list[Run]:
+        return completed[max(0, len(completed) - self.keep_runs) :]
+
 
 @dataclass
 class StoredArtifact:
-    """A stored artifact. `bytes` of all its files; `modified` (POSIX seconds); `usd` what its shards took, and what was
-    paid for answers of those that are not done."""
+    """A stored artifact. `bytes`: of all its files; `modified`: POSIX seconds; `usd`: the cost of its shards and of
+    the answers that were paid for shards that are not done."""
 
     artifact: Artifact
     stage: str
@@ -64,7 +68,7 @@ class StoredArtifact:
 
 
 class UnknownReferences(ValueError):
-    """What is referred to is not known: the message names the record that cannot be read, and the remedy."""
+    """The references are not known: the message names the record that cannot be read, and the remedy."""
 
 
 def check_store(store: Path) -> None:
@@ -76,7 +80,7 @@ def check_store(store: Path) -> None:
 
 
 def tables(store: Path) -> list[Path]:
-    """The directories that hold artifacts; the ledger's is none of them."""
+    """The directories that hold artifacts, without the ledger."""
     return [path for path in files.folders(store) if path.name not in _OTHERS and not path.name.startswith(".")]
 
 
@@ -87,12 +91,11 @@ def directories(store: Path) -> Iterator[Path]:
 
 
 def is_fingerprinted(directory: Path) -> bool:
-    """Return whether it is named as an artifact's is."""
     return _FINGERPRINT.fullmatch(directory.name) is not None
 
 
 def is_home(directory: Path) -> bool:
-    """Return whether an artifact's records lie here."""
+    """Return true if an artifact's records lie here."""
     return any(files.exists(directory / name) for name in HOMES)
 
 
@@ -101,8 +104,8 @@ def artifacts(store: Path) -> list[Artifact]:
 
 
 def parts(artifact: Artifact, known: Iterable[Path] | None = None) -> list[Path]:
-    """The directories of an artifact: that of its records first, then those of its other tables. `known`: `directories`
-    of its store, for whoever asks this of many artifacts."""
+    """The directories of an artifact: that of its records first, then those of its other tables. `known`: the
+    `directories` of its store, for a caller with many artifacts."""
     named = (path for path in known or directories(artifact.store) if path.name == artifact.fingerprint)
     return [artifact.directory, *(path for path in named if path != artifact.directory and not is_home(path))]
 
@@ -117,13 +120,10 @@ def survey(store: Path) -> list[StoredArtifact]:
             if name in by_name:
                 by_name[name].used_by.append(run.run_id)
     for name in runs.index_names(store):
-        try:
-            used = runs.find_index(store, name).artifacts.values()
-        except DamagedRecord:
-            continue
-        for artifact in used:
-            if artifact in by_name:
-                by_name[artifact].indexes.append(name)
+        with suppress(DamagedRecord):
+            for artifact in runs.find_index(store, name).artifacts.values():
+                if artifact in by_name:
+                    by_name[artifact].indexes.append(name)
     return entries
 
 
@@ -132,8 +132,7 @@ def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
     records = [*filter(None, [manifest.preparation]), *manifest.shards] if manifest else list(artifact.records())
     done = [record for record in records if record.shard >= 0]
     description = artifact.description() or {}
-    recorded = manifest.files() if manifest else files_of(records)
-    every = [*recorded]
+    every = [*manifest.files()] if manifest else [file for record in records for file in record.files]
     seen = seen_together(artifact.store, every)
     fault = next(filter(None, (file.misfit(artifact.store, seen) for file in every)), "")
     if not manifest and files.exists(artifact.file("manifest.json")):
@@ -153,15 +152,10 @@ def _entry(artifact: Artifact, known: list[Path]) -> StoredArtifact:
     )
 
 
-def files_of(records: Iterable[ShardRecord]) -> Iterator[File]:
-    for record in records:
-        yield from record.files
-
-
 def last_sign(artifact: Artifact) -> float:
     """When something was last written for an artifact (POSIX seconds)."""
     places = [artifact.directory]
-    if not files.is_in_bucket(artifact.store):  # where one list has all that is below a folder
+    if not files.is_in_bucket(artifact.store):  # one list of a bucket has all that is below a folder
         places += [artifact.directory / "done", artifact.directory / "staging", *journals.paths(artifact)]
     return max(map(files.last_written, places))
 
@@ -185,27 +179,19 @@ def references(store: Path, policy: RetentionPolicy) -> dict[str, str]:
 
 
 def _run_reason(store: Path, run: Run, recorded: list[Run], policy: RetentionPolicy) -> str | None:
+    alike = [other for other in recorded if (other.flow, other.name) == (run.flow, run.name)]
+    completed = [other for other in alike if other.state == "completed"]
     if run.state == "completed":
-        alike = [other for other in recorded if _same_kind(other, run) and other.state == "completed"]
-        kept = run.flow in _KEPT_FLOWS and run in alike[max(0, len(alike) - policy.keep_runs) :]
+        kept = run.flow in _KEPT_FLOWS and run in policy.latest(completed)
         return f"run {run.run_id} is among the last {policy.keep_runs} of {run.name}" if kept else None
-    if run.state == "running" and not _is_silent(store, run):
+    now, in_sight = datetime.now(UTC), files.is_in_sight(run.process)
+    if run.state == "running" and (in_sight or now - _last_of(store, run) <= SILENCE):
         return f"run {run.run_id} is running on {run.host}"
-    followed = any(
-        _same_kind(other, run) and other.state == "completed" and other.started > run.started for other in recorded
-    )
+    followed = any(other.started > run.started for other in completed)
     ended = _last_of(store, run) if run.ended is None else datetime.fromisoformat(run.ended)
-    if followed or datetime.now(UTC) - ended >= timedelta(days=policy.unfinished_days):
+    if followed or now - ended >= timedelta(days=policy.unfinished_days):
         return None
     return f"run {run.run_id} ({run.state}) can continue from it"
-
-
-def _same_kind(one: Run, other: Run) -> bool:
-    return (one.flow, one.name) == (other.flow, other.name)
-
-
-def _is_silent(store: Path, run: Run) -> bool:
-    return not files.is_in_sight(run.process) and datetime.now(UTC) - _last_of(store, run) > SILENCE
 
 
 def _last_of(store: Path, run: Run) -> datetime:
@@ -225,7 +211,7 @@ def _refer_to_index(
     completed = [
         run for run in recorded if run.flow not in _KEPT_FLOWS and run.name == name and run.state == "completed"
     ]
-    for run in completed[max(0, len(completed) - policy.keep_runs) :]:
+    for run in policy.latest(completed):
         for artifact in run.fingerprints:
             reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")
     for artifact in index.artifacts.values():

@@ -1,4 +1,4 @@
-"""Removal of what nothing refers to any more; storage/upkeep/inventory.py says what that means.
+"""Remove what nothing refers to any more; storage/upkeep/inventory.py says what that means.
 
 An artifact is removed under its lock, and after another look at what refers to it: first its manifest and done-markers,
 so that a kill in the middle leaves an unfinished artifact and never one that looks complete, then its files. Nothing is
@@ -8,6 +8,7 @@ removed through a symbolic link.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, parts, r
 
 @dataclass(frozen=True)
 class Removal:
-    """What `gc` would remove: its path below the store, why, and how many bytes that frees."""
+    """A removal that `gc` proposes: a path below the store, why, and how many bytes that frees."""
 
     kind: Literal["artifact", "directory", "staging", "file"]
     name: str
@@ -31,7 +32,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class RemovalPlan:
-    """What can be removed, what is kept and why, by artifact name."""
+    """The proposed removals, and by artifact name why the others are kept."""
 
     removals: list[Removal]
     kept: dict[str, str]
@@ -49,13 +50,17 @@ def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
             size = sum(map(files.tree_bytes, parts(artifact, known)))
             removals.append(Removal("artifact", artifact.name, "nothing refers to it", size))
     going = {removal.name for removal in removals}
-    staging = [staged for staged in finished_staging(store) if str(Path(staged.name).parent) not in going]
-    rest = [*orphans(store), *staging, *leftovers(store), *_old_checksums(store)]
-    return RemovalPlan(removals + rest, kept)
+    for removal in [*unneeded(store), *leftovers(store)]:
+        if removal.kind != "staging" or str(Path(removal.name).parent) not in going:
+            removals.append(removal)
+    for path in files.find(store / "sources", "*.json"):  # checksums of source files, until November 2026
+        name = str(path.relative_to(store))
+        removals.append(Removal("file", name, "this version does not use it", files.status(path).size))
+    return RemovalPlan(removals, kept)
 
 
 def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | None = None) -> str | None:
-    """Why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process; `known`: the
+    """Say why an artifact that nothing refers to is left alone; `ours`: its lock is held by this process; `known`: the
     directories of its store."""
     if not ours and files.is_locked(artifact.lock):
         return "a process is working on it"
@@ -65,17 +70,15 @@ def _untouchable(artifact: Artifact, ours: bool = False, known: list[Path] | Non
     return None
 
 
-def orphans(store: Path) -> Iterator[Removal]:
-    """Directories whose artifact is gone."""
-    homes = {artifact.fingerprint for artifact in inventory.artifacts(store)}
+def unneeded(store: Path) -> Iterator[Removal]:
+    """Directories whose artifact is gone, and the staging of complete artifacts."""
+    artifacts = inventory.artifacts(store)
+    homes = {artifact.fingerprint for artifact in artifacts}
     for path in inventory.directories(store):
         if path.name not in homes and files.is_inside(store, path):
             name = str(path.relative_to(store))
             yield Removal("directory", name, "it belongs to no artifact", files.tree_bytes(path))
-
-
-def finished_staging(store: Path) -> Iterator[Removal]:
-    for artifact in inventory.artifacts(store):
+    for artifact in artifacts:
         staging = artifact.directory / "staging"
         if files.is_folder(staging) and artifact.recorded_manifest() and files.is_inside(store, staging):
             name = str(staging.relative_to(store))
@@ -86,21 +89,15 @@ def leftovers(store: Path) -> Iterator[Removal]:
     """Temporary files of processes that are known to have ended, and of others after SILENCE."""
     for path, size in files.left_behind(store, SILENCE):
         yield Removal("file", str(path.relative_to(store)), "left behind by a process that was killed", size)
-    if not files.names_attempts(store):
+    if not files.is_in_bucket(store):
         return
     for artifact in inventory.artifacts(store):
         for path in artifact.superseded(manifest) if (manifest := artifact.recorded_manifest()) else ():
             yield Removal("file", str(path.relative_to(store)), "left by an attempt that did not count", 0)
 
 
-def _old_checksums(store: Path) -> Iterator[Removal]:
-    """Checksums of source files, as versions until November 2026 kept them."""
-    for path in files.find(store / "sources", "*.json"):
-        yield Removal("file", str(path.relative_to(store)), "this version does not use it", files.status(path).size)
-
-
 def remove(store: Path, removals: Sequence[Removal], policy: RetentionPolicy) -> Iterator[tuple[Removal, str | None]]:
-    """Remove one after the other; yields them with why it was kept after all, or None. Ends with a new catalog."""
+    """Remove one after the other; yields each with why it was kept after all, or None. Ends with a new catalog."""
     referred = _latest_references(store, policy)
     try:
         for removal in removals:
@@ -110,24 +107,21 @@ def remove(store: Path, removals: Sequence[Removal], policy: RetentionPolicy) ->
 
 
 def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dict[str, str]]:
-    """Looks again only where a run or an index was recorded since it was asked last."""
-    seen: frozenset[tuple[Path, Status | None]] | None = None
-    known: dict[str, str] = {}
+    """A look-up of the references, which looks again only where a run or an index was recorded since the last call."""
+
+    @lru_cache(1)
+    def known(now: frozenset[tuple[Path, Status | None]]) -> dict[str, str]:
+        return references(store, policy)
 
     def latest() -> dict[str, str]:
-        nonlocal seen, known
         records = [*files.find(store, "runs/*.json"), *files.find(store, "indexes/*.json")]
-        now = frozenset((path, _seen(path)) for path in records)
-        if now != seen:
-            seen, known = now, references(store, policy)
-        return known
+        return known(frozenset((path, _seen(path)) for path in records))
 
     return latest
 
 
 def _seen(record: Path) -> Status | None:
-    """None of one that a kill kept from being written."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):  # a kill kept it from being written
         return files.status(record)
     return None
 

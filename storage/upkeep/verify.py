@@ -1,4 +1,4 @@
-"""Every byte of a store against what was recorded when it was written."""
+"""Compare every byte of a store with its records."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,8 @@ from vitalfew.storage.artifacts import Artifact, File, Manifest
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import read_description, read_manifest, read_marker
 from vitalfew.storage.upkeep import inventory
-from vitalfew.storage.upkeep.inventory import files_of, parts
-from vitalfew.storage.upkeep.removal import finished_staging, leftovers, orphans
+from vitalfew.storage.upkeep.inventory import parts
+from vitalfew.storage.upkeep.removal import leftovers, unneeded
 
 _SHARD = re.compile(r"\d{5}\.")
 """How the name of a shard's file begins. Of other files, older manifests name none."""
@@ -23,7 +23,7 @@ _SHARD = re.compile(r"\d{5}\.")
 
 @dataclass(frozen=True)
 class StoreFault:
-    """What is wrong, in words, and its remedy: in words, or else that `artifact` is written again, without `remove`."""
+    """A fault, in words, and its remedy: in words, or else to write `artifact` again, once `remove` is removed."""
 
     what: str
     artifact: str = ""
@@ -68,9 +68,9 @@ def verify(artifacts: Sequence[Artifact], progress: Callable[[int], Any]) -> Ite
 
 
 def _files(artifact: Artifact) -> Iterator[File]:
-    """What is recorded: by the manifest, or by the done-markers as long as there is none."""
+    """The files in the manifest, or in the done-markers as long as there is none."""
     manifest = artifact.recorded_manifest()
-    yield from manifest.files() if manifest else files_of(artifact.records())
+    yield from manifest.files() if manifest else (file for record in artifact.records() for file in record.files)
 
 
 def _damaged_records(artifact: Artifact) -> Iterator[StoreFault]:
@@ -82,17 +82,14 @@ def _damaged_records(artifact: Artifact) -> Iterator[StoreFault]:
     checks += [(path, partial(read_marker, path)) for path in files.find(home / "done", "*.json")]
     for path, check in checks:
         if damage := _damage(check):
-            yield StoreFault(
-                damage,
-                artifact.name,
-                f"rm {quote(str(path))}; the manifest has the same information" if elsewhere else "",
-            )
+            remedy = f"rm {quote(str(path))}; the manifest has the same information" if elsewhere else ""
+            yield StoreFault(damage, artifact.name, remedy)
     if not files.is_folder(home):
         yield StoreFault(f"{artifact.name} is missing", artifact.name)
 
 
 def _damage(read: Callable[[], Any]) -> str | None:
-    """What is wrong with a record, in words; None where nothing is, or where there is none."""
+    """Say in words how a record is damaged; None where it is whole, or where there is none."""
     try:
         with suppress(FileNotFoundError):
             read()
@@ -102,20 +99,19 @@ def _damage(read: Callable[[], Any]) -> str | None:
 
 
 def _damaged_journals(artifact: Artifact) -> Iterator[StoreFault]:
-    """A line that a kill tore is none: its answer had not been used."""
+    """A line that a kill tore does not count: its answer had not been used."""
+    remedy = "run the same command again: it asks for them and pays for them again"
     for path in journals.paths(artifact):
         if damaged := files.read_lines(path).damaged:
             what = f"{path}: {damaged} answers differ from what was written (checksum)"
-            yield StoreFault(
-                what, artifact.name, remedy="run the same command again: it asks for them and pays for them again"
-            )
+            yield StoreFault(what, artifact.name, remedy)
 
 
 def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path]) -> Iterator[StoreFault]:
     try:
         files.read_table(artifact.ledger)
     except FileNotFoundError:
-        yield StoreFault(f"{_below(artifact.ledger)} is missing", artifact.name)
+        yield StoreFault(f"{artifact.ledger.relative_to(artifact.store)} is missing", artifact.name)
     except files.Damaged as error:
         yield StoreFault(str(error), artifact.name, remove=artifact.ledger)
     recorded = {artifact.store / file.path for file in manifest.files()}
@@ -124,15 +120,8 @@ def _faults_of_complete(artifact: Artifact, manifest: Manifest, known: list[Path
             continue
         for path in files.find(part):
             if _SHARD.match(path.name) and path not in recorded:
-                yield StoreFault(
-                    f"{path} belongs to no shard in the manifest",
-                    artifact.name,
-                    f"look at it, then rm {quote(str(path))}",
-                )
-
-
-def _below(path: Path) -> str:
-    return "/".join(path.parts[-3:])
+                remedy = f"look at it, then rm {quote(str(path))}"
+                yield StoreFault(f"{path} belongs to no shard in the manifest", artifact.name, remedy)
 
 
 def verify_records(store: Path) -> Iterator[StoreFault]:
@@ -151,7 +140,7 @@ def verify_records(store: Path) -> Iterator[StoreFault]:
         for artifact in index.artifacts.values():
             if not files.exists(store / artifact / "manifest.json"):
                 yield StoreFault(f"index {name}: {artifact} is missing or not complete", artifact)
-    # A quote without an artifact is of a plan that was not run.
-    lost = [orphan for orphan in orphans(store) if not orphan.name.startswith("quotes/")]
-    for removal in [*lost, *leftovers(store), *finished_staging(store)]:
+    for removal in [*unneeded(store), *leftovers(store)]:
+        if removal.kind == "directory" and removal.name.startswith("quotes/"):  # of a plan that was not run
+            continue
         yield StoreFault(f"{removal.name}: {removal.why}", remedy="`vitalfew store gc --delete` removes it")

@@ -8,13 +8,11 @@ is taken, whose object is then there, the next one is used.
 
 import fnmatch
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -23,7 +21,7 @@ from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.medium import Status
+from vitalfew.storage.files.medium import Medium, Status
 from vitalfew.storage.files.objects import cache, leases, register
 from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 
@@ -39,7 +37,7 @@ def _status(meta: Any) -> Status:
     return Status(meta["size"], modified, modified, 0, _number(meta["e_tag"]))
 
 
-class Bucket:
+class Bucket(Medium):
     """The operations of `Medium` in a bucket."""
 
     version = staticmethod(register.version)
@@ -47,18 +45,12 @@ class Bucket:
     is_locked = staticmethod(leases.is_locked)
     confirm_lock = staticmethod(leases.confirm_lock)
 
-    def names_attempts(self, path: Path) -> bool:
-        return True
-
     def status(self, path: Path) -> Status:
         with explained(path):
             return _status(obstore.head(client(path), key(path)))
 
     def statuses(self, path: Path) -> dict[Path, Status]:
         return {path / _below(path, meta["path"]): _status(meta) for meta in _listed(path)["objects"]}
-
-    def as_written(self, path: Path, now: Status, modified_ns: int) -> bool:
-        return True  # objects are written once, and a date would be another machine's: the size has been compared
 
     def exists(self, path: Path) -> bool:
         """A name with a suffix is an object's; another may be a folder's."""
@@ -80,26 +72,12 @@ class Bucket:
             return False
         return True
 
-    def is_link(self, path: Path) -> bool:
-        return False
-
-    def is_inside(self, store: Path, path: Path) -> bool:
-        return path.is_relative_to(store)
-
-    def absolute(self, path: Path) -> Path:
-        return path
-
     def local(self, path: Path) -> Path:
         """A copy on this machine, of an object or of all objects of a folder."""
         if _ATTEMPT.fullmatch(path.name):
             return self._copy(path, "", [path])
-        try:
-            version = str(self.status(path).inode)
-        except FileNotFoundError:
-            return self._local_folder(path)
-        return self._copy(path, version, [path])
-
-    def _local_folder(self, path: Path) -> Path:
+        with suppress(FileNotFoundError):
+            return self._copy(path, str(self.status(path).inode), [path])
         objects = _objects(path)
         if not objects:
             raise FileNotFoundError(f"{path} does not exist")
@@ -107,7 +85,6 @@ class Bucket:
         return self._copy(path, version, [path / name for name, _ in objects])
 
     def _copy(self, path: Path, version: str, objects: list[Path]) -> Path:
-        """The copy of an object, or of a folder with these objects, in this version."""
         copy = cache.place(str(path), version, path.name)
         if known := cache.find(copy):
             return known
@@ -119,7 +96,7 @@ class Bucket:
             return cache.keep(copy, scratch / path.name)
 
     def refreshed(self, path: Path) -> Path:
-        """A copy that is fetched again, where the one that is there is not as the object is."""
+        """Fetch the copy again: the one that is there is not as the object is."""
         cache.drop(self.local(path))
         return self.local(path)
 
@@ -134,10 +111,15 @@ class Bucket:
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
         """Records by the register; anything else by a list, and folders among it."""
-        if register.is_registered(path, pattern):
-            return register.find(path, pattern)
+        if (known := register.find(path, pattern)) is not None:
+            return known
         wanted = pattern.split("/")
-        names = [name for name, _ in _objects(path)] if len(wanted) > 1 else _entries(path)
+        if len(wanted) > 1:
+            names = [name for name, _ in _objects(path)]
+        else:
+            listed = _listed(path)
+            entries = [*(meta["path"] for meta in listed["objects"]), *listed["common_prefixes"]]
+            names = [_below(path, name.rstrip("/")) for name in entries]
         tops = {tuple(name.split("/")[: len(wanted)]) for name in names}
         whole = (parts for parts in tops if len(parts) == len(wanted))
         return sorted(path.joinpath(*parts) for parts in whole if all(map(fnmatch.fnmatchcase, parts, wanted)))
@@ -151,12 +133,6 @@ class Bucket:
     def last_written(self, path: Path) -> float:
         """By the server's clock, of all that is below a folder."""
         return max((meta["last_modified"].timestamp() for _, meta in _objects(path)), default=0.0)
-
-    def free_bytes(self, path: Path) -> int:
-        return sys.maxsize
-
-    def make_folder(self, path: Path) -> None:
-        """A bucket has no folders."""
 
     def remove(self, path: Path) -> None:
         with suppress(FileNotFoundError), explained(path):
@@ -175,12 +151,6 @@ class Bucket:
                     self.remove(place)
         for place in places:
             register.forget(place)
-
-    def remove_leftovers(self, path: Path) -> None:
-        """An upload that was cut off leaves no object."""
-
-    def left_behind(self, path: Path, silence: timedelta) -> Iterator[tuple[Path, int]]:
-        return iter(())
 
     def write_bytes(self, path: Path, content: bytes) -> None:
         register.note(path)
@@ -230,12 +200,6 @@ class Bucket:
             raise FileNotFoundError(f"{path} does not exist")
         return b"".join(filter(None, parts))
 
-    def remove_lines(self, path: Path) -> None:
-        self.remove_tree(path)
-
-    def flush(self, path: Path) -> None:
-        """An object is there once it is written."""
-
 
 BUCKET = Bucket()
 
@@ -259,38 +223,29 @@ def _upload(path: Path, fill: Callable[[Path], Any], replaced: Any) -> None:
 
 def _has_some(path: Path) -> bool:
     with explained(path):
-        page = next(iter(obstore.list(client(path), prefix=_prefix(path), chunk_size=1)), None)
-    return bool(page)
+        return any(obstore.list(client(path), prefix=_prefix(path), chunk_size=1))
 
 
 def _number(tag: Any) -> int:
-    """An entity tag as a number."""
     return int.from_bytes(blake2b(str(tag).encode(), digest_size=8).digest(), "little")
 
 
 def _below(folder: Path, name: str) -> str:
-    """The name of an object below a folder, from there on."""
+    """Return the name of an object from a folder on."""
     return name[len(_prefix(folder) or "") :]
 
 
 def _listed(folder: Path) -> Any:
-    """The objects and folders in a folder, by one list."""
+    """List the objects and folders in a folder, by one request."""
     with explained(folder):
         return obstore.list_with_delimiter(client(folder), prefix=_prefix(folder))
 
 
 def _objects(folder: Path) -> list[tuple[str, Any]]:
-    """All objects below a folder: the name from there on, and the metadata."""
+    """List all objects below a folder: the name from there on, and the metadata."""
     with explained(folder):
         pages = obstore.list(client(folder), prefix=_prefix(folder))
         return [(_below(folder, meta["path"]), meta) for page in pages for meta in page]
-
-
-def _entries(folder: Path) -> list[str]:
-    """The names of the objects and folders in a folder."""
-    listed = _listed(folder)
-    names = [*(meta["path"] for meta in listed["objects"]), *listed["common_prefixes"]]
-    return [_below(folder, name.rstrip("/")) for name in names]
 
 
 def _prefix(folder: Path) -> str | None:
@@ -320,22 +275,19 @@ def _tail(path: Path) -> _Tail:
 
 
 def _write(path: Path, tail: _Tail) -> None:
-    """Write all lines that wait, and tell their threads what came of it."""
-    lines: list[bytes] = []
-    waiting: list[Future[None]] = []
+    """Write all lines that wait, and give their threads the result or the error."""
+    taken: list[tuple[bytes, Future[None]]] = []
     try:
         while tail.waiting:
-            line, written = tail.waiting.popleft()
-            lines.append(line)
-            waiting.append(written)
-        while not BUCKET.write_once(path / f"{tail.number:08d}", b"".join(lines)):
+            taken.append(tail.waiting.popleft())
+        while not BUCKET.write_once(path / f"{tail.number:08d}", b"".join(line for line, _ in taken)):
             tail.number += 1
         tail.number += 1
     except BaseException as error:
-        for written in waiting:
+        for _, written in taken:
             written.set_exception(error)
     else:
-        for written in waiting:
+        for _, written in taken:
             written.set_result(None)
 
 

@@ -1,7 +1,7 @@
 """Copies of objects on this machine, for what maps or opens a file: bounded in size, the least lately used go first.
 
-A copy is found by the address of its object and its version (entity tag), which a name with an attempt in it does
-without: such an object is written once. The folder is $VITALFEW_CACHE, else `objects` in the user's cache directory; it
+A copy is named by the address of its object and its version (entity tag), which an object with an attempt in its name
+does without: it is written once. The folder is $VITALFEW_CACHE, else `objects` in the user's cache directory; it
 holds $VITALFEW_CACHE_GB gigabytes (10⁹ bytes; default: 20). All processes of a machine share it. What was used in the
 last minutes stays, even beyond the bound: another process may be about to open it.
 """
@@ -38,7 +38,7 @@ def folder() -> Path:
 
 
 def bound() -> int:
-    """Bytes that the copies may take. Raises CacheFull where the setting is no number."""
+    """Bytes that the copies may take. Raises CacheFull where the setting is not a number."""
     given = os.environ.get("VITALFEW_CACHE_GB", str(USUAL_GB))
     try:
         return int(float(given) * 1e9)
@@ -47,13 +47,13 @@ def bound() -> int:
 
 
 def place(address: str, version: str, name: str) -> Path:
-    """Where the copy of an object lies, or would."""
+    """The path of the copy of an object, whether it exists or not."""
     digest = blake2b(f"{address}\n{version}".encode(), digest_size=16).hexdigest()
     return folder() / digest[:2] / digest / name
 
 
 def find(copy: Path) -> Path | None:
-    """The copy, which counts as used now; None where there is none."""
+    """Return the copy and count it as used now; None if there is none."""
     try:
         os.utime(copy.parent)
         return copy if copy.exists() else None
@@ -62,7 +62,7 @@ def find(copy: Path) -> Path | None:
 
 
 def keep(copy: Path, temporary: Path) -> Path:
-    """Take a whole file of `scratch` over as a copy."""
+    """Make a copy of a whole file or folder of `scratch`."""
     size = DIRECTORY.tree_bytes(temporary) if temporary.is_dir() else temporary.stat().st_size
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (temporary.is_dir() and copy.exists()):  # a folder replaces none: another process was first
@@ -73,24 +73,23 @@ def keep(copy: Path, temporary: Path) -> Path:
 
 
 def is_whole(copy: Path, checksum: str) -> bool:
-    """Return whether the copy was once found to have this checksum."""
+    """Return true if the copy was once compared with this checksum."""
     return (copy.parent / f".{checksum}").exists()
 
 
 def say_whole(copy: Path, checksum: str) -> None:
-    """Remember it, as long as there is the copy."""
+    """Remember the comparison, as long as the copy exists."""
     with suppress(OSError):  # the disk is full: it is read again
         (copy.parent / f".{checksum}").touch()
 
 
 def drop(copy: Path) -> None:
-    """Forget a copy that is not as its object is."""
     shutil.rmtree(copy.parent, ignore_errors=True)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of this process on the disk of the copies, that goes with the block. Raises CacheFull."""
+    """A folder of this process on the disk of the copies, removed after the block. Raises CacheFull."""
     path = temporary_name(folder() / "scratch" / token_hex(4))
     try:
         with room_explained():
@@ -144,9 +143,12 @@ def _evict(most: int, recent: float) -> None:
         if not free:  # another process does it
             return
         _sweep()
-        copies = sorted(_copies())
+        copies: list[tuple[float, int, Path]] = []
+        for path in folder().glob("??/*"):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                copies.append((path.stat().st_mtime, DIRECTORY.tree_bytes(path), path))
         total = sum(size for _, size, _ in copies)
-        for used, size, path in copies:
+        for used, size, path in sorted(copies):
             if total <= most or time.time() - used < recent:
                 return
             shutil.rmtree(path, ignore_errors=True)
@@ -159,10 +161,3 @@ def _sweep() -> None:
         with suppress(FileNotFoundError):  # its process was quicker
             if is_leftover(left) or time.time() - left.stat().st_mtime > SILENT_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def _copies() -> Iterator[tuple[float, int, Path]]:
-    """Of every copy: when it was used last (POSIX seconds), its bytes, its folder."""
-    for own in folder().glob("??/*"):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            yield own.stat().st_mtime, DIRECTORY.tree_bytes(own), own

@@ -1,7 +1,7 @@
-"""The client of a bucket (obstore), made once per process, and what its errors mean to a user.
+"""The client of a bucket (obstore), made once per process, with its errors in a user's words.
 
-Credentials, region and endpoint come from the environment, under the names of each cloud's own tools. No message,
-path or record has them.
+Credentials, region and endpoint come from the environment, under the names that the tools of the clouds use. No
+message, path or record has them.
 """
 
 import os
@@ -28,9 +28,9 @@ _ENVIRONMENT = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
 _OBJECT = re.compile(r"https?://(?!169\.254\.)\S+")
-"""The address that was asked; not that where a cloud's machines ask for credentials."""
+"""The address of a request, except the address at which a cloud's machines ask for credentials."""
 SECRET_NAMES = ("AWS_", "AZURE_", "GOOGLE_")
-"""How the variables begin by which a bucket is reached."""
+"""The beginnings of the variables by which a bucket is reached."""
 _PATIENCE = {"max_retries": 12, "retry_timeout": timedelta(minutes=3)}
 _HALF = "request or response body error"
 TRIES = 5
@@ -60,7 +60,7 @@ def _client(scheme: str, bucket: str) -> Any:
 
 
 def hurried(path: Path, seconds: float) -> Any:
-    """A client that gives up after so many seconds: for what is worth nothing later."""
+    """A client that gives up after this many seconds: for a request that would be too late."""
     return _hurried(path.parts[0].rstrip(":"), path.parts[1], seconds)
 
 
@@ -79,7 +79,7 @@ def _connect(scheme: str, bucket: str, patience: dict[str, Any]) -> Any:
 
 
 def _endpoint() -> str | None:
-    """The host of AWS_ENDPOINT_URL; the library panics at what is no address. Raises BucketError."""
+    """The host of AWS_ENDPOINT_URL. Raises BucketError where it is not an address: the library panics then."""
     given = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not given:
         return None
@@ -90,7 +90,7 @@ def _endpoint() -> str | None:
 
 
 def fetched(path: Path, by: Any = None) -> tuple[Any, bytes]:
-    """An object's description and its bytes. Raises FileNotFoundError, BucketError.
+    """Fetch an object's description and its bytes. Raises FileNotFoundError, BucketError.
 
     The library asks again where half an object came, but not where half an error came: then this does.
     """
@@ -102,9 +102,7 @@ def fetched(path: Path, by: Any = None) -> tuple[Any, bytes]:
             except exceptions.GenericError as error:
                 if _HALF not in str(error):
                     raise
-    raise BucketError(
-        f"{path} cannot be reached: {_HALF}. Finished work is kept: run the same command again to continue"
-    )
+    raise BucketError(_unreached(path, _HALF))
 
 
 @contextmanager
@@ -123,7 +121,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _is_of_bucket(text: str) -> bool:
-    """Return whether it is the bucket that is not there."""
+    """Return true if the bucket itself is missing."""
     return "NoSuchBucket" in text or "ContainerNotFound" in text
 
 
@@ -132,7 +130,7 @@ def _missing(path: Path) -> str:
 
 
 def _meaning(path: Path, error: Exception) -> str:
-    """What went wrong, and the remedy. The client's own text has a request's address, and maybe a signature in it."""
+    """Say what went wrong, and the remedy. obstore's text has a request's address, and maybe a signature in it."""
     text, scheme = _OBJECT.sub("", str(error)), path.parts[0].rstrip(":")
     code = (re.search(r"<Code>(\w+)</Code>", text) or [None, ""])[1]
     variables = _ENVIRONMENT[scheme]
@@ -155,13 +153,12 @@ def _meaning(path: Path, error: Exception) -> str:
     if "BadScheme" in text or "URL scheme is not allowed" in text:
         return f"{path}: AWS_ENDPOINT_URL uses http://, which others can read: use https://, or AWS_ALLOW_HTTP=true"
     status = re.search(r"status code: (\d{3}[^:\n]{0,40})", text)
-    cause = code or (status and status[1]) or _short(text)
+    innermost = text.partition("\n")[0].rpartition(" - ")[2][-200:]
+    return _unreached(path, code or (status and status[1]) or innermost)
+
+
+def _unreached(path: Path, cause: str) -> str:
     return f"{path} cannot be reached: {cause}. Finished work is kept: run the same command again to continue"
-
-
-def _short(text: str) -> str:
-    """The innermost cause."""
-    return text.partition("\n")[0].rpartition(" - ")[2][-200:]
 
 
 def unconditional(path: Path) -> str:

@@ -13,9 +13,10 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -29,7 +30,7 @@ from vitalfew.storage.files.processes import has_ended, this_process
 LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
-"""How often it is looked for a lease that is another's."""
+"""The pause between two looks at a lease of another process."""
 
 
 @dataclass
@@ -39,14 +40,14 @@ class Lease:
     path: Path
     token: int
     version: Any
-    """What it replaces when it is written next."""
+    """The version that the next write replaces."""
     beat: int = 0
     lost: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     written: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, client: Any, holder: str) -> None:
-        """Write it anew. Raises FileExistsError where it is another's."""
+        """Write it anew. Raises FileExistsError where another process has it."""
         with self.written:
             self.beat += 1
             content = _content(self.token, holder, self.beat)
@@ -59,7 +60,6 @@ class Lease:
                 self.version = _put(client, self.path, content, found.version)
 
     def keep(self) -> None:
-        """Beat until the lease ends or is lost."""
         while not self.lost and not self.ended.wait(BEAT_SECONDS):
             try:
                 self.write(hurried(self.path, BEAT_SECONDS), _this_holder())
@@ -74,7 +74,7 @@ _held: dict[Path, Lease] = {}
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """As `Medium.locked`. Raises BucketError, as where the bucket knows no conditional writes."""
+    """As `Medium.locked`. Raises BucketError, also where the bucket knows no conditional writes."""
     lease = _acquire(path, wait)
     if lease is None:
         yield False
@@ -107,9 +107,8 @@ def confirm_lock(path: Path) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lease."""
     found = _read(path)
-    return found is not None and not _is_free(path, found, _Clock(path))
+    return found is not None and not _is_free(path, found, lambda: _server_offset(path))
 
 
 @dataclass(frozen=True)
@@ -122,29 +121,22 @@ class _Found:
     version: Any
 
 
-class _Clock:
-    """The server's time, asked once and then counted on: an object that is written now has its date."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset: float | None = None
-
-    def now(self) -> float:
-        if self._offset is None:
-            probe = self.path.with_name(f".clock-{token_hex(8)}")
-            with explained(probe):
-                began = time.monotonic()
-                obstore.put(client(probe), key(probe), b"")
-                self._offset = obstore.head(client(probe), key(probe))["last_modified"].timestamp() - began
-                obstore.delete(client(probe), key(probe))
-        return time.monotonic() + self._offset
+def _server_offset(path: Path) -> float:
+    """The server's time (POSIX seconds) less this machine's monotonic clock, from the date of an object written now."""
+    probe = path.with_name(f".clock-{token_hex(8)}")
+    with explained(probe):
+        began = time.monotonic()
+        obstore.put(client(probe), key(probe), b"")
+        written: float = obstore.head(client(probe), key(probe))["last_modified"].timestamp()
+        obstore.delete(client(probe), key(probe))
+    return written - began
 
 
 def _acquire(path: Path, wait: bool) -> Lease | None:
-    clock = _Clock(path)
+    offset = cache(lambda: _server_offset(path))
     while True:
         found = _read(path)
-        if found is None or _is_free(path, found, clock):
+        if found is None or _is_free(path, found, offset):
             token = found.token + 1 if found else 1
             with suppress(FileExistsError):  # another was first
                 version = _put(hurried(path, 20.0), path, _content(token, _this_holder(), 0), found and found.version)
@@ -155,12 +147,12 @@ def _acquire(path: Path, wait: bool) -> Lease | None:
         time.sleep(random.uniform(0.5, 1.0) * LOOK_SECONDS)
 
 
-def _is_free(path: Path, found: _Found, clock: _Clock) -> bool:
+def _is_free(path: Path, found: _Found, offset: Callable[[], float]) -> bool:
     if not found.holder or (path in _held and _held[path].lost):
         return True
     if has_ended(found.holder.rpartition(" ")[2]):
         return True
-    return clock.now() - found.modified > LEASE_SECONDS
+    return time.monotonic() + offset() - found.modified > LEASE_SECONDS
 
 
 def _read(path: Path) -> _Found | None:
@@ -172,11 +164,11 @@ def _read(path: Path) -> _Found | None:
     with suppress(ValueError, KeyError, TypeError):
         value = json.loads(content)
         return _Found(int(value["token"]), str(value["holder"]), meta["last_modified"].timestamp(), version)
-    return _Found(0, "", 0.0, version)  # somebody else's file: nobody holds it
+    return _Found(0, "", 0.0, version)  # not a lease: nobody holds it
 
 
 def _put(client: Any, path: Path, content: bytes, version: Any) -> Any:
-    """Write the lease in the place of this version, or anew, and return its version. Raises FileExistsError."""
+    """Write the lease in the place of `version`, or anew, and return its version. Raises FileExistsError."""
     try:
         with explained(path):
             put = obstore.put(client, key(path), content, mode=version or "create")

@@ -24,21 +24,18 @@ _own = Lock()
 """Threads of this process take turns."""
 
 
-def is_registered(folder: Path, pattern: str) -> bool:
-    """Return whether the register answers what matches the pattern below a folder."""
-    return _pattern(folder, pattern) is not None
-
-
-def find(folder: Path, pattern: str) -> list[Path]:
-    """The places of records that match, in the order of names; one may be of a record that was never written."""
-    known = _pattern(folder, pattern)
-    assert known
+def find(folder: Path, pattern: str) -> list[Path] | None:
+    """List the places of records that match, in the order of names; one may be of a record that was never written.
+    Return None for a pattern of other files, which the register does not know."""
+    known = next((own for own in RECORDS if own in (pattern, f"{folder.name}/{pattern}")), None)
+    if known is None:
+        return None
     root = folder if known == pattern else folder.parent
     return [root / name for name in _read(root)[0]["places"] if PurePosixPath(name).match(known)]
 
 
 def version(path: Path) -> str:
-    """A text that changes when a record of the store is written or removed; empty where there is no register."""
+    """As `Medium.version`; empty where there is no register."""
     try:
         with explained(path / NAME):
             return str(obstore.head(client(path), key(path / NAME))["e_tag"])
@@ -47,33 +44,17 @@ def version(path: Path) -> str:
 
 
 def note(path: Path) -> None:
-    """Enter a record that is about to be written; a path that is not a record's is passed over."""
-    if root := _root(path):
-        _change(root, str(path.relative_to(root)), there=True)
+    """Enter a record that is about to be written; do nothing for the path of another file."""
+    _change(path, there=True)
 
 
 def forget(path: Path) -> None:
-    """Strike out a record that was removed."""
-    if root := _root(path):
-        _change(root, str(path.relative_to(root)), there=False)
-
-
-def _pattern(folder: Path, pattern: str) -> str | None:
-    return next((own for own in RECORDS if own in (pattern, f"{folder.name}/{pattern}")), None)
-
-
-def _root(path: Path) -> Path | None:
-    """The store that a record belongs to, or None if the path is not a record's."""
-    name = PurePosixPath(*path.parts[2:])
-    for pattern in RECORDS:
-        depth = pattern.count("/")
-        if len(name.parts) > depth and name.match(pattern):
-            return path.parents[depth]
-    return None
+    """Remove a record that was removed from the store."""
+    _change(path, there=False)
 
 
 def _read(root: Path) -> tuple[dict[str, Any], Any]:
-    """The register, and what `put` takes as the version that it replaces."""
+    """The register, and the version that a `put` replaces."""
     place = root / NAME
     try:
         meta, content = fetched(place)
@@ -83,7 +64,7 @@ def _read(root: Path) -> tuple[dict[str, Any], Any]:
     try:
         known = json.loads(content)
         return {"changes": int(known["changes"]), "places": [*filter(_is_record, known["places"])]}, version
-    except (ValueError, LookupError, TypeError):  # it is no register (any more): the next change writes it anew
+    except (ValueError, LookupError, TypeError):  # damaged: the next change writes it anew
         return {"changes": 0, "places": _listed(root)}, version
 
 
@@ -104,8 +85,12 @@ def _listed(root: Path) -> list[str]:
     return sorted(filter(_is_record, names))
 
 
-def _change(root: Path, name: str, there: bool) -> None:
-    place = root / NAME
+def _change(path: Path, there: bool) -> None:
+    matching = (pattern for pattern in RECORDS if PurePosixPath(*path.parts[2:]).match(pattern))
+    if (pattern := next(matching, None)) is None:
+        return
+    root = path.parents[pattern.count("/")]
+    place, name = root / NAME, str(path.relative_to(root))
     for attempt in range(_TRIES):
         with _own:
             known, replaced = _read(root)

@@ -73,7 +73,7 @@ OPERATIONS: list[tuple[str, Callable[[Path], Any]]] = [
     ("lines read", lambda at: files.read_lines(at / JOURNAL)),
     ("no lines", lambda at: files.read_lines(at / ARTIFACT / "journal" / "00001.jsonl")),
     ("journals", lambda at: files.find(at / ARTIFACT / "journal", "*.jsonl")),
-    ("lines removed", lambda at: (files.remove_lines(at / JOURNAL), files.read_lines(at / JOURNAL))),
+    ("lines removed", lambda at: (files.remove_tree(at / JOURNAL), files.read_lines(at / JOURNAL))),
     (
         "a folder's copy",
         lambda at: sorted(path.name for path in files.local(at / ARTIFACT).rglob("*") if path.is_file()),
