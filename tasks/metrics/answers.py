@@ -24,21 +24,21 @@ A question without gold answers, or one of whose options none is a gold answer, 
 question:
 
 - `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
-- `random_set_any`: what `set_any` is to be expected of a random set of the same size, of the same candidates: without
-  a right member are C(n − r, m) of the C(n, m) sets, n candidates of which r are right, m the set's size;
-- `first_random_any`: the same of the set's first answer and random others, as many as the set has: a plain random set
-  knows nothing of the critic, this one takes its best answer from it and leaves out what it says of the others;
+- `random_set_any`: the expected `set_any` of a random set of the same size, of the same candidates: of n candidates, r
+  of them right, C(n − r, m) of the C(n, m) sets of m have no right member;
+- `first_random_any`: the same for the set's first answer with random others: a plain random set knows nothing of the
+  critic, this one takes the critic's best answer and ignores the order of the others;
 - `oracle`: whether any candidate is right, the most that a choice can reach.
 
-Candidates with an error are no part of the n: no selector takes them. Right is what the metric `score.right_by` gives
-1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
+The n leaves out candidates with an error, which no selector takes. An answer is right if the metric `score.right_by`
+gives it 1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
 
 **ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
 Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
 such word and no answer could match it, so it is passed over, and a question with no other is left out.
 
-ROUGE-LSum compares sentence with sentence and wants every one on its own line. They are split with Punkt's rules and
+ROUGE-LSum compares sentence with sentence and expects a line break after each. They are split with Punkt's rules and
 this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
 """
 
@@ -66,11 +66,9 @@ from vitalfew.tasks.metrics.base import (
 )
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
-"""What every metric of an answer's correctness needs."""
+"""The needs of every metric of an answer's correctness."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-
-
 RIGHT = 0.5
 """Two answers agree if their token F1 is at least this."""
 
@@ -168,10 +166,14 @@ class F1(_BestOfGold):
     shown = (Column("f1", "F1", needs=JUDGED),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        given, due = normalised.split(), gold.split()
-        if not given or not due:
-            return float(given == due)
-        return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))
+        return _token_f1(normalised, gold)
+
+
+def _token_f1(one: str, other: str) -> float:
+    given, due = one.split(), other.split()
+    if not given or not due:
+        return float(given == due)
+    return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
@@ -182,7 +184,7 @@ def is_right(answer: str, golds: Iterable[str]) -> bool:
 
 def agree(one: str, other: str) -> bool:
     """Return whether two answers, normalised, have a token F1 of at least `RIGHT`."""
-    return F1(F1.Options()).match(one, one, other) >= RIGHT
+    return _token_f1(one, other) >= RIGHT
 
 
 VERDICTS = ("true", "false", "mixture", "unproven")
@@ -245,7 +247,7 @@ RIGHT_BY: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactM
 
 
 class RightOptions(Accuracy.Options):
-    """What metrics of sets have in common; max_words is that of `accuracy`."""
+    """The settings of metrics of sets; max_words is that of `accuracy`."""
 
     right_by: Literal["accuracy", "exact_match", "choice"] = Field(
         "accuracy", description="Metric that decides if an answer of the set is right."
@@ -320,11 +322,11 @@ class Rouge(PerQuestion):
     shown = (Column("rouge_l", "ROUGE-L", needs=JUDGED), Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED))
     kinds = ("rougeL", "rougeLsum")  # as `rouge-score` calls them
 
-    def __init__(self, options: MetricOptions) -> None:
+    @cached_property
+    def _splitter(self) -> Any:
         from vitalfew.tasks.splitters.nltk_punkt import untrained
 
-        super().__init__(options)
-        self.splitter = untrained()
+        return untrained()
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -347,5 +349,5 @@ class Rouge(PerQuestion):
         return [float(best[kind].fmeasure) for kind in self.kinds]
 
     def _lines(self, text: str) -> str:
-        """Every sentence on its own line."""
-        return "\n".join(text[start:end].strip() for start, end in self.splitter.split(text))
+        """The text with a line break after every sentence."""
+        return "\n".join(text[start:end].strip() for start, end in self._splitter.split(text))

@@ -79,8 +79,8 @@ _CLOSED = {"yes", "no", "noanswer"}
 
 
 class Support(NamedTuple):
-    """How many facts a question has, how many of them were found, how many sentences its contexts have, and how many
-    of those are of a fact that was found."""
+    """Counts: facts of a question, those that stand in its contexts, the contexts' sentences, and those that are of such
+    a fact."""
 
     facts: int
     found: int
@@ -98,15 +98,22 @@ class Support(NamedTuple):
 
 
 def support(case: Case) -> Support | None:
-    """None without ground."""
-    if not case.supporting_facts or case.contexts is None or not all(context.spans for context in case.contexts):
+    """The support that a case's contexts give its answer; None without ground."""
+    spans = _shown(case)
+    if not case.supporting_facts or spans is None:
         return None
-    spans = {span for context in case.contexts for span in context.spans}
     sentences = [span for span in spans if not any(_within(span, other) for other in spans - {span})]
     facts = set(case.supporting_facts)
     found = [fact for fact in facts if _is_found(fact, sentences)]
     useful = sum(any(_is_of(sentence, fact) for fact in found) for sentence in sentences)
     return Support(len(facts), len(found), len(sentences), useful)
+
+
+def _shown(case: Case) -> set[Span] | None:
+    """The sentences of the contexts; None without contexts, or where one is of unknown origin."""
+    if case.contexts is None or not all(context.spans for context in case.contexts):
+        return None
+    return {span for context in case.contexts for span in context.spans}
 
 
 def _within(span: Span, other: Span) -> bool:
@@ -211,9 +218,10 @@ class ContextRecall(PerQuestion):
     shown = (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
 
     def row(self, case: Case) -> tuple[float] | None:
-        if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
+        spans = _shown(case)
+        if not case.gold_passages or spans is None:
             return None
-        sources = {span.passage_id for context in case.contexts for span in context.spans}
+        sources = {span.passage_id for span in spans}
         return (sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages),)
 
 
@@ -233,7 +241,7 @@ class AnswerKept(PerQuestion):
 
 _WORD = re.compile(r"\w+")
 _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
-"""What stands before a word that begins a sentence."""
+"""The text before a word that begins a sentence."""
 
 
 class Grounding(PerQuestion):

@@ -26,6 +26,7 @@ is better; the paper's has no better direction.
 
 import re
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ from vitalfew.tasks.metrics.base import (
     SCALE,
     Case,
     Column,
+    Metric,
     PerQuestion,
     RankedUnit,
     RankOptions,
@@ -47,26 +49,26 @@ from vitalfew.tasks.metrics.base import (
 )
 
 
-class _OfGoldPassages(PerQuestion):
+class _OfGoldPassages(Metric):
     """Measures of ir-measures."""
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        """Column name, heading, and what ir-measures computes."""
-        raise NotImplementedError
+    @abstractmethod
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        """By column name: heading, and what ir-measures computes."""
 
     def columns(self) -> list[Column]:
-        return [Column(name, heading, needs=(HITS, GOLD_PASSAGES)) for name, heading, _ in self.measures()]
+        return [Column(name, heading, needs=(HITS, GOLD_PASSAGES)) for name, (heading, _) in self.measures().items()]
 
     def score(self, cases: Sequence[Case]) -> Values:
-        measures = {name: measure for name, _, measure in self.measures()}
+        measures = {name: measure for name, (_, measure) in self.measures().items()}
         relevant: dict[str, dict[str, int]] = {}
         ranked: dict[str, dict[str, float]] = {}
         for number, case in enumerate(cases):
             if case.gold_passages and case.hits is not None:
                 relevant[str(number)] = {str(passage): 1 for passage in case.gold_passages}
                 ranked[str(number)] = _ranked(case.hits)
-        metrics = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
-        values = {(metric.measure, metric.query_id): float(metric.value) for metric in metrics}
+        computed = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
+        values = {(one.measure, one.query_id): float(one.value) for one in computed}
         return {
             column: [values.get((measure, str(number))) for number in range(len(cases))]
             for column, measure in measures.items()
@@ -87,15 +89,15 @@ class PassageRecall(_OfGoldPassages):
 
     Options = RankOptions
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"passage_recall@{k}", f"passage recall@{k}", R @ k) for k in dict.fromkeys(self.options.k)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {f"passage_recall@{k}": (f"passage recall@{k}", R @ k) for k in self.options.k}
 
 
 class MRR(_OfGoldPassages):
     """Reciprocal rank of the first unit of a gold passage; 0 if there is none. Its mean is the MRR."""
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [("mrr", "MRR", RR)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {"mrr": ("MRR", RR)}
 
 
 class NDCG(_OfGoldPassages):
@@ -103,8 +105,8 @@ class NDCG(_OfGoldPassages):
 
     Options = RankOptions
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.options.k)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {f"ndcg@{k}": (f"nDCG@{k}", nDCG @ k) for k in self.options.k}
 
 
 LIST = "% of contexts"
@@ -132,16 +134,14 @@ class AnswerRecall(PerQuestion):
 
     def columns(self) -> list[Column]:
         needs = (HITS, GOLD_ANSWERS)
-        return [Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True) for k in self._ks()]
+        ks = dict.fromkeys(self.options.k)
+        return [Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True) for k in ks]
 
     def row(self, case: Case) -> list[float] | None:
         if not case.answers or case.hits is None:
             return None
         rank = first_correct(case.answers, (hit.text for hit in case.hits))
-        return [float(0 < rank <= k) for k in self._ks()]
-
-    def _ks(self) -> Iterable[int]:
-        return dict.fromkeys(self.options.k)
+        return [float(0 < rank <= k) for k in dict.fromkeys(self.options.k)]
 
 
 class FirstRank(PerQuestion):
