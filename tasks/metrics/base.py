@@ -166,7 +166,7 @@ class RankOptions(MetricOptions):
 class Metric(ABC):
     """The base of metrics. `shown` declares the columns, or the method `columns` does where they depend on options.
 
-    `Options`: a ScoreConfig with the metric's settings; `version`: raise it when the same case would get another number.
+    `Options`: a ScoreConfig with the metric's settings; `version`: raise it when the same case would get other numbers.
     A metric that asks a model has a method `identity`: checksums of the model's files, device, precision.
     """
 

@@ -79,8 +79,8 @@ _CLOSED = {"yes", "no", "noanswer"}
 
 
 class Support(NamedTuple):
-    """Counts: facts of a question, those that stand in its contexts, the contexts' sentences, and those that are of such
-    a fact."""
+    """Counts: the facts of a question, those that stand in its contexts, the contexts' sentences, and those that are of
+    such a fact."""
 
     facts: int
     found: int
