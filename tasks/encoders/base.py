@@ -33,7 +33,7 @@ class LateEncoded:
 
 
 class Encoder(Protocol):
-    """A class with `Options`, an EncodeConfig with the encoder's own settings; the constructor takes an instance.
+    """A class with `Options`, an EncodeConfig with the encoder's settings; the constructor takes an instance.
 
     It may say what stands between a title and a text, `separator`; else that is titles.SEPARATOR.
     """

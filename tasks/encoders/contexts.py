@@ -189,7 +189,7 @@ def wants_passages(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
 
 
 def identity(mode: ContextMode | None, units: Sequence[Unit]) -> dict[str, Any]:
-    """What the vectors depend on besides the encoder. Only mode `late` has its own: others keep the texts' vectors."""
+    """The settings on which the vectors depend, besides the encoder; only mode `late` computes other vectors."""
     return {"late": {"gain": LATE_GAIN}} if is_late(mode, units) else {}
 
 
