@@ -1,29 +1,26 @@
 """Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers.
 
+All metrics leave out a question without gold answers, or whose generator failed. An empty answer is wrong.
+
 **Accuracy, exact match, F1** are the best over a question's gold answers. Texts are compared as SQuAD's evaluation
 script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty texts as in its version for SQuAD 2.0):
 lower case, ASCII punctuation dropped, the articles a, an and the dropped, white space made one blank. Nothing else is
 equated: other scripts keep their punctuation, "7" is not "seven".
 
-Deviation: a gold answer of which that leaves nothing ("A", "The", "-") is compared with its articles, or else with its
-punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
-
-A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
+Deviation: a gold answer that consists of articles or punctuation ("A", "The", "-") is compared with its articles, or
+else with its punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
 
 **Choice.** An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B
 is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
 contains; where it contains several, the longest of those that hold the others ("sea water" before "water"), and where
 several are left, none. The options are the lines "A: its text" below a question's first one, as the dataset `arc`
 writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true" and "untrue"
-are false. A gold answer is an option's text, or its label alone.
-
-A question without gold answers, or one of whose options none is a gold answer, is left out.
+are false. A gold answer is an option's text, or its label alone; a question is left out if no option is a gold answer.
 
 **Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is
-`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it stand, for the same
-question:
+`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it, for the same question:
 
-- `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
+- `set_drawn`: the share of the set's members that are right, the expected accuracy of one drawn from it;
 - `random_set_any`: the expected `set_any` of a random set of the same size, of the same candidates: of n candidates, r
   of them right, C(n − r, m) of the C(n, m) sets of m have no right member;
 - `first_random_any`: the same for the set's first answer with random others: a plain random set knows nothing of the
@@ -31,15 +28,14 @@ question:
 - `oracle`: whether any candidate is right, the most that a choice can reach.
 
 The n leaves out candidates with an error, which no selector takes. An answer is right if the metric `score.right_by`
-gives it 1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
+gives it 1. One answer is a set of one.
 
 **ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
 Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
-such word and no answer could match it, so it is passed over, and a question with no other is left out.
-
-ROUGE-LSum compares sentence with sentence and expects a line break after each. They are split with Punkt's rules and
-this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
+such word and no answer could match it, so it is passed over, and a question with no other is left out. ROUGE-LSum
+expects a line break after every sentence: texts are split with Punkt's rules and this project's English abbreviations
+alone, untrained, so that a text has the same score in every corpus.
 """
 
 import re

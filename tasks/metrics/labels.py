@@ -1,14 +1,14 @@
 """Ratings of contexts and labels of passages against the gold passages (Sparse RAG, arXiv 2405.16178).
 
+Both are figures of all questions together, without questions that lack gold passages, ratings or labels.
+
 **Ratings** of a generator (table 2's measures). A context is relevant (1) if it comes from a gold passage of its
-question. AUC: the probability that a relevant context is rated higher than another one, ties half, over the contexts of
-all questions together. F1 of either label, where a context is taken for relevant if it was kept, and their mean. A
-question without gold passages or ratings is left out.
+question. AUC: the probability that a relevant context is rated higher than another one, ties half. F1 of either label,
+where a context is taken for relevant if it was kept, and their mean.
 
 **Labels** of a labeller (tables 2 and 13). A passage is relevant (1) if it is a gold passage of its question, as people
-said; a label of at least 0.5 is 1. Accuracy, F1 of either label and their mean, over the labelled passages of all
-questions together. The paper's people labelled every passage; a data set names those that it knows of. A question
-without gold passages or labels is left out.
+said; a label of at least 0.5 is 1. Accuracy, F1 of either label and their mean, over the labelled passages. The paper's
+people labelled every passage; a data set names those that it knows of.
 """
 
 from collections.abc import Sequence

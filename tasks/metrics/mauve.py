@@ -5,14 +5,14 @@ together (k-means, a bucket for ten answers), and the two histograms compared al
 for equal histograms; it says nothing about any single answer. All settings are the package's.
 
 Features are a GPT-2's last state at the last token, as in the paper, where one is on this machine: `score.mauve_model`,
-else the first of `GPT2` in the local Hugging Face cache. Without one they are the vectors of the encoder minilm. The
-column's name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of different features cannot be compared.
+else the first of `GPT2` in the local Hugging Face cache; without one, the vectors of the encoder minilm. The column's
+name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of different features cannot be compared.
 
 The human text of a question is its first gold answer. A question without gold answers, or with a blank or no answer,
 is left out. Below `LEAST` questions there is no number, and the authors ask for some thousands: fewer make it larger.
-MAUVE compares how all answers look together, not whether they are right: the gold answers, shuffled among the
-questions, have 1. ALCE puts the question before both texts; that is not done here. With minilm it drowns short ones:
-on 1,000 SQuAD questions, the passage's first 80 characters as answer have 0.14 without the question and 0.99 with it.
+MAUVE compares how all answers look together, not whether they are right: shuffled gold answers have 1. ALCE puts the
+question before both texts. Here that would drown short ones: with minilm, on 1,000 SQuAD questions, the passage's first
+80 characters as answer have 0.14 without the question and 0.99 with it.
 """
 
 from collections.abc import Sequence
