@@ -87,7 +87,7 @@ class WindowReading:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The reading of a context for a question: the best window's logit of having the answer, and spans, normalised, with
+    """The reading of a context for a question: the best window's logit of having the answer, and normalised spans with
     their probabilities."""
 
     relevant: float
