@@ -85,8 +85,8 @@ class Ask(Stage):
         return ids[asked], own[asked]
 
     def _matching(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the questions that fulfil the condition, int64, ascending, and the half to which the data set assigns
-        them: 0 or 1, or -1 where it names no halves."""
+        """The ids of the questions that fulfil the condition, int64, ascending, and the half to which the data set
+        assigns them: 0 or 1, or -1 where it names no halves."""
         with TemporaryDirectory(prefix="vitalfew-") as spill, duckdb.connect(config=_BOUNDED) as connection:
             connection.execute("SET temp_directory = ?", [spill])
             self._load(connection)

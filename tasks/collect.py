@@ -7,7 +7,7 @@ comes from an article that is held out or chooses.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Attempt, Chunk, Collector, OreoCase, collected, unfit
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
-_HIT = ("question_id", "passage_id", "start", "end", "title", "text")
+_CHUNK = ("passage_id", "start", "end", "title", "text")
 
 
 class Collect(MethodStage):
@@ -103,21 +103,18 @@ class Collect(MethodStage):
 
     def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[OreoCase]:
         """The questions with the first of their hits; those to learn from without hits of unseen articles."""
-        hits = self.inputs["hits"].read(shard, columns=list(_HIT)).to_pylist()
+        hits = self.inputs["hits"].read(shard, columns=["question_id", *_CHUNK]).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
         unseen = {title for titles in unseen_titles(self.artifact) for title in titles}
         cases = []
         for row, kind in zip(asked, kinds, strict=True):
             own = of_question.get(row["question_id"], [])
             seen = [hit for hit in own if kind != LEARN or hit["title"] not in unseen][: self.config.top_k]
-            chunks = tuple(
-                Chunk(
-                    hit["passage_id"], hit["start"], hit["end"], hit["title"] if self.config.titles else "", hit["text"]
-                )
-                for hit in seen
-            )
+            chunks = [Chunk(*(hit[name] for name in _CHUNK)) for hit in seen]
+            if not self.config.titles:
+                chunks = [replace(chunk, title="") for chunk in chunks]
             facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
-            cases.append(OreoCase(row["text"], tuple(row["answers"]), chunks, facts))
+            cases.append(OreoCase(row["text"], tuple(row["answers"]), tuple(chunks), facts))
         return cases
 
     @staticmethod
