@@ -95,13 +95,13 @@ class TransformerEncoder:
 
     @cached_property
     def checkpoint(self) -> "Checkpoint":
-        """The model of passages, and of questions unless they have their own: all but how it is computed."""
+        """The model of passages, and of questions unless they have another: everything but how it is computed."""
         return self._checkpoint(self.model_directory(), "encode.model")
 
     @cached_property
     def computation(self) -> "Computation":
-        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
-        where a run is planned; workers are told."""
+        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Decided
+        where a run is planned; workers get the decision."""
         from vitalfew.tasks.models.encoder.calibration import calibrated, ways
         from vitalfew.tasks.models.encoder.kernels import can_pack
 

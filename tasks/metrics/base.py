@@ -194,7 +194,7 @@ class Metric(ABC):
 
 
 class PerQuestion(Metric):
-    """A metric of single questions: it has `row`, or its own `score` where cases are scored together."""
+    """A metric of single questions: it has `row`, or another `score` where cases are scored together."""
 
     def row(self, case: Case) -> Sequence[float | None] | None:
         """A value for every column; None where the case gives no ground for any."""

@@ -11,12 +11,12 @@ contexts: this measures what retrieval and refining pass on, not what a model wo
 The splitter and the data set may cut a passage differently, and a budget may cut a sentence. Two rules replace equal
 sentence numbers, and come to the same where all cuts agree:
 
-- a fact is **found** when more than half its characters stand in the contexts, in one sentence or in several;
-- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is found: a part
+- a fact is **shown** when more than half its characters stand in the contexts, in one sentence or in several;
+- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is shown: a part
   of a fact counts with the other parts, a sentence that holds a fact and more counts, two words that a budget has left
   of a fact do not.
 
-True positives are the facts found, false positives the sentences of no fact, misses the facts not found. A repeated
+True positives are the facts shown, false positives the sentences of no fact, misses the facts not shown. A repeated
 sentence counts once. An empty list of contexts has 0.
 
 **Useful information**: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
@@ -26,7 +26,7 @@ the data set does.
 `useful_information_bound` is an oracle's share at as many sentences: the supporting facts over the sentences, at most
 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence. The
 table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the share
-of the facts that was found, `sp_recall`; the experiment shows both readings.
+of the facts that is shown, `sp_recall`; the experiment shows both readings.
 
 **Context recall**: the gold passages among those that the contexts come from. `passage_recall` counts hits; a refiner
 that keeps some of them changes what the prompt has, and that is counted here. An empty list of contexts has 0.

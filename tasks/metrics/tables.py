@@ -21,7 +21,7 @@ Metrics = Mapping[str, Metric]
 def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     """The metrics of a configuration.
 
-    Raises UnknownName for an unknown metric; ConfigError for an option that none of them has, for two columns of one
+    Raises UnknownName for an unknown metric; ConfigError for an option of no such metric, for two columns of one
     name, and for a metric that cannot work here; and the errors of a metric whose model is missing.
     """
     options = with_options(config, "score")
