@@ -61,7 +61,7 @@ class Encode(Stage):
         inputs = {units.table: units} | ({"originals": passages} if rewritten else {})
         super().__init__(store, inputs | ({"passages": passages} if self.titles else {}), options)
         self.units = units
-        self.originals = passages if rewritten else None
+        self.originals = passages if rewritten else None  # otherwise the joined sentences are the passages
 
     def method_identity(self) -> dict[str, Any]:
         own = identity(self.context, self.config.units)
@@ -132,7 +132,7 @@ class Encode(Stage):
         keys = self._keys(shard, ids, passage_ids, passages)
         known = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
         tick = Share(len(ids), progress)
-        wholes = self._originals(shard)
+        wholes = self.originals.read(shard, columns=["text"])["text"].to_pylist() if self.originals else None
         leads = [titles.lead(title, self._separator) for title in self._titles(shard)]
         vectors = encode_units(self.encoder, passages, self.context, self.config.units, tick, known, wholes, leads)
         self._check(shard, vectors)
@@ -155,12 +155,6 @@ class Encode(Stage):
         ends = np.append(first, len(texts))[1:]
         passages = [texts[start:end] for start, end in zip(first, ends, strict=True)]
         return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
-
-    def _originals(self, shard: int) -> list[str] | None:
-        """The passages' texts, in the passages' order; None if the joined sentences give them."""
-        if self.originals is None:
-            return None
-        return self.originals.read(shard, columns=["text"])["text"].to_pylist()
 
     def _titles(self, shard: int) -> list[str]:
         """The passages' titles, in the passages' order; none if they are not encoded."""

@@ -117,7 +117,9 @@ class Index(Stage):
         files.write_rows(path, (count, recipe.dimension), rows())
         faiss_shards.write_template(self.template(unit), recipe.template(files.map_array(path)))
         files.remove(path)
-        questions = self._queries(unit, np.concatenate([part.questions for part in probes]))
+        questions = np.concatenate([part.questions for part in probes])
+        if unit == "sentence":
+            questions = CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
         Probes(np.concatenate([part.ids for part in probes]), questions).save(self.probes(unit))
 
     def _sample(self, unit: Unit) -> dict[int, int]:
@@ -147,12 +149,6 @@ class Index(Stage):
         """Units of a kind in a shard of the units' table."""
         of_sentences = record.rows(table_of("sentence"))
         return record.rows_in if unit == "passage" and of_sentences else record.rows(table_of(unit))
-
-    def _queries(self, unit: Unit, questions: Vectors) -> Vectors:
-        """The query vectors of questions, as the retriever of a unit computes them."""
-        if unit == "passage" or self.config.layout == "fused":
-            return questions
-        return CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]
@@ -212,14 +208,11 @@ class Index(Stage):
         ids = self._ids(unit, number)
         if unit == "passage":
             return VectorSample(ids, layout.passage, layout.passage)
+        core, alpha = layout.core, self.config.alpha
         context = layout.contexts(self.units.path(number), self.vectors.completed().config["context"])
-        return VectorSample(ids, layout.core, self._laid_out(layout.core, context))
-
-    def _laid_out(self, core: Vectors, context: Vectors) -> Vectors:
-        alpha = self.config.alpha
-        if alpha is None:  # dual
-            return np.concatenate([core, context], axis=1)
-        return alpha * core + (1 - alpha) * context
+        fused = None if alpha is None else alpha * core + (1 - alpha) * context
+        rows = np.concatenate([core, context], axis=1) if fused is None else fused
+        return VectorSample(ids, core, rows)
 
 
 @dataclass(frozen=True)

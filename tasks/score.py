@@ -39,6 +39,7 @@ from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
+_ANSWER = ("text", "prompt_tokens", "completion_tokens", "seconds", "error", *_STEPS)
 
 Rows = dict[int, list[dict[str, Any]]]
 """A table's rows by question, in their order."""
@@ -182,29 +183,22 @@ class Score(Stage):
         return len(self.corpus["sentence"].completed().shards)
 
     def _context(self, row: dict[str, Any]) -> Context:
-        spans = []
-        if "sentence" in self.corpus:  # otherwise its sentences are unknown
-            origins = [Span(**span) for span in row["origin"]]
-            spans = [shown for span in origins for shown in self._sentences(span)]
-        return Context(row["text"], row["tokens"], tuple(spans), _origin(row))
+        """A context with the sentences that its origin touches, as far as it shows them."""
+        origin = row["origin"] if "sentence" in self.corpus else ()  # otherwise its sentences are unknown
+        spans = tuple(
+            Span(span["passage_id"], max(start, span["start"]), min(end, span["end"]))
+            for span in origin
+            for start, end, _ in self._parts(span["passage_id"])
+            if start < span["end"] and end > span["start"]
+        )
+        return Context(row["text"], row["tokens"], spans, _origin(row))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        tokens = row["prompt_tokens"] + row["completion_tokens"]
-        usd = charge(0.0, 0.0, tokens, *self._generated)
-        names = ["text", "prompt_tokens", "completion_tokens", "seconds", "error"]
-        ratings = row.get("ratings") or ()  # an older version's rows have no such column
-        rated = tuple(Rating(**{name: each[name] for name in _RATING}) for each in ratings)
-        names += [name for name in _STEPS if name in row]
-        kept = sum(each.kept for each in rated) if rated else len(row["contexts"])
-        return Answer(**{name: row[name] for name in names}, usd=usd, kept=kept, ratings=rated)
-
-    def _sentences(self, span: Span) -> list[Span]:
-        """The sentences that a span touches, as far as it shows them."""
-        return [
-            Span(span.passage_id, max(start, span.start), min(end, span.end))
-            for start, end, _ in self._parts(span.passage_id)
-            if start < span.end and end > span.start
-        ]
+        usd = charge(0.0, 0.0, row["prompt_tokens"] + row["completion_tokens"], *self._generated)
+        # An older version's rows have neither ratings nor steps.
+        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row.get("ratings") or ())
+        kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
+        return Answer(**{name: row[name] for name in _ANSWER if name in row}, usd=usd, kept=kept, ratings=rated)
 
     def _parts(self, passage: int) -> list[list[int]]:
         """Start, end and words of every sentence of a passage; none where the index does not hold it."""
