@@ -210,9 +210,9 @@ class Index(Stage):
             return VectorSample(ids, layout.passage, layout.passage)
         core, alpha = layout.core, self.config.alpha
         context = layout.contexts(self.units.path(number), self.vectors.completed().config["context"])
-        fused = None if alpha is None else alpha * core + (1 - alpha) * context
-        rows = np.concatenate([core, context], axis=1) if fused is None else fused
-        return VectorSample(ids, core, rows)
+        if alpha is None:  # dual
+            return VectorSample(ids, core, np.concatenate([core, context], axis=1))
+        return VectorSample(ids, core, alpha * core + (1 - alpha) * context)
 
 
 @dataclass(frozen=True)
