@@ -92,7 +92,7 @@ class Support(NamedTuple):
 
 
 def support(case: Case) -> Support | None:
-    """The support that a case's contexts give its answer; None without ground."""
+    """The supporting facts in a case's contexts; None without ground."""
     spans = _shown(case)
     if not case.supporting_facts or spans is None:
         return None
