@@ -153,7 +153,8 @@ class Score(Stage):
             known = evidence.schema(shard, "refinements").names  # an older version's have fewer
             names = [name for name in Refinement.__slots__ if name in known]
             for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
-                results[row.pop("question_id")]["refinement"] = Refinement(**row)
+                key = row.pop("question_id")
+                results[key]["refinement"] = Refinement(**row)
         for key, (row,) in self._rows("appraisals", shard).items():
             if not row["error"]:
                 results[key]["appraisal"] = row["faithfulness"], row["completeness"]
