@@ -14,7 +14,22 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
 
 
-class CoreContext(Retriever):
+class DenseRetriever(Retriever):
+    """A retriever by vectors."""
+
+    dense: ClassVar[bool] = True
+
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+        self.check(index)
+        queries = self.queries(questions.vectors, index.layout)
+        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
+
+    def queries(self, questions: Vectors, layout: Layout) -> Vectors:
+        """float32 (n, d) question vectors → float32 (n, width of the index)."""
+        return questions
+
+
+class CoreContext(DenseRetriever):
     """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q); any alpha on a dual index."""
 
     class Options(DenseOptions):
@@ -24,7 +39,6 @@ class CoreContext(Retriever):
             0.8, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
         )
 
-    dense: ClassVar[bool] = True
     unit: Unit = "sentence"
 
     def __init__(self, options: Options) -> None:
@@ -38,26 +52,16 @@ class CoreContext(Retriever):
                 "build one that answers every alpha with --set index.layout=dual"
             )
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        self.check(index)
-        queries = self.queries(questions.vectors, index.layout)
-        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
-
     def queries(self, questions: Vectors, layout: Layout) -> Vectors:
-        """float32 (n, d) question vectors → float32 (n, width of the index)."""
         if layout == "dual":
             return np.concatenate([self.alpha * questions, (1 - self.alpha) * questions], axis=1).astype(np.float32)
         return questions
 
 
-class PassageRetriever(Retriever):
+class PassageRetriever(DenseRetriever):
     """Naive RAG: whole passages by the inner product with the question; alpha has no effect."""
 
     class Options(DenseOptions):
         model_config = ConfigDict(extra="forbid")
 
-    dense: ClassVar[bool] = True
     unit: Unit = "passage"
-
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)

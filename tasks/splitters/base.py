@@ -30,10 +30,6 @@ class Splitter(Protocol):
     version: ClassVar[str]
     """Part of the fingerprint: raise it when the same parameters would split differently."""
 
-    def __init__(self, options: Any) -> None:
-        """`options`: an instance of its `Options`."""
-        ...
-
     def train(self, texts: Iterable[str]) -> Parameters:
         """Learn from a sample of the corpus. The same texts give the same parameters, in any process."""
         ...

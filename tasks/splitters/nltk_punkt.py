@@ -252,7 +252,6 @@ def untrained() -> Sentences:
     """With Punkt's rules and the abbreviations of this module alone, so that a text is split alike in every corpus."""
     return Sentences(
         {
-            "source": "none",
             "abbreviations": sorted(ABBREVIATIONS),
             "collocations": [],
             "sentence_starters": sorted(STARTERS),
