@@ -45,6 +45,7 @@ class Select(MethodStage):
             logprob=pl.col("logprob") / pl.max_horizontal(1, "completion_tokens"),
         )
         matrix = critiqued([rows.to_dicts() for rows in usable.partition_by("question_id", maintain_order=True)])
+        # The candidates of a question stand together, so the matrix, line by line, has them in the frame's order.
         there, chosen = matrix.same >= 0, self.method.select(matrix)
         marked = judged.with_columns(
             line=pl.col("question_id").rle_id(),
