@@ -1,7 +1,7 @@
 """ask: the questions that every method gets: a condition, a half and a seeded choice, in shards of some hundred.
 
 Settings are chosen on the questions of one half, figures reported on those of the other. A data set all of whose
-questions are called development/… or test/… has halves of its own; any other set is halved by a hash of the question's
+questions are called development/… or test/… names its halves; any other set is halved by a hash of the question's
 id, which is the hash of its content: a question is in the same half wherever it stands.
 """
 
@@ -27,7 +27,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 HALVING_SEED = 2502_08178
 HALVES: tuple[Half, ...] = get_args(Half)
 HASHED = "hashed"
-"""Note of a shard: of so many of its questions a hash decided in which half they are."""
+"""Note of a shard: the number of its questions whose half was decided by a hash."""
 
 
 class Ask(Stage):
@@ -85,8 +85,8 @@ class Ask(Stage):
         return ids[asked], own[asked]
 
     def _matching(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the questions that fulfil the condition, int64, ascending, and which half of its own data set each
-        is in: 0 or 1, or -1 where the data set has none."""
+        """The ids of the questions that fulfil the condition, int64, ascending, and the half to which the data set
+        assigns them: 0 or 1, or -1 where it names no halves."""
         with TemporaryDirectory(prefix="vitalfew-") as spill, duckdb.connect(config=_BOUNDED) as connection:
             connection.execute("SET temp_directory = ?", [spill])
             self._load(connection)
@@ -137,9 +137,6 @@ class Ask(Stage):
         """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
         return files.read_array(self.prepared_file(self._chosen))
 
-    def _hashed_ids(self) -> np.ndarray:
-        return files.read_array(self.prepared_file(self._hashed))
-
     def shards(self) -> list[int]:
         return list(range(-(-len(self.ids()) // self.config.batch)))
 
@@ -158,7 +155,8 @@ class Ask(Stage):
         rows = files.read_tables((store / file.path for file in loaded[first : last + 1]), where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         progress(rows.num_rows, 0)
-        notes = {HASHED: int(np.isin(ids, self._hashed_ids()).sum())} if self.config.half else {}
+        hashed = files.read_array(self.prepared_file(self._hashed)) if self.config.half else ids[:0]
+        notes = {HASHED: int(np.isin(ids, hashed).sum())} if self.config.half else {}
         return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)}, notes=notes)
 
 
@@ -196,7 +194,7 @@ WITH named AS (
 SELECT question_id, coalesce(min(own) FILTER (source IN (FROM halved)), -1) AS own
 FROM named GROUP BY question_id ORDER BY question_id
 """
-"""Every matching question once, with the half of its own data set."""
+"""Every matching question once, with the half to which its data set assigns it."""
 
 
 def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:

@@ -7,6 +7,7 @@ comes from an article that is held out or chooses.
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Attempt, Chunk, Collector, OreoCase, collected, unfit
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
-_HIT = ("question_id", "passage_id", "start", "end", "title", "text")
+_CHUNK = ("passage_id", "start", "end", "title", "text")
 
 
 class Collect(MethodStage):
@@ -73,7 +74,10 @@ class Collect(MethodStage):
         contexts, examples, rejects = [], [], []
         for number, row in enumerate(asked):
             own = attempts.get(number, [])
-            contexts += [self._context(row["question_id"], place, one) for place, one in enumerate(own)]
+            key = {"question_id": row["question_id"], "collector": self.config.collector}
+            contexts += [
+                {**key, "attempt": place, "verdict": one.verdict, **asdict(one.output)} for place, one in enumerate(own)
+            ]
             reason = own[-1].verdict if own else reasons[number]
             if reason == KEPT:
                 examples.append(self._example(row, cases[number], own, kinds[number]))
@@ -91,7 +95,7 @@ class Collect(MethodStage):
         )
 
     def _kinds(self, gold: list[list[int]]) -> list[str]:
-        """Of every question, by its gold passages: learn, choose or held_out."""
+        """The split of every question, by its gold passages: learn, choose or held_out."""
         titles = _Titles(self.inputs["passages"])
         split = dict(zip((HELD_OUT, CHOOSE), unseen_titles(self.artifact), strict=True))
         articles = [titles.of(passages) for passages in gold]
@@ -99,47 +103,29 @@ class Collect(MethodStage):
 
     def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[OreoCase]:
         """The questions with the first of their hits; those to learn from without hits of unseen articles."""
-        hits = self.inputs["hits"].read(shard, columns=list(_HIT)).to_pylist()
+        hits = self.inputs["hits"].read(shard, columns=["question_id", *_CHUNK]).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
         unseen = {title for titles in unseen_titles(self.artifact) for title in titles}
         cases = []
         for row, kind in zip(asked, kinds, strict=True):
-            own = [
-                hit for hit in of_question.get(row["question_id"], []) if kind != LEARN or hit["title"] not in unseen
-            ]
+            own = of_question.get(row["question_id"], [])
+            seen = [hit for hit in own if kind != LEARN or hit["title"] not in unseen][: self.config.top_k]
+            chunks = [Chunk(*(hit[name] for name in _CHUNK)) for hit in seen]
+            if not self.config.titles:
+                chunks = [replace(chunk, title="") for chunk in chunks]
             facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
-            chunks = tuple(map(self._chunk, own[: self.config.top_k]))
-            cases.append(OreoCase(row["text"], tuple(row["answers"]), chunks, facts))
+            cases.append(OreoCase(row["text"], tuple(row["answers"]), tuple(chunks), facts))
         return cases
-
-    def _chunk(self, hit: Mapping[str, Any]) -> Chunk:
-        title = hit["title"] if self.config.titles else ""
-        return Chunk(hit["passage_id"], hit["start"], hit["end"], title, hit["text"])
-
-    def _context(self, question_id: int, number: int, attempt: Attempt) -> dict[str, Any]:
-        """A row of `gold_contexts`."""
-        output = attempt.output
-        return {
-            "question_id": question_id,
-            "attempt": number,
-            "text": output.text,
-            "verdict": attempt.verdict,
-            "collector": self.config.collector,
-            "tokens": output.tokens,
-            "seconds": output.seconds,
-            "error": output.error,
-        }
 
     @staticmethod
     def _example(row: Mapping[str, Any], case: OreoCase, attempts: list[Attempt], kind: str) -> dict[str, Any]:
         """A row of `oreo_examples`."""
         output = attempts[-1].output
-        chunks = [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in case.chunks]
         return {
             "question_id": row["question_id"],
             "question": case.question,
             "answers": list(case.answers),
-            "chunks": chunks,
+            "chunks": [asdict(chunk) for chunk in case.chunks],
             "target": output.text,
             "copied": [run._asdict() for run in output.copied],
             "attempt": len(attempts) - 1,
@@ -180,7 +166,7 @@ class _Titles:
         self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
 
     def of(self, passages: list[int]) -> str:
-        """Of the first of these passages; '' where there is none, or the corpus lacks it."""
+        """The title of the first of these passages; '' where there is none, or the corpus lacks it."""
         if not passages:
             return ""
         shard = int(shard_of(np.array(passages[0], np.int64), self.shards))

@@ -28,6 +28,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks.encoders import reuse, titles
 from vitalfew.tasks.encoders.base import Encoder, Vectors
 from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, identity, wants_passages
+from vitalfew.tasks.models.ticks import Share
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
@@ -60,7 +61,7 @@ class Encode(Stage):
         inputs = {units.table: units} | ({"originals": passages} if rewritten else {})
         super().__init__(store, inputs | ({"passages": passages} if self.titles else {}), options)
         self.units = units
-        self.originals = passages if rewritten else None
+        self.originals = passages if rewritten else None  # otherwise the joined sentences are the passages
 
     def method_identity(self) -> dict[str, Any]:
         own = identity(self.context, self.config.units)
@@ -119,7 +120,7 @@ class Encode(Stage):
     def _keys(
         self, shard: int, ids: np.ndarray, passage_ids: np.ndarray, passages: list[list[str]]
     ) -> dict[str, np.ndarray]:
-        """What the vectors to store are known by in other artifacts, in the order of `_ids`."""
+        """The keys by which other artifacts know the vectors to store, in the order of `_ids`."""
         if self.titles is None:
             return self._ids(ids, passage_ids, passages)
         salts = titles.salts(self._titles(shard))
@@ -130,26 +131,16 @@ class Encode(Stage):
         due = self._ids(ids, passage_ids, passages)
         keys = self._keys(shard, ids, passage_ids, passages)
         known = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
-        rows = len(ids)
-        reported = 0
-        done = 0.0
-
-        def tick(tokens: int, share: float) -> None:
-            nonlocal reported, done
-            done += share
-            more = int(min(done, 1.0) * rows) - reported
-            reported += more
-            progress(more, tokens)
-
-        wholes = self._originals(shard)
+        tick = Share(len(ids), progress)
+        wholes = self.originals.read(shard, columns=["text"])["text"].to_pylist() if self.originals else None
         leads = [titles.lead(title, self._separator) for title in self._titles(shard)]
         vectors = encode_units(self.encoder, passages, self.context, self.config.units, tick, known, wholes, leads)
         self._check(shard, vectors)
-        progress(rows - reported, 0)
+        tick.reach(1.0)
         table = _table(self.encoder.dimension, due, vectors)
         reused = sum(int(of_kind.found.sum()) for of_kind in known.values())
         notes = {"truncated": vectors.truncated, "reused": reused}
-        return ShardResult(rows, {"vectors": table}, tokens=vectors.tokens, notes=notes)
+        return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
         """Ids of the units, ids of the passages, and every passage as its sentences (or as one text without any)."""
@@ -164,12 +155,6 @@ class Encode(Stage):
         ends = np.append(first, len(texts))[1:]
         passages = [texts[start:end] for start, end in zip(first, ends, strict=True)]
         return table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()[first], passages
-
-    def _originals(self, shard: int) -> list[str] | None:
-        """The passages' own texts, in the passages' order; None if the joined sentences give them."""
-        if self.originals is None:
-            return None
-        return self.originals.read(shard, columns=["text"])["text"].to_pylist()
 
     def _titles(self, shard: int) -> list[str]:
         """The passages' titles, in the passages' order; none if they are not encoded."""
@@ -216,14 +201,18 @@ def make_encoder(config: EncodeConfig) -> Encoder:
 
 def _table(dimension: int, ids: dict[str, np.ndarray], vectors: UnitVectors) -> pa.Table:
     kinds = np.repeat(np.arange(len(ids), dtype=np.int8), [len(of_kind) for of_kind in ids.values()])
-    flat = np.concatenate([getattr(vectors, kind) for kind in ids]).reshape(-1)
     schema = schemas.vectors(dimension)
     columns = [
         pa.array(np.concatenate(list(ids.values()))),
         pa.DictionaryArray.from_arrays(kinds, list(schemas.VECTOR_KINDS)),
-        pa.FixedSizeListArray.from_arrays(pa.array(flat), type=schema.field("vector").type),
+        _column(schema, np.concatenate([getattr(vectors, kind) for kind in ids])),
     ]
     return pa.table(columns, schema=schema)
+
+
+def _column(schema: pa.Schema, vectors: Vectors) -> pa.Array:
+    """Float32 (n, d) as the column `vector`."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), type=schema.field("vector").type)
 
 
 class EncodeQuestions(Stage):
@@ -257,7 +246,6 @@ class EncodeQuestions(Stage):
             )
         progress(len(questions), encoded.tokens)
         schema = schemas.question_vectors(self.encoder.dimension)
-        flat = pa.array(np.asarray(encoded.vectors, np.float32).reshape(-1))
-        vectors = pa.FixedSizeListArray.from_arrays(flat, type=schema.field("vector").type)
+        vectors = _column(schema, np.asarray(encoded.vectors, np.float32))
         table = pa.table([questions["question_id"], vectors], schema=schema)
         return ShardResult(len(questions), {self.table: table}, tokens=encoded.tokens)

@@ -79,14 +79,15 @@ class Generate(ReusingStage):
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
         `ratings`, whose ratings are."""
-        found = []
-        for manifest in self.finished(self.table):
-            if manifest.version != self.version:  # another version's rows have other columns
-                continue
-            same = self._answering({"config": manifest.config, "method": manifest.method}) == self._answers
-            if same or (ratings and self._rates and _rating(manifest.method) == self._rates):
-                found.append(manifest)
-        return found
+        return [
+            manifest
+            for manifest in self.finished(self.table)
+            if manifest.version == self.version  # another version's rows have other columns
+            and (
+                self._answering({"config": manifest.config, "method": manifest.method}) == self._answers
+                or (ratings and self._rates and _rating(manifest.method) == self._rates)
+            )
+        ]
 
     def answers_in(self, manifests: Sequence[Manifest]) -> list[File]:
         """The files with the candidates of some artifacts."""
@@ -237,9 +238,7 @@ def _computed(completion: Completion) -> int:
 
 
 def _columns(completion: Completion) -> dict[str, Any]:
-    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
-    probabilities = [
-        {"token": token, "probability": probability} for token, probability in completion.probabilities.items()
-    ]
-    steps = {name: getattr(completion, name, None) for name in STEPS}
-    return {name: getattr(completion, name) for name in names} | {"probabilities": probabilities} | steps
+    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error", *STEPS)
+    tokens = completion.probabilities.items()
+    probabilities = [{"token": token, "probability": probability} for token, probability in tokens]
+    return {name: getattr(completion, name, None) for name in names} | {"probabilities": probabilities}

@@ -3,7 +3,7 @@
 Layout `dual` stores [core; context] of every sentence as one vector of 2d numbers. Its inner product with
 [alpha * q; (1 - alpha) * q] is score(alpha) for any alpha, because ParetoRAG's score is linear in alpha (arXiv
 2502.08178, section 3.2). `fused` stores alpha * core + (1 - alpha) * context, d numbers, for one alpha. A sentence
-without context is its own context: its score is core.q for every alpha. Passages are stored unchanged, d numbers.
+without context has its core as context: its score is core.q for every alpha. Passages are stored unchanged, d numbers.
 """
 
 import math
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from vitalfew.configs.schema import IndexConfig, Unit
 from vitalfew.storage import files, schemas
-from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
+from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes import Vectors, faiss_shards
 from vitalfew.storage.indexes.faiss_shards import FaissShard
 from vitalfew.storage.indexes.recall import PROBES, Answers, Exact, Probes, Recall, chosen, neighbours
@@ -41,6 +41,7 @@ class Index(Stage):
 
     name: ClassVar[str] = "index"
     table: ClassVar[str] = "faiss"
+    counts: ClassVar[str] = "vectors"
     section: ClassVar[str] = "index"
     version: ClassVar[str] = "2"
     config: IndexConfig
@@ -55,20 +56,14 @@ class Index(Stage):
         version = {"version": self.type.version} if self.type.version != Flat.version else {}
         return {"index": self.config.type, "library": "faiss", **version}
 
-    def _encoding(self) -> Manifest:
-        return self.vectors.completed()
-
-    def _units(self) -> Manifest:
-        return self.units.completed()
-
     @property
     def kinds(self) -> list[Unit]:
         """The units that are indexed."""
-        return self._encoding().config["units"]
+        return self.vectors.completed().config["units"]
 
     def recipe(self, unit: Unit, sample: int = 0) -> FaissRecipe:
         """The index of a unit, trained on `sample` vectors."""
-        manifest = self._units()
+        manifest = self.units.completed()
         rows = manifest.rows_in if unit == "passage" and "sentences" in manifest.rows else manifest.rows[table_of(unit)]
         width = 2 if unit == "sentence" and self.config.layout == "dual" else 1
         return FaissRecipe(self.type, width * self.dimension(), rows, sample)
@@ -76,8 +71,8 @@ class Index(Stage):
     def covered(self) -> list[list[int]]:
         """The vectors shards of every FAISS shard: as many as fit into `shard_mb` in the format of the index; more
         where what every shard repeats would be more than a fifth of it."""
-        numbers = [record.shard for record in self._encoding().shards]
-        largest = max(record.rows(self.units.table) for record in self._units().shards)
+        numbers = [record.shard for record in self.vectors.completed().shards]
+        largest = max(record.rows(self.units.table) for record in self.units.completed().shards)
         recipe = self.recipe(self.kinds[0], sum(self._sample(self.kinds[0]).values()))
         size = largest * recipe.bytes_per_vector()
         run = max(1, int(max(self.config.shard_mb << 20, 4 * recipe.bytes_per_shard()) / max(1, size)))
@@ -85,9 +80,6 @@ class Index(Stage):
 
     def shards(self) -> list[int]:
         return list(range(len(self.covered())))
-
-    def total_rows(self) -> int:
-        return self._encoding().rows["vectors"]
 
     def template(self, unit: Unit) -> Path:
         return self.artifact.file(f"{unit}.template.faiss")
@@ -125,7 +117,9 @@ class Index(Stage):
         files.write_rows(path, (count, recipe.dimension), rows())
         faiss_shards.write_template(self.template(unit), recipe.template(files.map_array(path)))
         files.remove(path)
-        questions = self._queries(unit, np.concatenate([part.questions for part in probes]))
+        questions = np.concatenate([part.questions for part in probes])
+        if unit == "sentence":
+            questions = CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
         Probes(np.concatenate([part.ids for part in probes]), questions).save(self.probes(unit))
 
     def _sample(self, unit: Unit) -> dict[int, int]:
@@ -136,7 +130,7 @@ class Index(Stage):
         memory is one vectors shard and, of an IVF index, its lists' centres thrice and 200,000 vectors that FAISS
         learns codes from (1.4 GiB for the 89,442 lists of 768 numbers of 5·10⁸ sentences, whose sample has 16.4 GiB).
         """
-        records = self._encoding().shards
+        records = self.vectors.completed().shards
         recipe = self.recipe(unit)
         points, most = self.type.points(recipe), SAMPLED_SHARDS
         wanted = points or (self.config.shard_mb << 20) // (4 * recipe.dimension)
@@ -144,7 +138,7 @@ class Index(Stage):
             most = max(most, math.ceil(2 * points * len(records) / max(1, recipe.rows)))
         chosen = [records[place].shard for place in np.unique(np.linspace(0, len(records) - 1, most).astype(int))]
         share = -(-wanted // len(chosen))
-        rows = {record.shard: self._rows(unit, record) for record in self._units().shards}
+        rows = {record.shard: self._rows(unit, record) for record in self.units.completed().shards}
         sample: dict[int, int] = {}
         for number in chosen:
             sample[number] = min(share, rows[number], wanted - sum(sample.values()))
@@ -155,12 +149,6 @@ class Index(Stage):
         """Units of a kind in a shard of the units' table."""
         of_sentences = record.rows(table_of("sentence"))
         return record.rows_in if unit == "passage" and of_sentences else record.rows(table_of(unit))
-
-    def _queries(self, unit: Unit, questions: Vectors) -> Vectors:
-        """The query vectors of questions, as the retriever of a unit computes them."""
-        if unit == "passage" or self.config.layout == "fused":
-            return questions
-        return CoreContext(CoreContext.Options()).queries(questions, self.config.layout)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         covered = self.covered()[shard]
@@ -179,7 +167,7 @@ class Index(Stage):
                 near.append(neighbours(unit, exact, FaissShard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
             faiss_shards.vouch(written[-1].checksum)
-        rows_in = sum(record.files[0].rows for record in self._encoding().shards if record.shard in covered)
+        rows_in = sum(record.files[0].rows for record in self.vectors.completed().shards if record.shard in covered)
         progress(rows_in, 0)
         tables = {"neighbours": pa.concat_tables(near)} if near else {}
         return ShardResult(rows_in, tables, written, notes={"first": covered[0], "last": covered[-1]})
@@ -204,11 +192,10 @@ class Index(Stage):
             (unit, self.config.type, vectors, size, effort, recall.mean, recall.error, probes, effort == best)
             for effort, recall in recalls.items()
         ]
-        names = schemas.INDEX_QUALITY.names
-        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schemas.INDEX_QUALITY)
+        return pa.table([*zip(*rows, strict=True)], schema=schemas.INDEX_QUALITY)
 
     def dimension(self) -> int:
-        field = self.vectors.schema(self._encoding().shards[0].shard).field("vector")
+        field = self.vectors.schema(self.vectors.completed().shards[0].shard).field("vector")
         return int(field.type.list_size)
 
     def _ids(self, unit: Unit, number: int) -> np.ndarray:
@@ -221,14 +208,11 @@ class Index(Stage):
         ids = self._ids(unit, number)
         if unit == "passage":
             return VectorSample(ids, layout.passage, layout.passage)
-        context = layout.contexts(self.units.path(number), self._encoding().config["context"])
-        return VectorSample(ids, layout.core, self._laid_out(layout.core, context))
-
-    def _laid_out(self, core: Vectors, context: Vectors) -> Vectors:
-        alpha = self.config.alpha
+        core, alpha = layout.core, self.config.alpha
+        context = layout.contexts(self.units.path(number), self.vectors.completed().config["context"])
         if alpha is None:  # dual
-            return np.concatenate([core, context], axis=1)
-        return alpha * core + (1 - alpha) * context
+            return VectorSample(ids, core, np.concatenate([core, context], axis=1))
+        return VectorSample(ids, core, alpha * core + (1 - alpha) * context)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from vitalfew.configs.schema import BM25Config, Unit
 from vitalfew.storage import schemas
-from vitalfew.storage.artifacts import Artifact, File, Manifest
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import bm25_shards
 from vitalfew.storage.indexes.bm25_shards import CorpusStatistics
 from vitalfew.tasks.encoders import titles
@@ -98,6 +98,7 @@ class IndexKeywords(Stage):
 
     name: ClassVar[str] = "bm25"
     table: ClassVar[str] = "bm25"
+    over: ClassVar[str] = "terms"
     section: ClassVar[str] = "bm25"
     config: BM25Config
 
@@ -111,14 +112,8 @@ class IndexKeywords(Stage):
     def method_identity(self) -> dict[str, Any]:
         return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, **self.texts.identity()}
 
-    def _counts(self) -> Manifest:
-        return self.terms.completed()
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self._counts().shards]
-
     def total_rows(self) -> int:
-        return self._counts().rows_in
+        return self.terms.completed().rows_in
 
     def vocabulary(self, unit: Unit) -> Path:
         return self.artifact.file(f"{unit}.vocabulary.parquet")
@@ -127,27 +122,22 @@ class IndexKeywords(Stage):
         return [self.vocabulary(unit) for unit in self.texts.tables]
 
     def prepare(self, progress: Progress) -> None:
-        counts = [file.checked(self.store) for file in self._counts().files() if file.table == "terms"]
+        counts = [file.checked(self.store) for file in self.terms.completed().files() if file.table == "terms"]
         for unit in self.texts.tables:
             bm25_shards.merge_terms(counts, unit, self.vocabulary(unit))
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, written = 0, []
+        counts = self.terms.completed()
         for unit in self.texts.tables:
             units = self.texts.words(unit, shard)
-            written += self._build(shard, unit, units)
+            sizes = counts.note(f"{unit}_units"), counts.note(f"{unit}_words")
+            corpus = CorpusStatistics(*sizes, self.config.k1, self.config.b)
+            vocabulary = self.prepared_file(self.vocabulary(unit))
+            documents = bm25_shards.term_documents(vocabulary, {word for text in units for word in text})
+            paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)
+            # The arrays form one index, so only the first counts its rows.
+            written += [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]
             rows_in += len(units)
             progress(len(units), 0)
         return ShardResult(rows_in, files=written)
-
-    def _build(self, shard: int, unit: Unit, units: list[list[str]]) -> list[File]:
-        counts = self._counts()
-        corpus = CorpusStatistics(
-            counts.note(f"{unit}_units"), counts.note(f"{unit}_words"), self.config.k1, self.config.b
-        )
-        documents = bm25_shards.term_documents(
-            self.prepared_file(self.vocabulary(unit)), {word for text in units for word in text}
-        )
-        paths = bm25_shards.build(bm25_shards.new_stem(self.artifact, shard, unit), corpus, units, documents)
-        # The arrays form one index, so only the first counts its rows.
-        return [self.artifact.describe(path, self.table, len(units) * (path == paths[0])) for path in paths]

@@ -41,13 +41,9 @@ def _staged(schema: pa.Schema) -> pa.Schema:
 
 # What copies are told by; their texts are not read.
 _HEAD = ("key", "ordinal", "check", "source", "offset")
-STAGED = {
-    "passages": _staged(schemas.PASSAGES),
-    "questions": _staged(schemas.QUESTIONS),
-    "rejects": _staged(schemas.REJECTS),
-}
+STAGED = {table: _staged(schemas.TABLES[table]) for table in ("passages", "questions", "rejects")}
 _RECORDED = ("records", *CorpusSize._fields, "questions", "rejects")
-"""What is known of a run."""
+"""The counts that are recorded of a run."""
 
 
 class Load(Stage):
@@ -136,9 +132,8 @@ class Load(Stage):
                 yield source, offset, record
 
     def _plan(self) -> dict[str, int]:
-        plan = self.staging / "plan.json"
         names = ("shards", "runs", "rows", *STAGED)
-        return files.read_record(plan, lambda value: {name: int(value[name]) for name in names})
+        return files.read_record(self.staging / "plan.json", lambda value: {name: int(value[name]) for name in names})
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -149,7 +144,7 @@ class Load(Stage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         plan = self._plan()
         place = StagedShard(shard, plan["shards"], plan["runs"])
-        there = [table for table in STAGED if plan[table]]  # of the others, no file is asked for
+        there = [table for table in STAGED if plan[table]]  # no file is asked for tables without rows
         rejects = self.staged.read("rejects", place) if "rejects" in there else STAGED["rejects"].empty_table()
         rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]
         for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):

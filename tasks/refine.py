@@ -61,7 +61,7 @@ class Refine(ReusingStage):
     method: Refiner
 
     def reusable(self) -> list[File]:
-        """The files in which the finished artifacts of the store have readings of a model that this refiner has."""
+        """The files with readings of this refiner's models, in finished artifacts of the store."""
         own = _models(self.planned)
         alike = [manifest for manifest in self.finished("readings") if own & _models(manifest.method)] if own else []
         return [file for manifest in alike for file in manifest.files() if file.table == "readings"]
@@ -87,8 +87,10 @@ class Refine(ReusingStage):
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
             "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
-            **_readings(memory.new),
         }
+        if new := sorted(memory.new.items()):
+            readings = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in new]
+            tables["readings"] = pa.Table.from_pylist(readings, schemas.READINGS)
         notes = {**refined.notes, **({"remembered": len(memory.recalled)} if memory.recalled else {})}
         return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes)
 
@@ -138,7 +140,9 @@ class Refine(ReusingStage):
         """The hits of every question, best first, as far as their contexts reach: their numbers in `table`, and what a
         refiner gets. Of hits with a common context there is the best. `gold`: the questions' gold passages."""
         passages = table["passage_id"].to_numpy()
-        sentences = self._sentences(passages) if "sentences" in self.inputs else {}
+        sentences: dict[int, list[Span]] = {}
+        if "sentences" in self.inputs:
+            sentences = Units(self.inputs).sentences(self._shards(passages), passages)
         texts = self._texts(passages) if self.config.is_wider else {}
         due: dict[int, list[tuple[int, dict[str, Any]]]] = {question: [] for question in questions}
         for number, row in enumerate(table.to_pylist()):
@@ -161,10 +165,6 @@ class Refine(ReusingStage):
             return windows(places, sentences, self.config.window)
         return parents(places, {passage: len(texts[passage]) for passage, _ in places})
 
-    def _sentences(self, passages: NDArray[np.int64]) -> dict[int, list[Span]]:
-        """The sentences of passages, by their ids."""
-        return Units(self.inputs).sentences(self._shards(passages), passages)
-
     def _texts(self, passages: NDArray[np.int64]) -> dict[int, str]:
         """The texts of passages, by their ids."""
         distinct = np.unique(passages)
@@ -178,7 +178,7 @@ class Refine(ReusingStage):
 
 
 def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Artifact]:
-    """Return the tables of the corpus that contexts need besides the hits. Raises ConfigError."""
+    """The tables of the corpus that contexts need besides the hits. Raises ConfigError."""
     sentences = options.text == "window" or declared(options, "needs_sentences")
     roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
     if missing := [role for role in roles if role not in corpus]:
@@ -192,15 +192,6 @@ def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Ar
 def _models(method: Mapping[str, Any]) -> set[str]:
     """Fingerprints of a refiner's models: what a manifest says of one has lists for tuples."""
     return {fingerprint(model=method[role]) for role in MODELS if role in method}
-
-
-def _readings(new: Mapping[int, Reading]) -> dict[str, pa.Table]:
-    """The table `readings`, if there are any."""
-    rows = [
-        {"reading_id": key, "reading": reading.values, **dict(zip(COST, reading[1:], strict=True))}
-        for key, reading in sorted(new.items())
-    ]
-    return {"readings": pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
 
 
 def _hit(

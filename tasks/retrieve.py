@@ -184,7 +184,10 @@ class Retrieve(MethodStage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = _searcher(self.index.name, tuple(self.corpus.items()))
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
-        vectors = self._vectors(shard) if "question_vectors" in self.inputs else None
+        vectors = None
+        if "question_vectors" in self.inputs:
+            column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
+            vectors = column.flatten().to_numpy().reshape(len(column), -1)
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         rows, ranks = np.nonzero(top.rows >= 0)
@@ -214,11 +217,6 @@ class Retrieve(MethodStage):
         }
         progress(len(asked), 0)
         return ShardResult(len(asked), {"hits": pa.table(hits, schema=schemas.HITS)})
-
-    def _vectors(self, shard: int) -> np.ndarray:
-        """float32 (questions, dimension)."""
-        column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
-        return column.flatten().to_numpy().reshape(len(column), -1)
 
 
 @lru_cache(4)

@@ -4,6 +4,7 @@ A metric of single questions is summarised from its rows in `scores` alone, so s
 any time. A metric of the whole corpus (MAUVE) needs all cases, but only their questions, gold answers and answers.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
@@ -38,6 +39,7 @@ from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
+_ANSWER = ("text", "prompt_tokens", "completion_tokens", "seconds", "error", *_STEPS)
 
 Rows = dict[int, list[dict[str, Any]]]
 """A table's rows by question, in their order."""
@@ -78,66 +80,58 @@ class Score(Stage):
         return metrics_identity(self.metrics)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        ids, cases = self._cases(shard)
-        progress(len(ids), 0)
-        return ShardResult(len(ids), {"scores": score_cases(self.metrics, ids, cases)})
+        cases = self._cases(shard)
+        progress(len(cases), 0)
+        return ShardResult(len(cases), {"scores": score_cases(self.metrics, [*cases], [*cases.values()])})
 
     def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
         rows = pa.concat_tables(self.artifact.read(record.shard) for record in records)
-        cases = [case for record in records for case in self._answers(record.shard)] if self._is_of_corpus() else []
+        of_all = any(metric.corpus for metric in self.metrics.values())
+        cases = [case for record in records for case in self._answered(record.shard)] if of_all else []
         questions = sum(record.rows_in for record in records)
         return {"summaries": summarise(self.metrics, rows, questions, cases)}
 
-    def _is_of_corpus(self) -> bool:
-        return any(metric.corpus for metric in self.metrics.values())
-
-    def _answers(self, shard: int) -> Iterator[Case]:
+    def _answered(self, shard: int) -> Iterator[Case]:
         """Cases with questions, answers and where contexts come from: enough for a metric of all answers, and small
         enough for memory."""
-        answered, passages = self._answered(shard), self._passages(shard)
+        results = self._results(shard)
+        contexts = self._rows("evidence", shard) if self._needs(CONTEXTS, corpus=True) else {}
         for row in self.inputs["asked"].read(shard).to_pylist():
             key, gold = row["question_id"], tuple(row["gold_passages"])
-            contexts = tuple(Context("", 0, passages=each) for each in passages.get(key, ()))
-            yield Case(row["text"], tuple(row["answers"]), gold, (), contexts=contexts, **answered.get(key, {}))
+            shown = tuple(Context("", 0, passages=_origin(context)) for context in contexts.get(key, ()))
+            yield Case(row["text"], tuple(row["answers"]), gold, (), contexts=shown, **results.get(key, {}))
 
-    def _passages(self, shard: int) -> dict[int, list[tuple[int, ...]]]:
-        """By question, the passages of each context, if a metric of all answers asks for contexts."""
-        needs = (column.needs for metric in self.metrics.values() if metric.corpus for column in metric.columns())
-        evidence = self._rows("evidence", shard) if any(CONTEXTS in need for need in needs) else None
-        return {key: [_origin(row) for row in rows] for key, rows in (evidence or {}).items()}
-
-    def _cases(self, shard: int) -> tuple[list[int], list[Case]]:
-        asked = self.inputs["asked"].read(shard).to_pylist()
+    def _cases(self, shard: int) -> dict[int, Case]:
+        """All of the shard's questions, by id."""
         hits, given, evidence = (self._rows(table, shard) for table in ("hits", "perturbed", "evidence"))
-        answered, refined, rejected = self._answered(shard), self._refined(shard), self._rejected(shard)
-        cases = []
-        for row in asked:
+        results, rejected = self._results(shard), self._rejected(shard)
+        cases = {}
+        for row in self.inputs["asked"].read(shard).to_pylist():
             key = row["question_id"]
-            contexts = None if evidence is None else tuple(self._context(context) for context in evidence.get(key, []))
-            cases.append(
-                Case(
-                    question=row["text"],
-                    answers=tuple(row["answers"]),
-                    gold_passages=tuple(row["gold_passages"]),
-                    supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
-                    hits=_ranked(hits, key),
-                    given=_ranked(given, key),
-                    contexts=None if key in rejected else contexts,
-                    gold_sentences=self._gold(row["gold_passages"]),
-                    **refined.get(key, {}),
-                    **answered.get(key, {}),
-                )
+            with_contexts = "evidence" in self.inputs and key not in rejected
+            cases[key] = Case(
+                question=row["text"],
+                answers=tuple(row["answers"]),
+                gold_passages=tuple(row["gold_passages"]),
+                supporting_facts=tuple(Span(**span) for span in row["supporting_facts"]),
+                hits=tuple(map(_unit, hits.get(key, ()))) if "hits" in self.inputs else None,
+                given=tuple(map(_unit, given.get(key, ()))) if "perturbed" in self.inputs else None,
+                contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
+                gold_sentences=self._gold(row["gold_passages"]),
+                **results.get(key, {}),
             )
-        return [row["question_id"] for row in asked], cases
+        return cases
 
     def _gold(self, passages: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Of every gold passage the words of its sentences, if a metric asks for them and the index has sentences."""
+        """The words of every gold passage's sentences, if a metric asks for them and the index has sentences."""
         if "sentence" not in self.corpus or not self._needs(GOLD_SENTENCES):
             return ()
         return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
 
-    def _needs(self, what: str) -> bool:
-        return any(what in column.needs for metric in self.metrics.values() for column in metric.columns())
+    def _needs(self, what: str, corpus: bool = False) -> bool:
+        """Return whether a metric, or a metric of all answers, needs this of a question."""
+        metrics = [metric for metric in self.metrics.values() if metric.corpus or not corpus]
+        return any(what in column.needs for metric in metrics for column in metric.columns())
 
     def _rejected(self, shard: int) -> set[int]:
         """The questions that `perturb` could not give what was asked for: they have no row there."""
@@ -150,9 +144,9 @@ class Score(Stage):
         )
         return {*asked} - {*left}
 
-    def _refined(self, shard: int) -> dict[int, dict[str, Any]]:
-        """By question, the fields of a case about its refining, as far as a metric asks for them."""
-        rejected, refined = self._rejected(shard), dict[int, dict[str, Any]]()
+    def _results(self, shard: int) -> dict[int, dict[str, Any]]:
+        """By question, the fields of a case about its refining, answers and labels, as far as there are any."""
+        results, answers = defaultdict[int, dict[str, Any]](dict), self._rows("answers", shard)
         evidence = self.inputs.get("evidence")
         # An older version's evidence has no account.
         if evidence and self._needs(REFINEMENTS) and "refinements" in evidence.completed().rows:
@@ -160,39 +154,29 @@ class Score(Stage):
             names = [name for name in Refinement.__slots__ if name in known]
             for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
                 key = row.pop("question_id")
-                refined[key] = {"refinement": Refinement(**row)}
-        for key, (row,) in (self._rows("appraisals", shard) or {}).items():
+                results[key]["refinement"] = Refinement(**row)
+        for key, (row,) in self._rows("appraisals", shard).items():
             if not row["error"]:
-                refined.setdefault(key, {})["appraisal"] = row["faithfulness"], row["completeness"]
-        return {key: fields for key, fields in refined.items() if key not in rejected}
-
-    def _answered(self, shard: int) -> dict[int, dict[str, Any]]:
-        """By question, the fields of a case about its answers and labels; empty if there are neither."""
-        candidates, answers = self._rows("candidates", shard), self._rows("answers", shard)
-        answered, rejected = dict[int, dict[str, Any]](), self._rejected(shard)
-        for key, rows in (candidates or {}).items():
-            if key in rejected:
-                continue
+                results[key]["appraisal"] = row["faithfulness"], row["completeness"]
+        for key, rows in self._rows("candidates", shard).items():
             every = [self._answer(row) for row in rows]
-            taken = [row["candidate"] for row in answers[key]] if answers else [0]
-            selected = [every[number] for number in taken]
-            answered[key] = {
-                "answer": _at_the_cost_of(every, selected[0]),
-                "selected": tuple(selected),
-                "candidates": tuple(every),
-            }
-        for key, rows in (self._rows("labels", shard) or {}).items():
+            selected = [every[row["candidate"]] for row in answers[key]] if answers else every[:1]
+            answer = _at_the_cost_of(every, selected[0])
+            results[key] |= {"answer": answer, "selected": tuple(selected), "candidates": tuple(every)}
+        for key in self._rejected(shard):
+            results.pop(key, None)
+        for key, rows in self._rows("labels", shard).items():
             known = ((row["passage_id"], row["label"]) for row in rows if row["label"] is not None)
-            answered.setdefault(key, {})["labels"] = tuple(known)
-        return answered
+            results[key]["labels"] = tuple(known)
+        return results
 
-    def _rows(self, table: str, shard: int) -> Rows | None:
+    def _rows(self, table: str, shard: int) -> Rows:
+        """The table's rows by question, in their order; none without the table."""
+        import polars as pl
+
         if table not in self.inputs:
-            return None
-        rows: Rows = {}
-        for row in self.inputs[table].read(shard).to_pylist():
-            rows.setdefault(row["question_id"], []).append(row)
-        return rows
+            return {}
+        return pl.DataFrame(self.inputs[table].read(shard)).rows_by_key("question_id", named=True)
 
     @cached_property
     def _shards(self) -> int:
@@ -200,29 +184,22 @@ class Score(Stage):
         return len(self.corpus["sentence"].completed().shards)
 
     def _context(self, row: dict[str, Any]) -> Context:
-        spans = []
-        if "sentence" in self.corpus:  # otherwise its sentences are unknown
-            origins = [Span(**span) for span in row["origin"]]
-            spans = [shown for span in origins for shown in self._sentences(span)]
-        return Context(row["text"], row["tokens"], tuple(spans), _origin(row))
+        """A context with the sentences that its origin touches, as far as it shows them."""
+        origin = row["origin"] if "sentence" in self.corpus else ()  # otherwise its sentences are unknown
+        spans = tuple(
+            Span(span["passage_id"], max(start, span["start"]), min(end, span["end"]))
+            for span in origin
+            for start, end, _ in self._parts(span["passage_id"])
+            if start < span["end"] and end > span["start"]
+        )
+        return Context(row["text"], row["tokens"], spans, _origin(row))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        tokens = row["prompt_tokens"] + row["completion_tokens"]
-        usd = charge(0.0, 0.0, tokens, *self._generated)
-        names = ["text", "prompt_tokens", "completion_tokens", "seconds", "error"]
-        ratings = row.get("ratings") or ()  # an older version's rows have no such column
-        rated = tuple(Rating(**{name: each[name] for name in _RATING}) for each in ratings)
-        names += [name for name in _STEPS if name in row]
-        kept = sum(each.kept for each in rated) if rated else len(row["contexts"])
-        return Answer(**{name: row[name] for name in names}, usd=usd, kept=kept, ratings=rated)
-
-    def _sentences(self, span: Span) -> list[Span]:
-        """The sentences that a span touches, as far as it shows them."""
-        return [
-            Span(span.passage_id, max(start, span.start), min(end, span.end))
-            for start, end, _ in self._parts(span.passage_id)
-            if start < span.end and end > span.start
-        ]
+        usd = charge(0.0, 0.0, row["prompt_tokens"] + row["completion_tokens"], *self._generated)
+        # An older version's rows have neither ratings nor steps.
+        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row.get("ratings") or ())
+        kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
+        return Answer(**{name: row[name] for name in _ANSWER if name in row}, usd=usd, kept=kept, ratings=rated)
 
     def _parts(self, passage: int) -> list[list[int]]:
         """Start, end and words of every sentence of a passage; none where the index does not hold it."""
@@ -247,11 +224,6 @@ def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     """An answer with the tokens, the time and the price of all candidates."""
     names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
     return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
-
-
-def _ranked(hits: Rows | None, question: int) -> tuple[RankedUnit, ...] | None:
-    """A question's hits; None where nothing was retrieved for any."""
-    return None if hits is None else tuple(map(_unit, hits.get(question, [])))
 
 
 def _unit(row: dict[str, Any]) -> RankedUnit:

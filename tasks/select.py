@@ -3,16 +3,11 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import pyarrow as pa
-
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.selectors import Selected, Selector, critiqued, front
+from vitalfew.tasks.selectors import Selector, critiqued, front
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
-
-Row = dict[str, Any]
 
 
 class Select(MethodStage):
@@ -39,55 +34,32 @@ class Select(MethodStage):
         return {"selector": self.config.selector, "version": self.method.version}
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
+        import polars as pl
+
         columns = ["question_id", "candidate", "text", "logprob", "completion_tokens", "error"]
-        candidates = self.inputs["candidates"].read(shard, columns=columns).to_pylist()
-        critiques = self.inputs["critiques"].read(shard).to_pylist()
-        judgements = {(row["question_id"], row["candidate"]): row for row in critiques}
-        questions: dict[int, list[Row]] = {}
-        for row in candidates:
-            questions.setdefault(row["question_id"], []).append(row)
-        matrix = critiqued(
-            [
-                [_judged(row, judgements[row["question_id"], row["candidate"]]) for row in answers]
-                for answers in questions.values()
-            ]
+        candidates = pl.DataFrame(self.inputs["candidates"].read(shard, columns=columns))
+        critiques = pl.DataFrame(self.inputs["critiques"].read(shard)).rename({"error": "critique_error"})
+        judged = candidates.join(critiques, on=["question_id", "candidate"], how="left", maintain_order="left")
+        usable = judged.with_columns(
+            error=pl.when(pl.col("error") == "").then("critique_error").otherwise("error"),
+            logprob=pl.col("logprob") / pl.max_horizontal(1, "completion_tokens"),
         )
-        chosen, on_front = self.method.select(matrix), front(matrix)
-        rows = [
-            {**row, "question_id": question, "strategy": self.config.selector}
-            for line, (question, answers) in enumerate(questions.items())
-            for row in _answers(answers, chosen, on_front, line)
-        ]
+        matrix = critiqued([rows.to_dicts() for rows in usable.partition_by("question_id", maintain_order=True)])
+        # The candidates of a question stand together, so the matrix, line by line, has them in the frame's order.
+        there, chosen = matrix.same >= 0, self.method.select(matrix)
+        marked = judged.with_columns(
+            line=pl.col("question_id").rle_id(),
+            chosen=chosen.answers[there],
+            score=chosen.score[there],
+            on_front=front(matrix)[there],
+        )
+        fallback = marked.filter(~pl.col("chosen").any().over("line")).sort(pl.col("error") != "", maintain_order=True)
+        fallback = fallback.unique("line", keep="first").with_columns(score=pl.lit(None, pl.Float64), on_front=False)
+        answers = pl.concat([marked.filter("chosen"), fallback])
+        answers = answers.sort("line", "score", descending=[False, True], maintain_order=True).with_columns(
+            rank=pl.int_range(1, pl.len() + 1).over("line"), strategy=pl.lit(self.config.selector)
+        )
         progress(len(candidates), 0)
-        notes = {"errors": sum(bool(row["error"]) for row in rows)}
-        return ShardResult(len(candidates), {self.table: pa.Table.from_pylist(rows, schemas.ANSWERS)}, notes=notes)
-
-
-def _judged(candidate: Row, critique: Row) -> Row:
-    """A candidate with its scores."""
-    logprob = candidate["logprob"]
-    per_token = None if logprob is None else logprob / max(1, candidate["completion_tokens"])
-    error = candidate["error"] or critique["error"]
-    return {**critique, "text": candidate["text"], "error": error, "logprob": per_token}
-
-
-def _answers(candidates: list[Row], chosen: Selected, on_front: np.ndarray, line: int) -> list[Row]:
-    """The answers of a question, best first; on a tie the earlier candidate comes first."""
-    places = np.flatnonzero(chosen.answers[line])
-    places = places[np.argsort(-chosen.score[line, places], kind="stable")]
-    if not len(places):
-        first = next((place for place, row in enumerate(candidates) if not row["error"]), 0)
-        return [{**_taken(candidates[first]), "rank": 1, "score": None, "on_front": False}]
-    return [
-        {
-            **_taken(candidates[place]),
-            "rank": rank,
-            "score": float(chosen.score[line, place]),
-            "on_front": bool(on_front[line, place]),
-        }
-        for rank, place in enumerate(places, 1)
-    ]
-
-
-def _taken(candidate: Row) -> Row:
-    return {name: candidate[name] for name in ("candidate", "text", "error")}
+        notes = {"errors": answers.filter(pl.col("error") != "").height}
+        table = answers.select(schemas.ANSWERS.names).to_arrow().cast(schemas.ANSWERS)
+        return ShardResult(len(candidates), {self.table: table}, notes=notes)

@@ -194,12 +194,12 @@ def best(score: Floats, among: Flags) -> Selected:
 
 
 def front_sizes(candidates: Critiqued) -> Floats:
-    """Candidates on each question's front, (questions,); NaN where none is usable."""
+    """Candidates on every question's front, (questions,); NaN where none is usable."""
     return np.where(candidates.usable.any(axis=1), front(candidates).sum(axis=1), np.nan)
 
 
 def rank_correlations(candidates: Critiqued) -> Floats:
-    """Spearman's rank correlation of F1 and F2 over each question's usable candidates, (questions,); NaN where there
+    """Spearman's rank correlation of F1 and F2 over every question's usable candidates, (questions,); NaN where there
     are fewer than two, or one objective is equal for all."""
     found = np.full(len(candidates.usable), np.nan)
     for line, usable in enumerate(candidates.usable):

@@ -24,14 +24,23 @@ from vitalfew.tasks.splitters.tokens import TOKEN
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
 
 
-class Split(Stage):
-    """Stage `split`. The trained parameters lie beside the sentences, in `parameters.json`."""
+class SplitStage(Stage):
+    """Stage `split`, however its splitter works."""
 
     name: ClassVar[str] = "split"
     table: ClassVar[str] = "sentences"
     over: ClassVar[str] = "passages"
     section: ClassVar[str] = "split"
     role: ClassVar[str | None] = "splitter"
+
+    def check(self, manifest: Manifest) -> None:
+        if manifest.rows_in != self.total_rows():
+            raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
+
+
+class Split(SplitStage):
+    """Stage `split` by cutting. The trained parameters lie beside the sentences, in `parameters.json`."""
+
     config: TrainedOptions
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
@@ -42,10 +51,6 @@ class Split(Stage):
     def method_identity(self) -> dict[str, Any]:
         return {"splitter": self.config.splitter, "version": self.method.version}
 
-    def _splitter(self) -> Splitter:
-        splitter: Splitter = construct(self.config)
-        return splitter
-
     @property
     def parameters(self) -> Path:
         return self.artifact.file("parameters.json")
@@ -54,7 +59,7 @@ class Split(Stage):
         return [self.parameters]
 
     def prepare(self, progress: Progress) -> None:
-        files.write_json(self.parameters, self._splitter().train(self._sample()))
+        files.write_json(self.parameters, construct(self.config).train(self._sample()))
 
     def _sample(self) -> Iterator[str]:
         """Texts from all shards in equal parts, at most `sample_chars` characters."""
@@ -69,21 +74,15 @@ class Split(Stage):
                     yield text[:left]
                     left -= len(text)
 
-    def _passages(self, shard: int) -> Path:
-        return self.inputs["passages"].path(shard)
-
     def open(self) -> None:
-        self.splitter = self._trained()
-
-    def _trained(self) -> Splitter:
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
 
         def loaded(parameters: dict[str, Any]) -> Splitter:
-            splitter = self._splitter()
+            splitter: Splitter = construct(self.config)
             splitter.load(parameters)
             return splitter
 
-        return files.read_record(self.parameters, loaded)
+        self.splitter = files.read_record(self.parameters, loaded)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         passages = self.inputs["passages"].read(shard, columns=["passage_id", "text"])
@@ -100,10 +99,6 @@ class Split(Stage):
         progress(len(ids) % 256, 0)
         return ShardResult(len(ids), {"sentences": sentences_table(rows)})
 
-    def check(self, manifest: Manifest) -> None:
-        if manifest.rows_in != self.total_rows():
-            raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
-
 
 def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
     """The table `sentences`. The rows have all columns but the last, the tokens, which are counted here."""
@@ -114,16 +109,10 @@ def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table
     return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)
 
 
-class Rewrite(MethodStage):
+class Rewrite(SplitStage, MethodStage):
     """Stage `split`, by a splitter that rewrites."""
 
     method: RewritingSplitter
-
-    name: ClassVar[str] = "split"
-    table: ClassVar[str] = "sentences"
-    over: ClassVar[str] = "passages"
-    section: ClassVar[str] = "split"
-    role: ClassVar[str | None] = "splitter"
     config: SplitConfig
 
     def __init__(self, store: Path, passages: Artifact, config: SplitConfig) -> None:
@@ -144,12 +133,8 @@ class Rewrite(MethodStage):
         ]
         return ShardResult(len(passages), {"sentences": sentences_table(rows)}, tokens=rewritten.tokens, notes=notes)
 
-    def check(self, manifest: Manifest) -> None:
-        if manifest.rows_in != self.total_rows():
-            raise RowsLost(f"split read {manifest.rows_in} of {self.total_rows()} passages")
 
-
-def split_stage(store: Path, passages: Artifact, config: SplitConfig) -> Split | Rewrite:
+def split_stage(store: Path, passages: Artifact, config: SplitConfig) -> SplitStage:
     """The stage `split` of a configuration. Raises UnknownName, and the errors of the splitter."""
     rewrites = getattr(resolve("splitter", config.splitter), "rewrites", False)
     return Rewrite(store, passages, config) if rewrites else Split(store, passages, config)

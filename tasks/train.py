@@ -8,7 +8,7 @@ killed.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import WEIGHTS, Artifact
 from vitalfew.tasks.collect import unseen_titles
+from vitalfew.tasks.models.ticks import Share, TokensAlone
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 from vitalfew.tasks.trainers.base import State, Tables, Trainer
 
@@ -88,7 +89,7 @@ class Train(MethodStage):
             self._save(Position(), [])
 
     def _tables(self) -> Tables:
-        """Passages of the questions' own data sets come first. Raises ConfigError if there are no questions."""
+        """The passages of the questions' data sets come first. Raises ConfigError if there are no questions."""
         if not (questions := self._read("questions", "questions")).num_rows:
             raise ConfigError("no questions to learn from: name data sets with questions (see `vitalfew datasets`)")
         passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
@@ -104,17 +105,16 @@ class Train(MethodStage):
         if shard == self.method.passes:
             return self._measured(position, progress)
         if position.finished and position.epoch == shard - 1:
-            position = Position(shard, 0, position.step, False, position.best, position.quality)
-            rows = []
+            position, rows = replace(position, epoch=shard, batch=0, finished=False), []
         if not position.finished:
-            self._learn(position, rows, _Share(self._questions(), progress))
+            self._learn(position, rows, Share(self._questions(), progress))
         return ShardResult(
             sum(row["rows"] for row in rows),
             {self.table: pa.Table.from_pylist(rows, schemas.TRAINING_STEPS), **_records(rows)},
             tokens=sum(row["tokens"] for row in rows),
         )
 
-    def _learn(self, position: Position, rows: list[dict[str, Any]], share: "_Share") -> None:
+    def _learn(self, position: Position, rows: list[dict[str, Any]], share: Share) -> None:
         """Finish the rest of a pass; adds to `rows`, those of `training_steps`."""
         batches = self.method.batches(position.epoch)
         due = self._due(position, len(batches))
@@ -178,15 +178,8 @@ class Train(MethodStage):
             raise ConfigError(
                 f"trainer {self.config.trainer} made no examples from these data sets, so nothing was learnt"
             )
-        best = self._pass(position.best)
-        tokens = 0
-
-        def tick(rows: int, read: int) -> None:
-            nonlocal tokens
-            tokens += read
-            progress(0, read)
-
-        finished = self.method.finish(files.local(best), tick)
+        best, tick = self._pass(position.best), TokensAlone(progress)
+        finished = self.method.finish(files.local(best), lambda rows, tokens: tick(tokens))
         contents = {**{path.name: files.read_bytes(path) for path in files.find(best)}, **finished.files}
         written = []
         for name, content in sorted(contents.items()):
@@ -194,7 +187,7 @@ class Train(MethodStage):
             files.write_bytes(path, content)
             written.append(self.artifact.describe(path, WEIGHTS, 0))
         progress(self._questions(), 0)
-        return ShardResult(0, files=written, tokens=tokens)
+        return ShardResult(0, files=written, tokens=tick.tokens)
 
     def _save(self, position: Position, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the checkpoint, and remove the weights of passes that it does not name."""
@@ -223,8 +216,8 @@ class Train(MethodStage):
 
 
 class TrainOnExamples(Train):
-    """A training of Oreo's: its material is `oreo_examples`, and it begins with the weights of another training, if
-    that is given. A stage of its own name for each, so that they follow one another."""
+    """A training of Oreo: its material is `oreo_examples`, and it begins with the weights of another training, if that
+    is given. Every training has a stage of its name, so that they follow one another."""
 
     def __init__(self, store: Path, examples: Artifact, earlier: Artifact | None, config: TrainConfig) -> None:
         """`examples`: of the stage `collect`; `earlier`: a training. Raises as `Train` does."""
@@ -269,15 +262,3 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Table]:
         name: pa.Table.from_pylist([one for row in rows for one in row["records"].get(name, [])], schemas.TABLES[name])
         for name in names
     }
-
-
-class _Share:
-    """Reports a share of some rows to `Progress`, in whole rows."""
-
-    def __init__(self, rows: int, progress: Progress) -> None:
-        self.rows, self.progress, self.reached = rows, progress, 0
-
-    def reach(self, share: float, tokens: int = 0) -> None:
-        reached = int(self.rows * share)
-        self.progress(reached - self.reached, tokens)
-        self.reached = reached

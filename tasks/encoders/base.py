@@ -33,9 +33,10 @@ class LateEncoded:
 
 
 class Encoder(Protocol):
-    """A class with `Options`, an EncodeConfig with the encoder's own settings; the constructor takes an instance.
+    """A class with `Options`, an EncodeConfig with the encoder's settings; the constructor takes an instance,
+    and is cheap: the first encoding loads the model.
 
-    It may say what stands between a title and a text, `separator`; else that is titles.SEPARATOR.
+    It may set `separator`, the text between a title and a text; the default is titles.SEPARATOR.
     """
 
     version: ClassVar[str]
@@ -43,10 +44,6 @@ class Encoder(Protocol):
     uses_gpu: bool
     supports_late: bool
     """Return whether the model was trained with the mean over token states."""
-
-    def __init__(self, options: Any) -> None:
-        """`options`: an instance of its `Options`. Cheap: the first encoding loads the model."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Everything that the vectors depend on: weights (checksum), precision, pooling, prompts, limits.

@@ -1,14 +1,14 @@
 """The context vector of a sentence (ParetoRAG, arXiv 2502.08178, section 3.2): four modes, one result.
 
-A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its own vector. Its context is
+A sentence's score is alpha * core.q + (1 - alpha) * context.q, with `core` its vector. Its context is
 
 - `exact`: the passage's other sentences, joined and encoded together, as in the paper;
-- `passage`: the passage's own vector, which naive retrieval needs anyway (a deviation: it includes the sentence);
+- `passage`: the vector of the passage, which naive retrieval needs anyway (a deviation: it includes the sentence);
 - `pooled`: the mean of the core vectors of the passage's sentences, by their lengths (a deviation: so does this). It
   needs no encoding, so it is computed where vectors are laid out (storage/indexes/units.py);
-- `late`: the passage's own vector too, where core and passage are means over the token states of one forward pass over
-  the passage (a deviation: they influence one another). What the sentence has in common with its passage is then in
-  its core already, and the core is moved away from it (`sharpened`).
+- `late`: the vector of the passage too, where core and passage are means over the token states of one forward pass over
+  the passage (a deviation: they influence one another). The core then already has what the sentence shares with its
+  passage, and is moved away from it (`sharpened`).
 
 A passage of one sentence has no context. A text that occurs twice in one call is encoded once, and a text whose vector
 is known from an earlier corpus is not encoded again.
@@ -189,7 +189,7 @@ def wants_passages(mode: ContextMode | None, units: Sequence[Unit]) -> bool:
 
 
 def identity(mode: ContextMode | None, units: Sequence[Unit]) -> dict[str, Any]:
-    """What the vectors depend on besides the encoder. Only mode `late` has its own: others keep the texts' vectors."""
+    """The settings on which the vectors depend, besides the encoder; only mode `late` computes other vectors."""
     return {"late": {"gain": LATE_GAIN}} if is_late(mode, units) else {}
 
 

@@ -29,7 +29,7 @@ class _Window:
 
 
 class _Sums:
-    """_Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
+    """Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
 
     def __init__(self, zeros: Tensor) -> None:
         self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
@@ -58,7 +58,11 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
         ids = [window.ids for window in windows]
         tokens += sum(map(len, ids))
         for batch in tower.reported(ids, len(encodings) / len(passages), tick):
-            _add_states(tower, [windows[row] for row in batch], of_sentences, of_passages)
+            chosen = [windows[row] for row in batch]
+            states = tower.states([window.ids for window in chosen])
+            sentences = np.concatenate([window.sentences for window in chosen])
+            of_sentences.add(sentences % len(of_sentences.states), states)
+            of_passages.add(np.repeat([one.passage for one in chosen], [len(one.ids) for one in chosen]), states)
     return LateEncoded(_means(tower, of_sentences)[:-1], _means(tower, of_passages), tokens)
 
 
@@ -100,13 +104,6 @@ def _first_letter(text: str, start: int, end: int) -> int:
     while start < end - 1 and text[start].isspace():
         start += 1
     return start
-
-
-def _add_states(tower: Tower, windows: Sequence[_Window], of_sentences: _Sums, of_passages: _Sums) -> None:
-    states = tower.states([window.ids for window in windows])
-    rows = np.concatenate([window.sentences for window in windows])
-    of_sentences.add(rows % len(of_sentences.states), states)
-    of_passages.add(np.repeat([window.passage for window in windows], [len(window.ids) for window in windows]), states)
 
 
 def _means(tower: Tower, sums: _Sums) -> np.ndarray:

@@ -12,31 +12,24 @@ shard that covers its range, or in the few shards that partition it, and the joi
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.ids import ID_RANGE
 from vitalfew.storage.schemas import VECTOR_KINDS
-from vitalfew.tasks.encoders.base import Vectors
 from vitalfew.tasks.encoders.contexts import KnownVectors, is_late
 from vitalfew.tasks.encoders.titles import salts
 
+if TYPE_CHECKING:
+    import polars as pl  # functions import it where they work, because a search imports this module
+
 Keys = Mapping[str, NDArray[np.int64]]
 """The keys of some units by kind of vector."""
-
-
-class Held(NamedTuple):
-    """Keys of vectors, and their rows in their file."""
-
-    keys: NDArray[np.int64]
-    rows: NDArray[np.int64]
-
-
+KEY = ("kind", "key")
 MOST_BASES = 4
 """The maximal number of earlier artifacts to read: reading their ids costs time, and a nightly job leaves hundreds."""
 
@@ -58,34 +51,29 @@ class Base:
         return (number for number in range(first, last + 1) if number in self.shards)
 
     def sources(self) -> list[Artifact]:
-        """What tells the keys of its vectors."""
+        """The artifacts that determine the keys of its vectors."""
         return [self.artifact, *([self.units, self.titled] if self.titled else [])]
 
-    def keys(self, shard: int) -> dict[str, "Held"]:
-        """Of the vectors in one of its shards, by kind; none where that is not as it was written, by its checksum."""
-        if not all(artifact.record(shard) for artifact in self.sources()):
-            return {}
-        held = _read_ids(self.artifact.path(shard))
-        if self.titled is None:
-            return held
-        known, of_known = self._salts(shard, self.titled)
-        order = np.argsort(known)
-        places = {kind: order[np.searchsorted(known, ids, sorter=order)] for kind, (ids, _) in held.items()}
-        return {kind: Held(ids ^ of_known[places[kind]], rows) for kind, (ids, rows) in held.items()}
+    def keys(self, shard: int) -> "pl.DataFrame":
+        """Kind, key and row of the vectors in one of its shards; empty unless every file has its recorded checksum."""
+        import polars as pl
 
-    def _salts(self, shard: int, titled: Artifact) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Ids of a shard's passages and sentences, and the salts of their titles."""
-        table = titled.read(shard, columns=["passage_id", "title"])
-        passages, of_passages = table["passage_id"].to_numpy(), salts(table["title"].to_pylist())
-        if self.units.table == "passages":
-            return passages, of_passages
-        sentences = self.units.read(shard, columns=["sentence_id", "passage_id"])
-        owners = np.searchsorted(passages, sentences["passage_id"].to_numpy())
-        ids = np.concatenate([passages, sentences["sentence_id"].to_numpy()])
-        return ids, np.concatenate([of_passages, of_passages[owners]])
+        if not all(artifact.record(shard) for artifact in self.sources()):
+            return _frame({}, "row")
+        table = files.read_table(self.artifact.path(shard), columns=["id", "kind"])
+        vectors = pl.DataFrame(table).with_row_index("row").cast({"kind": pl.Enum(VECTOR_KINDS)})
+        if self.titled is None:
+            return vectors.select("row", "kind", key="id")
+        table = self.titled.read(shard, columns=["passage_id", "title"])
+        titles = pl.DataFrame({"id": table["passage_id"].to_numpy(), "salt": salts(table["title"].to_pylist())})
+        if self.units.table == "sentences":
+            units = pl.DataFrame(self.units.read(shard, columns=["sentence_id", "passage_id"]))
+            of_titles = units.join(titles, left_on="passage_id", right_on="id")
+            titles = pl.concat([titles, of_titles.select("salt", id="sentence_id").select("id", "salt")])
+        return vectors.join(titles, on="id").select("row", "kind", key=pl.col("id") ^ pl.col("salt"))
 
     def passage_keys(self, shard: int) -> NDArray[np.int64]:
-        """Of the passages in one of its shards."""
+        """The keys of the passages in one of its shards."""
         if not all(artifact.record(shard) for artifact in (self.units, *self.sources()[2:])):
             return np.empty(0, np.int64)
         if self.titled is None:
@@ -143,29 +131,30 @@ def _encoding(description: Mapping[str, Any]) -> str:
 def choose(bases: Iterable[Base], keys: Keys, shards: Sequence[int], of: int) -> list[Base]:
     """The bases that hold most of the units of some shards (of `of`): every choice adds the most missing units, where
     those of a base that is not complete count for the share of its shards that are."""
-    left = {kind: of_kind for kind, of_kind in keys.items() if len(of_kind)}
-    chosen: list[Base] = []
-    rest = {base: _keys_of(base, shards, of) for base in bases}
-    while rest and left and len(chosen) < MOST_BASES:
+    import polars as pl
+
+    left, chosen = _frame(keys), list[Base]()
+    numbers = {base: sorted({n for shard in shards for n in base.covering(shard, of)}) for base in bases}
+    rest = {base: pl.concat([_frame({}, "row"), *map(base.keys, covering)]) for base, covering in numbers.items()}
+    while rest and len(left) and len(chosen) < MOST_BASES:
         gains = {
-            base: sum(int(np.isin(left[k], held[k]).sum()) for k in left) * len(base.shards) / base.of
-            for base, held in rest.items()
+            base: len(left.join(held, on=KEY, how="semi")) * len(base.shards) / base.of for base, held in rest.items()
         }
         best = max(gains, key=lambda base: (gains[base], base.artifact.fingerprint))
         if not gains[best]:
             break
-        held = rest.pop(best)
-        left = {kind: missing for kind in left if len(missing := left[kind][~np.isin(left[kind], held[kind])])}
+        left = left.join(rest.pop(best), on=KEY, how="anti")
         chosen.append(best)
     return chosen
 
 
-def _keys_of(base: Base, shards: Sequence[int], of: int) -> dict[str, NDArray[np.int64]]:
-    numbers = sorted({number for shard in shards for number in base.covering(shard, of)})
-    parts = [keys for number in numbers if (keys := base.keys(number))]
-    return {
-        kind: np.concatenate([np.empty(0, np.int64), *(part[kind].keys for part in parts)]) for kind in VECTOR_KINDS
-    }
+def _frame(keys: Keys, number: str = "place") -> "pl.DataFrame":
+    """The columns kind, key and `number`: the place of a key among those of its kind."""
+    import polars as pl
+
+    schema = {number: pl.get_index_type(), "kind": pl.Enum(VECTOR_KINDS), "key": pl.Int64}
+    parts = [pl.DataFrame({"kind": kind, "key": of_kind}).with_row_index(number) for kind, of_kind in keys.items()]
+    return pl.concat([pl.DataFrame(schema=schema), *(part.cast(schema) for part in parts)])
 
 
 def share_known(bases: Iterable[Base], passages: NDArray[np.int64], of_passages: NDArray[np.int64]) -> float:
@@ -185,48 +174,30 @@ def share_known(bases: Iterable[Base], passages: NDArray[np.int64], of_passages:
 def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int) -> dict[str, KnownVectors]:
     """The vectors of a shard's units that the bases hold; the first base that holds one gives it."""
     known = {kind: KnownVectors.nothing(len(of_kind), dimension) for kind, of_kind in keys.items()}
+    missing = _frame(keys)
     for base in bases:
         for number in base.covering(shard, of):
-            if all(vectors.found.all() for vectors in known.values()):
+            if not len(missing):
                 return known
-            if held := base.keys(number):  # else the shard was removed since it was chosen, or is damaged
-                _take(base.artifact.path(number), held, keys, known)
+            held = base.keys(number)  # empty where the shard was removed since it was chosen, or is damaged
+            taken = missing.join(held, on=KEY)
+            missing = missing.join(held, on=KEY, how="anti")
+            if len(taken):
+                _take(base.artifact.path(number), taken, known)
     return known
 
 
-def _take(path: Path, held: Mapping[str, Held], keys: Keys, known: Mapping[str, KnownVectors]) -> None:
-    """Fill in the missing vectors that this file holds."""
-    targets: list[tuple[KnownVectors, NDArray[np.int64], NDArray[np.int64]]] = []
-    for kind, (of_kind, rows) in held.items():
-        if kind not in keys or not len(of_kind):
-            continue
-        missing = np.flatnonzero(~known[kind].found)
-        order = np.argsort(of_kind)
-        places = order[np.minimum(np.searchsorted(of_kind, keys[kind][missing], sorter=order), len(of_kind) - 1)]
-        same = of_kind[places] == keys[kind][missing]
-        targets.append((known[kind], missing[same], rows[places[same]]))
-    for start, vectors in _row_groups(path, [rows for _, _, rows in targets]):
-        for target, places, rows in targets:
-            here = (rows >= start) & (rows < start + len(vectors))
-            target.vectors[places[here]] = vectors[rows[here] - start]
-            target.found[places[here]] = True
-
-
-def _read_ids(path: Path) -> dict[str, Held]:
-    """By kind, the ids: the keys of what was encoded without titles."""
-    table = files.read_table(path, columns=["id", "kind"])
-    ids = table["id"].to_numpy()
-    kinds = table["kind"].cast(pa.string()).to_numpy(zero_copy_only=False)
-    return {kind: Held(ids[rows], rows) for kind in VECTOR_KINDS for rows in [np.flatnonzero(kinds == kind)]}
-
-
-def _row_groups(path: Path, wanted: list[NDArray[np.int64]]) -> Iterator[tuple[int, Vectors]]:
-    """First row and vectors of every row group with a wanted row; only one row group is in memory at a time."""
-    start = 0
+def _take(path: Path, taken: "pl.DataFrame", known: Mapping[str, KnownVectors]) -> None:
+    """Read these rows of a file, which go to these places; only one row group is in memory at a time."""
+    start, rows = 0, taken["row"].to_numpy()
     with files.open_table(path) as file:
         for group in range(file.metadata.num_row_groups):
             size = file.metadata.row_group(group).num_rows
-            if any(((rows >= start) & (rows < start + size)).any() for rows in wanted):
+            if (here := (rows >= start) & (rows < start + size)).any():
                 column = file.read_row_group(group, columns=["vector"])["vector"].combine_chunks()
-                yield start, column.flatten().to_numpy().reshape(size, -1)
+                vectors = column.flatten().to_numpy().reshape(size, -1)
+                for (kind,), part in taken.filter(here).partition_by("kind", as_dict=True).items():
+                    places = part["place"].to_numpy()
+                    known[kind].vectors[places] = vectors[part["row"].to_numpy() - start]
+                    known[kind].found[places] = True
             start += size

@@ -20,13 +20,13 @@ title is as long as itself would be multiplied by its sentences."""
 
 
 def lead(title: str, separator: str = SEPARATOR) -> str:
-    """What stands before the units of a passage with this title; '' without one."""
+    """The text before the units of a passage with this title; '' without one."""
     title = title[:MOST_CHARS].strip()
     return f"{title}{separator}" if title else ""
 
 
 def identity(separator: str = SEPARATOR) -> dict[str, Any]:
-    """What a text depends on besides the title and the unit."""
+    """The settings on which a text depends, besides the title and the unit."""
     return {"separator": separator, "chars": MOST_CHARS}
 
 

@@ -88,20 +88,15 @@ class TransformerEncoder:
             )
         return find_model(name, "encode.model")
 
-    def question_directory(self) -> Path | None:
-        """The directory of the model for questions, if there is a separate one."""
-        name = self.options.question_model or self.preset.question_model
-        return find_model(name, "encode.question_model") if name else None
-
     @cached_property
     def checkpoint(self) -> "Checkpoint":
-        """The model of passages, and of questions unless they have their own: all but how it is computed."""
+        """The model of passages, and of questions unless they have another: everything but how it is computed."""
         return self._checkpoint(self.model_directory(), "encode.model")
 
     @cached_property
     def computation(self) -> "Computation":
-        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Settled
-        where a run is planned; workers are told."""
+        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Decided
+        where a run is planned; workers get the decision."""
         from vitalfew.tasks.models.encoder.calibration import calibrated, ways
         from vitalfew.tasks.models.encoder.kernels import can_pack
 
@@ -129,9 +124,10 @@ class TransformerEncoder:
 
     @cached_property
     def question_checkpoint(self) -> "Checkpoint":
-        directory = self.question_directory()
-        if directory is None:
+        name = self.options.question_model or self.preset.question_model
+        if not name:
             return self.checkpoint
+        directory = find_model(name, "encode.question_model")
         checkpoint = self._checkpoint(directory, "encode.question_model")
         if checkpoint.dimension != self.dimension:
             raise ConfigError(
@@ -142,9 +138,7 @@ class TransformerEncoder:
         return checkpoint
 
     def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
-        from vitalfew.tasks.models.encoder.checkpoint import (
-            Checkpoint,  # with PyTorch, which settings and docstring do without
-        )
+        from vitalfew.tasks.models.encoder.checkpoint import Checkpoint  # imports PyTorch
 
         checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
         checkpoint.check()

@@ -1,45 +1,41 @@
 """Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers.
 
+All metrics leave out a question without gold answers, or whose generator failed. An empty answer is wrong.
+
 **Accuracy, exact match, F1** are the best over a question's gold answers. Texts are compared as SQuAD's evaluation
 script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty texts as in its version for SQuAD 2.0):
 lower case, ASCII punctuation dropped, the articles a, an and the dropped, white space made one blank. Nothing else is
 equated: other scripts keep their punctuation, "7" is not "seven".
 
-Deviation: a gold answer of which that leaves nothing ("A", "The", "-") is compared with its articles, or else with its
-punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
-
-A question without gold answers, or whose generator failed, is left out. An empty answer is wrong.
+Deviation: a gold answer that consists of articles or punctuation ("A", "The", "-") is compared with its articles, or
+else with its punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
 
 **Choice.** An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B
 is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
 contains; where it contains several, the longest of those that hold the others ("sea water" before "water"), and where
 several are left, none. The options are the lines "A: its text" below a question's first one, as the dataset `arc`
 writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true" and "untrue"
-are false. A gold answer is an option's text, or its label alone.
-
-A question without gold answers, or one of whose options none is a gold answer, is left out.
+are false. A gold answer is an option's text, or its label alone; a question is left out if no option is a gold answer.
 
 **Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is
-`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it stand, for the same
-question:
+`set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it, for the same question:
 
-- `set_drawn`: the share of the set's members that are right, which is the accuracy to expect of one drawn from it;
-- `random_set_any`: what `set_any` is to be expected of a random set of the same size, of the same candidates: without
-  a right member are C(n − r, m) of the C(n, m) sets, n candidates of which r are right, m the set's size;
-- `first_random_any`: the same of the set's first answer and random others, as many as the set has: a plain random set
-  knows nothing of the critic, this one takes its best answer from it and leaves out what it says of the others;
+- `set_drawn`: the share of the set's members that are right, the expected accuracy of one drawn from it;
+- `random_set_any`: the expected `set_any` of a random set of the same size, of the same candidates: of n candidates, r
+  of them right, C(n − r, m) of the C(n, m) sets of m have no right member;
+- `first_random_any`: the same for the set's first answer with random others: a plain random set knows nothing of the
+  critic, this one takes the critic's best answer and ignores the order of the others;
 - `oracle`: whether any candidate is right, the most that a choice can reach.
 
-Candidates with an error are no part of the n: no selector takes them. Right is what the metric `score.right_by` gives
-1. A question without gold answers, or whose answer is an error, is left out. One answer is a set of one.
+The n leaves out candidates with an error, which no selector takes. An answer is right if the metric `score.right_by`
+gives it 1. One answer is a set of one.
 
 **ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
 Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
-such word and no answer could match it, so it is passed over, and a question with no other is left out.
-
-ROUGE-LSum compares sentence with sentence and wants every one on its own line. They are split with Punkt's rules and
-this project's English abbreviations alone: nothing is trained, so a text has the same score in every corpus.
+such word and no answer could match it, so it is passed over, and a question with no other is left out. ROUGE-LSum
+expects a line break after every sentence: texts are split with Punkt's rules and this project's English abbreviations
+alone, untrained, so that a text has the same score in every corpus.
 """
 
 import re
@@ -66,11 +62,9 @@ from vitalfew.tasks.metrics.base import (
 )
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
-"""What every metric of an answer's correctness needs."""
+"""The needs of every metric of an answer's correctness."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-
-
 RIGHT = 0.5
 """Two answers agree if their token F1 is at least this."""
 
@@ -168,10 +162,14 @@ class F1(_BestOfGold):
     shown = (Column("f1", "F1", needs=JUDGED),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        given, due = normalised.split(), gold.split()
-        if not given or not due:
-            return float(given == due)
-        return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))
+        return _token_f1(normalised, gold)
+
+
+def _token_f1(one: str, other: str) -> float:
+    given, due = one.split(), other.split()
+    if not given or not due:
+        return float(given == due)
+    return 2 * (Counter(given) & Counter(due)).total() / (len(given) + len(due))
 
 
 def is_right(answer: str, golds: Iterable[str]) -> bool:
@@ -182,7 +180,7 @@ def is_right(answer: str, golds: Iterable[str]) -> bool:
 
 def agree(one: str, other: str) -> bool:
     """Return whether two answers, normalised, have a token F1 of at least `RIGHT`."""
-    return F1(F1.Options()).match(one, one, other) >= RIGHT
+    return _token_f1(one, other) >= RIGHT
 
 
 VERDICTS = ("true", "false", "mixture", "unproven")
@@ -245,7 +243,7 @@ RIGHT_BY: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactM
 
 
 class RightOptions(Accuracy.Options):
-    """What metrics of sets have in common; max_words is that of `accuracy`."""
+    """The settings of metrics of sets; max_words is that of `accuracy`."""
 
     right_by: Literal["accuracy", "exact_match", "choice"] = Field(
         "accuracy", description="Metric that decides if an answer of the set is right."
@@ -320,11 +318,11 @@ class Rouge(PerQuestion):
     shown = (Column("rouge_l", "ROUGE-L", needs=JUDGED), Column("rouge_lsum", "ROUGE-LSum", needs=JUDGED))
     kinds = ("rougeL", "rougeLsum")  # as `rouge-score` calls them
 
-    def __init__(self, options: MetricOptions) -> None:
+    @cached_property
+    def _splitter(self) -> Any:
         from vitalfew.tasks.splitters.nltk_punkt import untrained
 
-        super().__init__(options)
-        self.splitter = untrained()
+        return untrained()
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -347,5 +345,5 @@ class Rouge(PerQuestion):
         return [float(best[kind].fmeasure) for kind in self.kinds]
 
     def _lines(self, text: str) -> str:
-        """Every sentence on its own line."""
-        return "\n".join(text[start:end].strip() for start, end in self.splitter.split(text))
+        """The text with a line break after every sentence."""
+        return "\n".join(text[start:end].strip() for start, end in self._splitter.split(text))

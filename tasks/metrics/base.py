@@ -1,12 +1,13 @@
 """The contract of a metric: cases in, one number or none for every case out, under one or several columns.
 
-A case is a question with all that became of it. A metric that a case gives no ground for (no gold answers, nothing
+A case is a question with all its results. A metric that a case gives no ground for (no gold answers, nothing
 retrieved, no answer) returns None for it: such a case is left out of the mean, and the report says how many were.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 
@@ -27,7 +28,7 @@ STEPS, RATINGS = "a generator that times its steps", "a generator that rates con
 LABELS = "labels of the hits' passages"
 REFINEMENTS = "an account of its refiner"
 APPRAISALS = "an appraisal of its contexts"
-"""What a question may need for a metric, as messages name it; a metric of one's own may need something else."""
+"""The needs of metrics, as messages name it; a user's metric may need something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class RankedUnit:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context of the prompt. `spans`: the sentences it is of, each as far as it shows them; empty where they are not
-    known. `passages`: those that it comes from."""
+    """A context of the prompt. `spans`: the shown parts of its sentences, empty where they are not known; `passages`:
+    those that it comes from."""
 
     text: str
     tokens: int
@@ -72,7 +73,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What a refiner made of the hits, in words and punctuation marks, and how long it took; `cpu_seconds`: of all
+    """The refining of a question's hits: lengths in words and punctuation marks, and the time; `cpu_seconds`: of all
     processors, None where an older version refined."""
 
     input_tokens: int
@@ -83,7 +84,7 @@ class Refinement:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a generator gave: `Generation` without its probabilities, and the price of its tokens (USD).
+    """A generator's answer: `Generation` without its probabilities, and the price of its tokens (USD).
 
     `kept`: how many contexts it was written from; the others as in tasks/generators/base.py, None where they are not
     known. `ratings` have the contexts' ranks."""
@@ -105,13 +106,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question and what became of it. `hits` and `contexts` are best first; None: that stage was not run.
+    """A question with its results. `hits` and `contexts` are best first; None: that stage was not run.
 
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
-    among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: of every gold passage
-    the words of each of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels.
-    `refinement`: what the refiner did, where a metric needs REFINEMENTS and it was written down. `given`: what it was
-    given where that is not `hits`; `appraisal`: faithfulness and completeness of the contexts.
+    among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: by gold passage, the
+    words of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels. `refinement`:
+    where a metric needs REFINEMENTS and it was written down. `given`: the refiner's input where that is not `hits`;
+    `appraisal`: faithfulness and completeness of the contexts.
     """
 
     question: str
@@ -155,67 +156,45 @@ class MetricOptions(ScoreConfig):
 
 
 class RankOptions(MetricOptions):
-    """What metrics of the first k hits have in common."""
+    """The ranks of metrics of the first k hits."""
 
     k: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (1, 5, 10), min_length=1, description="Ranks k of recall@k and nDCG@k."
     )
 
 
-class Metric(Protocol):
-    """A class that may have `Options`, a ScoreConfig with what can be set of it, and is made of an instance of them.
+class Metric(ABC):
+    """The base of metrics. `shown` declares the columns, or the method `columns` does where they depend on options.
 
-    `corpus`: the metric is of all answers together (MAUVE): `summary` is asked, with every case.
-
-    `version`: raise it when the same case would get another number.
+    `Options`: a ScoreConfig with the metric's settings; `version`: raise it when the same case would get other numbers.
+    A metric that asks a model has a method `identity`: checksums of the model's files, device, precision.
     """
 
-    version: ClassVar[str]
-    corpus: ClassVar[bool]
+    Options: ClassVar[type[ScoreConfig]] = MetricOptions
+    version: ClassVar[str] = "1"
+    corpus: ClassVar[bool] = False
+    """The metric is of all answers together: `summary` is asked, with every case."""
+    shown: ClassVar[tuple[Column, ...]]
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`."""
-        ...
-
-    def columns(self) -> Sequence[Column]:
-        """What it gives, in the order of the report; the same whatever the cases."""
-        ...
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        """The values of every column, whatever the cases; None throughout where `corpus`."""
-        ...
-
-    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
-        """Of all cases together; asked only where `corpus`."""
-        ...
-
-
-@runtime_checkable
-class WithModel(Protocol):
-    """A metric that asks a model."""
-
-    def identity(self) -> dict[str, Any]:
-        """What its numbers depend on besides the cases: checksums of the model's files, device, precision."""
-        ...
-
-
-class PerQuestion:
-    """What the metrics of single questions share.
-
-    A metric declares its columns as `shown` and has a method `row`; or it has its methods `columns` and `score`, where
-    the columns depend on options or cases are scored together.
-    """
-
-    version: ClassVar[str] = "1"
-    corpus: ClassVar[bool] = False
-    shown: ClassVar[tuple[Column, ...]]
-    Options: ClassVar[type[ScoreConfig]] = MetricOptions
-
-    def __init__(self, options: Any) -> None:
         self.options = options
 
     def columns(self) -> Sequence[Column]:
+        """The columns in the order of the report, the same whatever the cases."""
         return self.shown
+
+    @abstractmethod
+    def score(self, cases: Sequence[Case]) -> Values:
+        """The values of every column, whatever the cases; None throughout where `corpus`."""
+
+    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
+        """The figures of all cases together; asked only where `corpus`."""
+        return {}
+
+
+class PerQuestion(Metric):
+    """A metric of single questions: it has `row`, or another `score` where cases are scored together."""
 
     def row(self, case: Case) -> Sequence[float | None] | None:
         """A value for every column; None where the case gives no ground for any."""
@@ -226,5 +205,19 @@ class PerQuestion:
         columns = enumerate(self.columns())
         return {column.name: [None if row is None else row[place] for row in rows] for place, column in columns}
 
+
+class OfAllAnswers(Metric):
+    """A metric of all answers together."""
+
+    corpus: ClassVar[bool] = True
+
+    def score(self, cases: Sequence[Case]) -> Values:
+        return {column.name: [None] * len(cases) for column in self.columns()}
+
+    @abstractmethod
+    def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
+        """A figure for every column, and how many cases are left out."""
+
     def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
-        return {}
+        figures, left_out = self.figures(cases)
+        return {column.name: Summary(value, left_out) for column, value in zip(self.columns(), figures, strict=True)}

@@ -1,9 +1,9 @@
-"""What a question is like, whatever answers it: the conditions under which a method may pay, and nobody's merit.
+"""Properties of a question, whatever answers it: the conditions under which a method may pay.
 
 Words and sentences of a gold passage are those of the index, of several gold passages the mean: what shorter units can
 leave out of a prompt. Gold passages stand for hops. Redundancy is the mean similarity of two of the first ten hits, by
 the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New Phytologist 11(2), 1912); it is of
-the method's own hits, so that a baseline's column says what the corpus repeats.
+the hits of the method, so that a baseline's column says what the corpus repeats.
 
 A question is left out of what it gives no ground for: without gold passages in the index, or with fewer than two hits.
 """

@@ -1,55 +1,49 @@
 """Contexts of the prompt: supporting facts, gold passages and answers in them, and how faithful they are.
 
+A metric of the contexts' sentences or passages leaves out a question with a context of unknown origin: a summary, a
+proposition, or a whole passage of which only propositions are known.
+
 **Supporting facts**, alone and joint with the answer. HotpotQA's evaluation (Yang et al., 2018, arXiv 1809.09600,
-section 5.2) holds the set of predicted sentences against the set of supporting facts; joint precision and recall are
-the products of the answer's and the facts' own, joint exact match asks for both. Here the predicted sentences are those
-of the prompt's contexts: nobody chose among them, so that this measures what retrieval and refining pass on, not what a
-model would name as its evidence.
+section 5.2) compares predicted sentences with the supporting facts; joint precision and recall are the products of the
+answer's and the facts', joint exact match asks for both. Here the predicted sentences are those of the prompt's
+contexts: this measures what retrieval and refining pass on, not what a model would name as its evidence.
 
-The splitter and the data set may cut a passage differently, and a budget may cut a sentence. So two rules stand in for
-equal sentence numbers, and come to the same where all cuts agree:
+The splitter and the data set may cut a passage differently, and a budget may cut a sentence. Two rules replace equal
+sentence numbers, and come to the same where all cuts agree:
 
-- a fact is **found** when more than half its characters stand in the contexts, in one sentence or in several;
-- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is found: a part
+- a fact is **shown** when more than half its characters stand in the contexts, in one sentence or in several;
+- a sentence is **of a fact** when it shares more than half of the shorter of the two with a fact that is shown: a part
   of a fact counts with the other parts, a sentence that holds a fact and more counts, two words that a budget has left
   of a fact do not.
 
-True positives are the facts found, false positives the sentences of no fact, misses the facts not found. A sentence
-counts once however often it is repeated.
-
-A question without supporting facts, without contexts, or with a context of unknown origin (a summary, a proposition, or
-a whole passage of which only propositions are known) is left out. One whose contexts are none has 0.
+True positives are the facts shown, false positives the sentences of no fact, misses the facts not shown. A repeated
+sentence counts once. An empty list of contexts has 0.
 
 **Useful information**: the share of the prompt's sentences that are supporting facts (ParetoRAG, table 2, appendix B).
 `sp_precision` counts facts where this counts sentences: the two are the same number where the splitter cuts passages as
 the data set does.
 
-`useful_information_bound` is what an oracle would get from as many sentences: the supporting facts over the sentences,
-at most 1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence.
-The table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the
-share of the facts that was found, `sp_recall`; the experiment shows both readings.
-
-A question without supporting facts, without evidence, or with a context of unknown origin is left out.
+`useful_information_bound` is an oracle's share at as many sentences: the supporting facts over the sentences, at most
+1. HotpotQA's questions have 2 to 3 facts, so that no method can reach more than that share of a long evidence. The
+table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the share
+of the facts that is shown, `sp_recall`; the experiment shows both readings.
 
 **Context recall**: the gold passages among those that the contexts come from. `passage_recall` counts hits; a refiner
-that keeps some of them changes what the prompt has, and that is counted here. A question without gold passages, without
-contexts to speak of, or with a context whose origin is not known (it was rewritten, or the index holds no sentences) is
-left out. One whose contexts are none has 0.
+that keeps some of them changes what the prompt has, and that is counted here. An empty list of contexts has 0.
 
-**Answer kept**: of the questions whose hits hold an accepted answer, those whose contexts do. A hit holds it in its
-text or its title, as a prompt shows them; in a row of tokens, as `answer_recall` looks for it. A text that was put
-together of parts holds it only where the parts have it whole. What a refiner was given counts where that is not what
-was retrieved (perturb).
+**Answer kept**: the share of the questions whose hits hold an accepted answer whose contexts do, too. A hit holds it in
+its text or its title, in a row of tokens, as for `answer_recall`. A text that was put together of parts holds it only
+where a part has it whole. After `perturb`, the hits are those that the refiner was given.
 
-**Grounding**: the share of a refiner's words that stand in its input. Beside Oreo's faithfulness, which a language
-model judges (arXiv 2502.13019, section 4.5), a count that nobody can argue with: a word is grounded that stands in a
-hit or its title, whatever the case, and names and numbers are counted apart. By spelling, a name is a word with a
-capital that begins no sentence, a number has a digit. A context that only cuts, orders and joins has 1; one that says
-something else of the same words has it, too. Contexts that reach beyond their hits (refine.text=window, passage) count
-as ungrounded there. Without words, or without names, a question is left out.
+**Grounding**: the share of a refiner's words that stand in its input. It is a count beside Oreo's faithfulness, which a
+language model judges (arXiv 2502.13019, section 4.5). A word is grounded that stands in a hit or its title, whatever
+the case; names and numbers are counted apart. By spelling, a name is a word with a capital that begins no sentence, a
+number has a digit. A context that only cuts, orders and joins has 1, and so has one that says something else in the
+same words. Contexts that reach beyond their hits (refine.text=window, passage) count as ungrounded there. Without
+words, or without names, a question is left out.
 
 **Appraisal**: faithfulness and completeness from 0 to 10 (Oreo, arXiv 2502.13019, figure 7). A question whose contexts
-could not be appraised is left out: what came of it stands in `appraisals`, with its error.
+could not be appraised is left out; the table `appraisals` has its error.
 """
 
 import re
@@ -79,8 +73,8 @@ _CLOSED = {"yes", "no", "noanswer"}
 
 
 class Support(NamedTuple):
-    """How many facts a question has, how many of them were found, how many sentences its contexts have, and how many
-    of those are of a fact that was found."""
+    """Counts: the facts of a question, those that stand in its contexts, the contexts' sentences, and those that are of
+    such a fact."""
 
     facts: int
     found: int
@@ -98,15 +92,22 @@ class Support(NamedTuple):
 
 
 def support(case: Case) -> Support | None:
-    """None without ground."""
-    if not case.supporting_facts or case.contexts is None or not all(context.spans for context in case.contexts):
+    """The supporting facts in a case's contexts; None without ground."""
+    spans = _shown(case)
+    if not case.supporting_facts or spans is None:
         return None
-    spans = {span for context in case.contexts for span in context.spans}
     sentences = [span for span in spans if not any(_within(span, other) for other in spans - {span})]
     facts = set(case.supporting_facts)
     found = [fact for fact in facts if _is_found(fact, sentences)]
     useful = sum(any(_is_of(sentence, fact) for fact in found) for sentence in sentences)
     return Support(len(facts), len(found), len(sentences), useful)
+
+
+def _shown(case: Case) -> set[Span] | None:
+    """The sentences of the contexts; None without contexts, or where one is of unknown origin."""
+    if case.contexts is None or not all(context.spans for context in case.contexts):
+        return None
+    return {span for context in case.contexts for span in context.spans}
 
 
 def _within(span: Span, other: Span) -> bool:
@@ -211,9 +212,10 @@ class ContextRecall(PerQuestion):
     shown = (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
 
     def row(self, case: Case) -> tuple[float] | None:
-        if not case.gold_passages or case.contexts is None or not all(context.spans for context in case.contexts):
+        spans = _shown(case)
+        if not case.gold_passages or spans is None:
             return None
-        sources = {span.passage_id for context in case.contexts for span in context.spans}
+        sources = {span.passage_id for span in spans}
         return (sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages),)
 
 
@@ -233,7 +235,7 @@ class AnswerKept(PerQuestion):
 
 _WORD = re.compile(r"\w+")
 _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
-"""What stands before a word that begins a sentence."""
+"""The text before a word that begins a sentence."""
 
 
 class Grounding(PerQuestion):

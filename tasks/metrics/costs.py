@@ -6,7 +6,7 @@ what it took, too. Contexts are left out where that stage was not run, the other
 **Latency** (Sparse RAG, arXiv 2405.16178, section 5.4, table 3). Encoding speed (ES): tokens of the prompt by the
 seconds until the first token was written. Decoding speed (DS): all tokens after the first by their seconds. K: contexts
 that the answer was written from. A prompt of which a part was not read again, because ratings were remembered, has no
-encoding speed, and an answer of one token no decoding speed. The seconds of each step are those of table 6: until the
+encoding speed, and an answer of one token no decoding speed. The steps are those of table 6: until the
 model begins (init), until its first token (prefill), for putting caches together (copy), and for all further tokens
 (decode).
 
@@ -42,10 +42,8 @@ class Tokens(PerQuestion):
         answer, contexts = case.answer, case.contexts
         tokens = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
         price = (answer.seconds, answer.usd) if answer else (None, None)
-        of_contexts: tuple[int | None, int | None] = (None, None)
-        if contexts is not None:
-            of_contexts = sum(context.tokens for context in contexts), len(contexts)
-        return (*tokens, *of_contexts, *price)
+        shown = (None, None) if contexts is None else (sum(context.tokens for context in contexts), len(contexts))
+        return (*tokens, *shown, *price)
 
 
 class Latency(PerQuestion):
@@ -68,16 +66,9 @@ class Latency(PerQuestion):
         answer = case.answer
         if answer is None or answer.error:
             return None
-        return (
-            _speed(answer.prompt_tokens, answer.prefill_seconds),
-            _speed(answer.completion_tokens - 1, answer.decode_seconds),
-            answer.kept,
-            answer.kv_tokens,
-            answer.init_seconds,
-            answer.prefill_seconds,
-            answer.copy_seconds,
-            answer.decode_seconds,
-        )
+        encoding = _speed(answer.prompt_tokens, answer.prefill_seconds)
+        decoding = _speed(answer.completion_tokens - 1, answer.decode_seconds)
+        return encoding, decoding, *(getattr(answer, column.name) for column in self.shown[2:])
 
 
 def _speed(tokens: int, seconds: float | None) -> float | None:

@@ -1,81 +1,46 @@
 """Ratings of contexts and labels of passages against the gold passages (Sparse RAG, arXiv 2405.16178).
 
+Both are figures of all questions together, without questions that lack gold passages, ratings or labels.
+
 **Ratings** of a generator (table 2's measures). A context is relevant (1) if it comes from a gold passage of its
-question. AUC: the probability that a relevant context is rated higher than another one, ties half, over the contexts of
-all questions together. F1 of either label, where a context is taken for relevant if it was kept, and their mean. A
-question without gold passages or ratings is left out.
+question. AUC: the probability that a relevant context is rated higher than another one, ties half. F1 of either label,
+where a context is taken for relevant if it was kept, and their mean.
 
 **Labels** of a labeller (tables 2 and 13). A passage is relevant (1) if it is a gold passage of its question, as people
-said; a label of at least 0.5 is 1. Accuracy, F1 of either label and their mean, over the labelled passages of all
-questions together. The paper's people labelled every passage; a data set names those that it knows of. A question
-without gold passages or labels is left out.
+said; a label of at least 0.5 is 1. Accuracy, F1 of either label and their mean, over the labelled passages. The paper's
+people labelled every passage; a data set names those that it knows of.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.metrics import f1_score, roc_auc_score
 
-from vitalfew.tasks.metrics.base import (
-    CONTEXTS,
-    GOLD_PASSAGES,
-    LABELS,
-    RATINGS,
-    Case,
-    Column,
-    MetricOptions,
-    Summary,
-    Values,
-)
+from vitalfew.tasks.metrics.base import CONTEXTS, GOLD_PASSAGES, LABELS, RATINGS, Case, Column, OfAllAnswers
+
+_RATED = (GOLD_PASSAGES, CONTEXTS, RATINGS)
+_LABELLED = (GOLD_PASSAGES, LABELS)
 
 
-class OfAllLabels:
-    """A metric of the labels of all questions together, with the columns that `shown` says."""
-
-    Options = MetricOptions
-    version: ClassVar[str] = "1"
-    corpus: ClassVar[bool] = True
-    shown: ClassVar[tuple[Column, ...]]
-
-    def __init__(self, options: Any) -> None:
-        self.options = options
-
-    def columns(self) -> Sequence[Column]:
-        return self.shown
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {column.name: [None] * len(cases) for column in self.shown}
-
-    def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
-        """A figure for every column, and how many cases are left out."""
-        raise NotImplementedError
-
-    def summary(self, cases: Sequence[Case]) -> Mapping[str, Summary]:
-        figures, left_out = self.figures(cases)
-        return {column.name: Summary(value, left_out) for column, value in zip(self.shown, figures, strict=True)}
-
-
-class Assessment(OfAllLabels):
+class Assessment(OfAllAnswers):
     """A generator's ratings of its contexts against the gold passages: AUC, F1 of either label, and their mean."""
 
     shown = (
-        Column("rating_auc", "rating AUC", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS)),
-        Column("rating_f1_0", "F1 of label 0", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS), detail=True),
-        Column("rating_f1_1", "F1 of label 1", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS), detail=True),
-        Column("rating_f1", "average F1 of ratings", needs=(GOLD_PASSAGES, CONTEXTS, RATINGS)),
+        Column("rating_auc", "rating AUC", needs=_RATED),
+        Column("rating_f1_0", "F1 of label 0", needs=_RATED, detail=True),
+        Column("rating_f1_1", "F1 of label 1", needs=_RATED, detail=True),
+        Column("rating_f1", "average F1 of ratings", needs=_RATED),
     )
 
     def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:
         labelled = [labels(case) for case in cases]
-        rows = [row for of_case in labelled for row in of_case]
-        relevant, kept = (np.array([row[place] for row in rows], bool) for place in (0, 2))
-        scores = np.array([row[1] for row in rows], float)
-        return (auc(relevant, scores), *f1_of_labels(relevant, kept)), sum(not of_case for of_case in labelled)
+        relevant, scores, kept = np.array([row for of_case in labelled for row in of_case], float).reshape(-1, 3).T
+        left_out = sum(not of_case for of_case in labelled)
+        return (auc(relevant == 1, scores), *f1_of_labels(relevant == 1, kept == 1)), left_out
 
 
 def labels(case: Case) -> list[tuple[bool, float, bool]]:
-    """Of each rated context: whether it is relevant, its score, whether it was kept; none where that is not known."""
+    """For every rated context: whether it is relevant, its score, whether it was kept; none where that is not known."""
     if not (case.gold_passages and case.contexts and case.answer) or case.answer.error:
         return []
     gold = set(case.gold_passages)
@@ -100,15 +65,15 @@ def _f1(true: np.ndarray, taken: np.ndarray) -> float | None:
     return float(f1_score(true, taken)) if true.any() or taken.any() else None
 
 
-class Agreement(OfAllLabels):
+class Agreement(OfAllAnswers):
     """A labeller's labels against the gold passages: accuracy, F1 of either label, and their mean."""
 
     shown = (
-        Column("label_accuracy", "accuracy of labels", needs=(GOLD_PASSAGES, LABELS)),
-        Column("label_f1_0", "F1 of label 0", needs=(GOLD_PASSAGES, LABELS)),
-        Column("label_f1_1", "F1 of label 1", needs=(GOLD_PASSAGES, LABELS)),
-        Column("label_f1", "average F1 of labels", needs=(GOLD_PASSAGES, LABELS)),
-        Column("label_relevant", "labelled relevant", direction="neither", needs=(GOLD_PASSAGES, LABELS), detail=True),
+        Column("label_accuracy", "accuracy of labels", needs=_LABELLED),
+        Column("label_f1_0", "F1 of label 0", needs=_LABELLED),
+        Column("label_f1_1", "F1 of label 1", needs=_LABELLED),
+        Column("label_f1", "average F1 of labels", needs=_LABELLED),
+        Column("label_relevant", "labelled relevant", direction="neither", needs=_LABELLED, detail=True),
     )
 
     def figures(self, cases: Sequence[Case]) -> tuple[Sequence[float | None], int]:

@@ -5,21 +5,21 @@ together (k-means, a bucket for ten answers), and the two histograms compared al
 for equal histograms; it says nothing about any single answer. All settings are the package's.
 
 Features are a GPT-2's last state at the last token, as in the paper, where one is on this machine: `score.mauve_model`,
-else the first of `GPT2` in the local Hugging Face cache. Without one they are the vectors of the encoder minilm. The
-column's name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of different features cannot be compared.
+else the first of `GPT2` in the local Hugging Face cache; without one, the vectors of the encoder minilm. The column's
+name says which ("mauve_gpt2-large", "mauve_minilm"): numbers of different features cannot be compared.
 
 The human text of a question is its first gold answer. A question without gold answers, or with a blank or no answer,
 is left out. Below `LEAST` questions there is no number, and the authors ask for some thousands: fewer make it larger.
-What counts is what all answers look like together, not whether they are right: the gold answers, shuffled among the
-questions, have 1. ALCE puts the question before both texts; that is not done here. With minilm it drowns short ones:
-on 1,000 SQuAD questions, the passage's first 80 characters as answer have 0.14 without the question and 0.99 with it.
+MAUVE compares how all answers look together, not whether they are right: shuffled gold answers have 1. ALCE puts the
+question before both texts. Here that would drown short ones: with minilm, on 1,000 SQuAD questions, the passage's first
+80 characters as answer have 0.14 without the question and 0.99 with it.
 """
 
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.indexes.types import one_thread
 from vitalfew.tasks.encoders.transformer import HuggingFace, MiniLM, TransformerEncoder
 from vitalfew.tasks.metrics.answers import JUDGED
-from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, Summary, Values, judged
+from vitalfew.tasks.metrics.base import Case, Column, MetricOptions, OfAllAnswers, judged
 from vitalfew.tasks.models.files import find_model
 
 LEAST = 20
@@ -38,7 +38,7 @@ GPT2 = tuple(f"{owner}gpt2{size}" for size in ("-large", "-medium", "") for owne
 """Looked for in this order; gpt2-large is the authors' choice."""
 
 
-class Mauve:
+class Mauve(OfAllAnswers):
     """MAUVE of all answers against the first gold answers; the column's name says which model gave the features."""
 
     class Options(MetricOptions):
@@ -48,26 +48,16 @@ class Mauve:
             "largest in the local cache up to gpt2-large, else the encoder minilm.",
         )
 
-    version: ClassVar[str] = "1"
-    corpus: ClassVar[bool] = True
-
     def __init__(self, options: Options) -> None:
         """Raises ConfigError without `mauve-text`, FileNotFoundError where `score.mauve_model` is not there."""
         if find_spec("mauve") is None:
             raise ConfigError("the metric mauve needs the package mauve-text (GPL-3.0): pip install 'vitalfew[mauve]'")
+        super().__init__(options)
         self.model = _gpt2(options.mauve_model)
 
-    @property
-    def features(self) -> str:
-        """What the features come from, for people: the model's name."""
-        return self.model[0] if self.model else "minilm"
-
-    @property
-    def column(self) -> str:
-        return f"mauve_{self.features}"
-
     def columns(self) -> tuple[Column]:
-        return (Column(self.column, f"MAUVE {self.features}", needs=JUDGED),)
+        features = self.model[0] if self.model else "minilm"
+        return (Column(f"mauve_{features}", f"MAUVE {features}", needs=JUDGED),)
 
     def identity(self) -> dict[str, Any]:
         return self.encoder.identity()
@@ -83,14 +73,11 @@ class Mauve:
             )
         )
 
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {self.column: [None] * len(cases)}
-
-    def summary(self, cases: Sequence[Case]) -> dict[str, Summary]:
+    def figures(self, cases: Sequence[Case]) -> tuple[list[float | None], int]:
         texts = [(case.answers[0], output) for case in cases if (output := judged(case))]
         pairs = [(gold, output) for gold, output in texts if gold.strip() and output.strip()]
         value = self._mauve(*map(list, zip(*pairs, strict=True))) if len(pairs) >= LEAST else None
-        return {self.column: Summary(value, len(cases) - len(pairs))}
+        return [value], len(cases) - len(pairs)
 
     def _mauve(self, gold: list[str], outputs: list[str]) -> float:
         from mauve import compute_mauve
@@ -102,7 +89,7 @@ class Mauve:
 
 
 def _gpt2(setting: str | None) -> tuple[str, Path] | None:
-    """Name and directory of the model that features come from; None where this machine has none."""
+    """Name and directory of the model that computes the features; None for the encoder minilm."""
     if setting:
         return setting.rstrip("/").rpartition("/")[2], find_model(setting, "score.mauve_model")
     for name in GPT2:

@@ -1,31 +1,30 @@
 """Rankings against gold passages and gold answers: recall@k, reciprocal rank, nDCG@k, rank of the first answer.
 
-**Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant (1),
-every other one is not (0). Ranks count units, whatever they are: a passage has the rank of its first unit; a further
-sentence of it takes a place and gains nothing, so several sentences of one passage count once. The ideal ranking of
-nDCG has all gold passages, as far as k reaches, at the top.
+All metrics leave out a question without retrieval, or without the gold passages or answers that they need.
 
-A question without gold passages, or without retrieval, is left out. One that has no hit has 0; a k beyond the last hit
-adds nothing: recall@30 of ten hits is their recall@10.
+**Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant (1),
+every other one is not (0). Ranks count units: a passage has the rank of its first unit; a further sentence of it takes
+a place and gains nothing. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top. A question
+without a hit has 0; a k beyond the last hit adds nothing: recall@30 of ten hits is their recall@10.
 
 **Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
 digits, and every other sign by itself, in lower case and one Unicode form. Articles and punctuation count, unlike in
-answers: gold answers are quoted from passages, and "1990" has to match in "1990–95".
-
-A question without gold answers, or without retrieval, is left out. One that has no hit counts as a miss.
+answers: gold answers are quoted from passages, and "1990" has to match in "1990–95". A question without a hit counts as
+a miss.
 
 **First rank.** ParetoRAG's figure 5 draws where the first correct unit stands in the list that fits 400 words, in
 percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
 budget an experiment sets, and a miss has no rank: it counts in `first_rank_missing` alone. The paper's percentage goes
 by a unit's lower edge, so that the first of 5 passages stands at 20 % and the first of 17 sentences at 6 %: shorter
 units win before anything is retrieved. `first_rank_middle` goes by its middle, 100 · (r − 1/2) / n: a passage whose
-sentences stand in its place, the answer in any of them, has the same mean. So it is this column that says which method
-is better; the paper's has no better direction.
+sentences stand in its place, the answer in any of them, has the same mean. So this column says which method is better;
+the paper's has no better direction.
 """
 
 import re
 import unicodedata
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -40,6 +39,7 @@ from vitalfew.tasks.metrics.base import (
     SCALE,
     Case,
     Column,
+    Metric,
     PerQuestion,
     RankedUnit,
     RankOptions,
@@ -47,26 +47,26 @@ from vitalfew.tasks.metrics.base import (
 )
 
 
-class _OfGoldPassages(PerQuestion):
+class _OfGoldPassages(Metric):
     """Measures of ir-measures."""
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        """Column name, heading, and what ir-measures computes."""
-        raise NotImplementedError
+    @abstractmethod
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        """By column name: heading, and what ir-measures computes."""
 
     def columns(self) -> list[Column]:
-        return [Column(name, heading, needs=(HITS, GOLD_PASSAGES)) for name, heading, _ in self.measures()]
+        return [Column(name, heading, needs=(HITS, GOLD_PASSAGES)) for name, (heading, _) in self.measures().items()]
 
     def score(self, cases: Sequence[Case]) -> Values:
-        measures = {name: measure for name, _, measure in self.measures()}
+        measures = {name: measure for name, (_, measure) in self.measures().items()}
         relevant: dict[str, dict[str, int]] = {}
         ranked: dict[str, dict[str, float]] = {}
         for number, case in enumerate(cases):
             if case.gold_passages and case.hits is not None:
                 relevant[str(number)] = {str(passage): 1 for passage in case.gold_passages}
                 ranked[str(number)] = _ranked(case.hits)
-        metrics = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
-        values = {(metric.measure, metric.query_id): float(metric.value) for metric in metrics}
+        computed = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
+        values = {(one.measure, one.query_id): float(one.value) for one in computed}
         return {
             column: [values.get((measure, str(number))) for number in range(len(cases))]
             for column, measure in measures.items()
@@ -87,15 +87,15 @@ class PassageRecall(_OfGoldPassages):
 
     Options = RankOptions
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"passage_recall@{k}", f"passage recall@{k}", R @ k) for k in dict.fromkeys(self.options.k)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {f"passage_recall@{k}": (f"passage recall@{k}", R @ k) for k in self.options.k}
 
 
 class MRR(_OfGoldPassages):
     """Reciprocal rank of the first unit of a gold passage; 0 if there is none. Its mean is the MRR."""
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [("mrr", "MRR", RR)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {"mrr": ("MRR", RR)}
 
 
 class NDCG(_OfGoldPassages):
@@ -103,8 +103,8 @@ class NDCG(_OfGoldPassages):
 
     Options = RankOptions
 
-    def measures(self) -> list[tuple[str, str, Any]]:
-        return [(f"ndcg@{k}", f"nDCG@{k}", nDCG @ k) for k in dict.fromkeys(self.options.k)]
+    def measures(self) -> dict[str, tuple[str, Any]]:
+        return {f"ndcg@{k}": (f"nDCG@{k}", nDCG @ k) for k in self.options.k}
 
 
 LIST = "% of contexts"
@@ -132,16 +132,14 @@ class AnswerRecall(PerQuestion):
 
     def columns(self) -> list[Column]:
         needs = (HITS, GOLD_ANSWERS)
-        return [Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True) for k in self._ks()]
+        ks = dict.fromkeys(self.options.k)
+        return [Column(f"answer_recall@{k}", f"answer recall@{k}", needs=needs, detail=True) for k in ks]
 
     def row(self, case: Case) -> list[float] | None:
         if not case.answers or case.hits is None:
             return None
         rank = first_correct(case.answers, (hit.text for hit in case.hits))
-        return [float(0 < rank <= k) for k in self._ks()]
-
-    def _ks(self) -> Iterable[int]:
-        return dict.fromkeys(self.options.k)
+        return [float(0 < rank <= k) for k in dict.fromkeys(self.options.k)]
 
 
 class FirstRank(PerQuestion):

@@ -1,4 +1,4 @@
-"""The tables of metrics: `scores`, a row for each question and column, and `summaries`, one for each column."""
+"""The tables of metrics: `scores`, a row for every question and column, and `summaries`, a row for every column."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage import schemas
-from vitalfew.tasks.metrics.base import Case, Column, Metric, PerQuestion, Summary, WithModel
+from vitalfew.tasks.metrics.base import Case, Metric, Summary
 from vitalfew.tasks.registry import resolve, with_options
 
 Metrics = Mapping[str, Metric]
@@ -21,14 +21,14 @@ Metrics = Mapping[str, Metric]
 def make_metrics(config: ScoreConfig) -> dict[str, Metric]:
     """The metrics of a configuration.
 
-    Raises UnknownName for an unknown metric; ConfigError for an option that none of them has, for two columns of one
+    Raises UnknownName for an unknown metric; ConfigError for an option of no such metric, for two columns of one
     name, and for a metric that cannot work here; and the errors of a metric whose model is missing.
     """
     options = with_options(config, "score")
     metrics: dict[str, Metric] = {name: resolve("metric", name)(options) for name in options.metrics}
     owners: dict[str, str] = {}
     for name, metric in metrics.items():
-        inherits = getattr(type(metric), "columns", None) is PerQuestion.columns
+        inherits = getattr(type(metric), "columns", None) is Metric.columns
         if not hasattr(metric, "shown" if inherits else "columns"):
             raise ConfigError(
                 f"score.metrics: {name} does not declare its columns; add a method `columns`, or `shown`, with a "
@@ -46,7 +46,7 @@ def metrics_identity(metrics: Metrics) -> dict[str, Any]:
     """Everything that the tables depend on besides the cases: the metrics' versions, columns (k, features), models."""
     return {
         name: {"version": metric.version, "columns": [asdict(column) for column in metric.columns()]}
-        | ({"model": metric.identity()} if isinstance(metric, WithModel) else {})
+        | ({"model": metric.identity()} if hasattr(metric, "identity") else {})
         for name, metric in metrics.items()
     }
 
@@ -95,14 +95,8 @@ def summarise(metrics: Metrics, scores: pa.Table, questions: int, cases: Sequenc
         of_all = metric.summary(cases) if metric.corpus else {}
         for column in metric.columns():
             summary = of_all[column.name] if metric.corpus else _mean(scores, column.name, questions)
-            rows.append(_summary_row(column, summary, questions))
+            rows.append({**asdict(column), "metric": column.name, "questions": questions, **summary._asdict()})
     return pa.Table.from_pylist(rows, schema=schemas.SUMMARIES)
-
-
-def _summary_row(column: Column, summary: Summary, questions: int) -> dict[str, Any]:
-    declared = asdict(column)
-    figures = {"value": summary.value, "questions": questions, "left_out": summary.left_out}
-    return {"metric": declared.pop("name"), **figures, **declared}
 
 
 def _mean(scores: pa.Table, column: str, questions: int) -> Summary:

@@ -50,3 +50,21 @@ class TokensAlone:
     def __call__(self, tokens: int) -> None:
         self.tokens += tokens
         self.tick(0, tokens)
+
+
+class Share:
+    """Reports a share of some rows to a `Tick`, in whole rows."""
+
+    def __init__(self, rows: int, tick: Tick) -> None:
+        self.rows, self.tick = rows, tick
+        self.share, self.reported = 0.0, 0
+
+    def reach(self, share: float, tokens: int = 0) -> None:
+        self.share = share
+        more = int(self.rows * min(share, 1.0)) - self.reported
+        self.reported += more
+        self.tick(more, tokens)
+
+    def __call__(self, tokens: int, share: float) -> None:
+        """Add a share, as a `TextTick`."""
+        self.reach(self.share + share, tokens)

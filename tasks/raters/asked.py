@@ -33,7 +33,7 @@ from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelCon
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.probing import AppraiseConfig
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName, Section
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -136,7 +136,41 @@ ROUNDS = {
 _VERDICT = re.compile(r"\b(?:(1(?:\.0+)?|yes)|(0(?:\.0+)?|no))\b(?!\.\d)", re.IGNORECASE)
 
 
-class TwoRound(AskingRater):
+class GeneratorOptions(Section):
+    """Settings of a rater that asks generators: every field that is a GenerateConfig names one."""
+
+    path: ClassVar[str]
+    """The section's place in the settings, for messages."""
+    reply_tokens: ClassVar[int]
+    """The usual length of a reply, at most."""
+
+    def asked(self) -> dict[str, GenerateConfig]:
+        """The generators with all their settings, by field."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        sections = {name: value for name, value in given.items() if isinstance(value, GenerateConfig)}
+        return {name: brief(value, f"{self.path}.{name}", self.reply_tokens) for name, value in sections.items()}
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), **{name: section.identity() for name, section in self.asked().items()}}
+
+
+class GeneratorRater(AskingRater):
+    """A rater that asks generators, which its options name."""
+
+    version: ClassVar[str] = "1"
+
+    def __init__(self, options: GeneratorOptions) -> None:
+        """Raises what the generators' constructors raise."""
+        super().__init__(options)
+        self.generators: dict[str, Generator] = {
+            name: make(section, f"{options.path}.{name}") for name, section in options.asked().items()
+        }
+        self.uses_gpu = any(generator.uses_gpu for generator in self.generators.values())
+        bounds = [generator.workers for generator in self.generators.values() if generator.workers is not None]
+        self.workers = min(bounds, default=None)
+
+
+class TwoRound(GeneratorRater):
     """One model labels every passage, and another confirms or corrects the label; both labels are kept."""
 
     example: ClassVar[tuple[str, ...]] = (
@@ -144,8 +178,11 @@ class TwoRound(AskingRater):
         "label.critic={generator: openai, model: gpt-4o-mini}",
     )
 
-    class Options(LabelConfig):
+    class Options(GeneratorOptions, LabelConfig):
         model_config = ConfigDict(extra="forbid")
+
+        path: ClassVar[str] = "label"
+        reply_tokens: ClassVar[int] = 8
 
         rater: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="transformers"), description="Generator of the first round, with its settings."
@@ -154,39 +191,19 @@ class TwoRound(AskingRater):
             None, description="Generator that confirms or corrects the first round; null: there is one round only."
         )
 
-        def rounds(self) -> dict[str, GenerateConfig]:
-            """The rounds' generators with all their settings, by the name of the round."""
-            given = {"rater": self.rater, "critic": self.critic}
-            return {
-                name: brief(section, f"label.{name}", max_tokens=8)
-                for name, section in given.items()
-                if section is not None
-            }
-
-        def identity(self) -> dict[str, Any]:
-            return {**super().identity(), **{name: section.identity() for name, section in self.rounds().items()}}
-
-    version: ClassVar[str] = "1"
-
     def __init__(self, options: Options) -> None:
-        """Raises what the generators' constructors raise."""
-        self.rounds: dict[str, Generator] = {
-            name: make(section, f"label.{name}") for name, section in options.rounds().items()
-        }
-        self.asking = {name: ROUNDS[name] for name in self.rounds}
-        self.uses_gpu = any(generator.uses_gpu for generator in self.rounds.values())
-        bounds = [generator.workers for generator in self.rounds.values() if generator.workers is not None]
-        self.workers = min(bounds, default=None)
+        super().__init__(options)
+        self.asking = {name: ROUNDS[name] for name in self.generators}
 
     def identity(self) -> dict[str, Any]:
-        asked = {name: generator.identity() for name, generator in self.rounds.items()}
+        asked = {name: generator.identity() for name, generator in self.generators.items()}
         return {**super().identity(), "prompts": [*ROUNDS.values()], **asked}
 
     def is_due(self, score: str, known: Mapping[str, float]) -> bool:
         return score == "rater" or "rater" in known
 
     def ask(self, score: str, prompts: Sequence[Prompt], tick: Tick) -> list[Completion]:
-        return self.rounds[score].generate(prompts, tick=tick)
+        return self.generators[score].generate(prompts, tick)
 
     def read(self, score: str, reply: Completion) -> tuple[float | None, str]:
         found = _VERDICT.search(reply.text)
@@ -225,40 +242,30 @@ _GRADE = re.compile(
 )
 
 
-class GradeJudge(AskingRater):
+class GradeJudge(GeneratorRater):
     """Any generator (appraise.judge) grades faithfulness and completeness from 0 to 10 and gives its reasons."""
 
     example: ClassVar[tuple[str, ...]] = ("appraise.judge={generator: transformers, model: smollm2}",)
 
-    class Options(AppraiseConfig):
+    class Options(GeneratorOptions, AppraiseConfig):
         model_config = ConfigDict(extra="forbid")
+
+        path: ClassVar[str] = "appraise"
+        reply_tokens: ClassVar[int] = 120
 
         judge: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="transformers"), description="Generator that grades, with its settings."
         )
 
-        def asked(self) -> GenerateConfig:
-            """The generator with all its settings."""
-            return brief(self.judge, "appraise.judge", max_tokens=120)
-
-        def identity(self) -> dict[str, Any]:
-            return {**super().identity(), "judge": self.asked().identity()}
-
-    version: ClassVar[str] = "1"
     recorded: ClassVar[str] = "Judge"
     asking = APPRAISING
     explains: ClassVar[bool] = True
 
-    def __init__(self, options: Options) -> None:
-        """Raises what the generator's constructor raises."""
-        self.generator: Generator = make(options.asked(), "appraise.judge")
-        self.uses_gpu, self.workers = self.generator.uses_gpu, self.generator.workers
-
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "asking": APPRAISING, "generator": self.generator.identity()}
+        return {**super().identity(), "asking": APPRAISING, "generator": self.generators["judge"].identity()}
 
     def ask(self, score: str, prompts: Sequence[Prompt], tick: Tick) -> list[Completion]:
-        return self.generator.generate(prompts, tick)
+        return self.generators["judge"].generate(prompts, tick)
 
     def read(self, score: str, reply: Completion) -> tuple[float | None, str]:
         return graded(reply.text)

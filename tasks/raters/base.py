@@ -1,4 +1,4 @@
-"""The contract of a rater: cases in, a judgement of each out.
+"""The contract of a rater: cases in, their judgements out.
 
 Three stages use raters (tasks/rate.py): `critique` has a critic, which judges answers; `label` a labeller, which judges
 retrieved passages; `appraise` an appraiser, which judges refined contexts. A stage names the scores that it needs and
@@ -20,7 +20,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 class RatedContext:
     """A question with a context, and what else is known of the two. A stage fills in what it knows.
 
-    `critique`: `context` is what the prompt had, several contexts with a blank line between them, empty if it had none;
+    `critique`: `context` is what the prompt had, several contexts with a blank line between them, or empty;
     `answer` was generated from it; `probabilities` are those of the tokens that its generator kept (`self_rag`).
     `label`: `context` is the text of a retrieved passage; all fields from `answers` on are what the data set says.
     `appraise`: `context` is what a refiner made of `hits`, which have their titles.
@@ -63,7 +63,7 @@ class Judgement:
 
 class Rater(ABC):
     """A class with `Options`, which extend the section of its stage (CritiqueConfig, LabelConfig, AppraiseConfig). A
-    rater without settings of its own needs none. `version`: raise it when the same case would get other scores."""
+    rater without further settings needs none. `version`: raise it when the same case would get other scores."""
 
     version: ClassVar[str]
     recorded: ClassVar[str] = ""
@@ -86,7 +86,7 @@ class Rater(ABC):
 
     @abstractmethod
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
-        """A judgement for each case, in their order."""
+        """The judgements of the cases, in their order."""
 
 
 class RaterUnavailable(ValueError):

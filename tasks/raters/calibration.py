@@ -1,7 +1,7 @@
-"""From log-odds to probabilities: logistic regression on one feature, a line for each judgement; and how far off it is.
+"""From log-odds to probabilities: logistic regression on one feature, a line for every judgement; and its error.
 
 Platt (1999, "Probabilistic outputs for support vector machines", section 2) fits the line to the truth; without his
-correction for few examples, as there are hundreds of each kind.
+correction for few examples, as there are hundreds of either kind.
 """
 
 import math
@@ -39,7 +39,7 @@ class LogisticLine:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A line for each judgement."""
+    """A line for every judgement."""
 
     isrel: LogisticLine = LogisticLine()
     issup: LogisticLine = LogisticLine()

@@ -1,16 +1,15 @@
 """`embedded`: a small cross-encoder on all-MiniLM-L6-v2, so that a critique costs no download.
 
-It gives a probability for each of Self-RAG's three aspects (Asai et al., 2023, arXiv 2310.11511, section 3.1, table 1),
-and tells each from what that table names as its input, so that no judgement repeats another:
+It gives a probability for Self-RAG's three aspects (Asai et al., 2023, arXiv 2310.11511, section 3.1, table 1). An
+aspect is judged by the input that the table names for it, so that no judgement repeats another:
 
 - ISREL, that the context has the answer to the question, from question and context alone.
 - ISSUP, that this answer is what the context says, given that it says anything to the question: the share of what the
-  context answers, by the critic's own reading, that agrees with the answer, less for a longer one. It
-  takes the question too, as in that table, for without it any words copied from a context are supported. It is as sure
-  of an answer from a context that has nothing to the question, for that is ISREL's to tell; ISREL · ISSUP is the
-  probability of both.
-- ISUSE, that the answer is right, from question and answer, without the context. A small model knows few facts, so it
-  tells little more than whether an answer is of the kind that is asked for.
+  context answers, as the critic reads it, that agrees with the answer, less for a longer one. It takes the question
+  too, as in that table, for without it any words copied from a context are supported. It is as sure of an answer from
+  a context that says nothing to the question, which ISREL judges; ISREL · ISSUP is the probability of both.
+- ISUSE, that the answer is right, from question and answer, without the context. A small model knows few facts, so the
+  score says little more than whether an answer is of the kind that is asked for.
 
 The critic reads a context as an extractive reader does. Every short span of it gets a probability of being the answer,
 P(window) · P(span | window) (Karpukhin et al., 2020, arXiv 2004.04906, section 6.1). An answer is supported by as much
@@ -19,8 +18,8 @@ of that probability as falls on spans that agree with it, by the measure by whic
 Deviations: a probability in place of reflection tokens, and usefulness is rightness. The probabilities are calibrated
 by logistic regression on articles that are neither learnt from nor reported on (calibration.py).
 
-A long context is read in overlapping windows: ISREL is the best window's, ISSUP counts each window by its relevance. Of
-an answer the first `MAX_ANSWER` tokens are read for ISUSE. Where the answer is empty, ISSUP and ISUSE are 0; where the
+A long context is read in overlapping windows: ISREL is the best window's, ISSUP weighs a window by its relevance. The
+first `MAX_ANSWER` tokens of an answer are read for ISUSE. Where the answer is empty, ISSUP and ISUSE are 0; where the
 context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 """
 
@@ -57,7 +56,7 @@ from vitalfew.tasks.models.small.windows import (
     special,
     windows,
 )
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnavailable
 from vitalfew.tasks.raters.calibration import Calibration
@@ -68,19 +67,19 @@ SPANS = 10
 """The most probable spans of a window are counted. On 718 relevant contexts of the articles that choose the weights, 5,
 10 and 20 discriminate alike (AUC 0.851, 0.850, 0.848, by the embedded reader's weights)."""
 SURPLUS = 1.8
-"""What an answer's length counts against it, in log-odds per natural logarithm of words: of two answers that agree with
-as much, the longer one has more that nothing supports. On 733 relevant contexts of the articles that choose the weights
+"""The penalty for an answer's length, in log-odds per natural logarithm of words: of two answers that agree with as
+much, the longer one has more that nothing supports. On 733 relevant contexts of the articles that choose the weights
 it raises the AUC from 0.827 to 0.839 (cross-validated, by the embedded critic's weights)."""
 SURE = 0.999
-"""Shares nearer to 0 or 1 are not told apart."""
+"""Shares nearer to 0 or 1 count as this."""
 Pair = tuple[str, str]
 """A question with a context, or with an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowReading:
-    """Of a window: the logit of having the answer, and its most probable spans, by first and last token in the context
-    and the natural logarithm of their probability within the window."""
+    """The reading of a window: the logit of having the answer, and its most probable spans, by first and last token in
+    the context and the natural logarithm of their probability within the window."""
 
     relevant: float
     spans: tuple[tuple[int, int, float], ...]
@@ -88,7 +87,7 @@ class WindowReading:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a context says to a question: the best window's logit of having the answer, and spans, normalised, with
+    """The reading of a context for a question: the best window's logit of having the answer, and normalised spans with
     their probabilities."""
 
     relevant: float
@@ -150,13 +149,16 @@ class Embedded(InBatches, Rater):
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)
-        found = self.evidence(batch, tick)
-        return [
-            self._judgement(each)
-            if (length := lengths[candidate.question]) <= MAX_QUESTION
-            else Judgement(error=f"the question has {length} tokens, the critic takes at most {MAX_QUESTION}")
-            for candidate, each in zip(batch, found, strict=True)
-        ]
+        judgements = []
+        for candidate, logits in zip(batch, self.evidence(batch, tick), strict=True):
+            if (length := lengths[candidate.question]) > MAX_QUESTION:
+                error = f"the question has {length} tokens, the critic takes at most {MAX_QUESTION}"
+                judgements.append(Judgement(error=error))
+            else:
+                lines = {name: (logit, getattr(self.calibration, name)) for name, logit in asdict(logits).items()}
+                scores = {name: 0.0 if logit is None else line(logit) for name, (logit, line) in lines.items()}
+                judgements.append(Judgement(scores))
+        return judgements
 
     def relevance(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[float]:
         """ISREL of (question, context) pairs, from 0 to 1: a scorer of contexts that needs no answer. 0 where the
@@ -173,17 +175,17 @@ class Embedded(InBatches, Rater):
         return [self.calibration.isrel(float(own[0])) if len(own) else 0.0 for own in values]
 
     def _relevance(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:
-        """Of every pair the logit, before calibration; none where the context says nothing."""
-        told = self._contexts(pairs, len(pairs), tick)
+        """The logit of every pair, before calibration; none where the context says nothing."""
+        read = self._contexts(pairs, len(pairs), tick)
         lengths = self._lengths(text for pair in pairs for text in pair)
-        logits = [np.array([told[pair].relevant] if pair in told else [], np.float32) for pair in pairs]
+        logits = [np.array([read[pair].relevant] if pair in read else [], np.float32) for pair in pairs]
         return [
             Reading(finite(logit, LEAST), sum(lengths[text] for text in pair))
             for logit, pair in zip(logits, pairs, strict=True)
         ]
 
     def evidence(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[LogOdds]:
-        """What is known of every candidate before calibration; nothing where the question is too long."""
+        """The log-odds of every candidate before calibration; None where the question is too long."""
         contexts = self._contexts([(each.question, each.context) for each in batch], len(batch), tick)
         useful = self._useful([(each.question, each.answer) for each in batch if each.answer.strip()], tick)
         found = []
@@ -193,20 +195,12 @@ class Embedded(InBatches, Rater):
             found.append(LogOdds(context.relevant if context else None, supported, right))
         return found
 
-    def _judgement(self, found: LogOdds) -> Judgement:
-        return Judgement(
-            {
-                name: 0.0 if logit is None else getattr(self.calibration, name)(logit)
-                for name, logit in asdict(found).items()
-            }
-        )
-
     def _lengths(self, texts: Iterable[str]) -> dict[str, int]:
         """Tokens of every distinct text."""
         return {text: len(encoding.ids) for text, encoding in encoded(self.tokenizer, [*texts]).items()}
 
     def _contexts(self, pairs: Sequence[Pair], candidates: int, tick: Tick) -> dict[Pair, Said]:
-        """What each distinct question's context says to it, where it says anything."""
+        """The reading of every distinct pair whose context says anything to its question."""
         texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
         parts = {
             (question, context): windows(self.tokenizer, texts[question], texts[context])
@@ -214,14 +208,12 @@ class Embedded(InBatches, Rater):
             if len(texts[question].ids) <= MAX_QUESTION
         }
         read: dict[PairWindow, WindowReading] = {}
-        ticked = 0
         distinct = {window for rows in parts.values() for window in rows}
+        watched = Watched(tick, candidates, len(distinct))
         for rows, logits in self._logits(distinct):
             read |= zip(rows, readings(rows, logits), strict=True)
-            share = candidates * len(read) // len(distinct)
-            tick(share - ticked, sum(len(window.ids) for window in rows))
-            ticked = share
-        tick(candidates - ticked, 0)
+            watched(len(rows), sum(len(window.ids) for window in rows))
+        watched.finish()
         return {
             pair: said(pair[1], texts[pair[1]], [read[window] for window in rows])
             for pair, rows in parts.items()
@@ -229,22 +221,22 @@ class Embedded(InBatches, Rater):
         }
 
     def _useful(self, pairs: Sequence[Pair], tick: Tick) -> dict[Pair, float]:
-        """Each distinct answer's logit of being right."""
+        """The logit of being right of every distinct pair of question and answer."""
         texts = encoded(self.tokenizer, [text for pair in pairs for text in pair])
         whole = {
             (question, answer): answer_window(self.tokenizer, texts[question], texts[answer])
             for question, answer in dict.fromkeys(pairs)
             if len(texts[question].ids) <= MAX_QUESTION
         }
-        told: dict[PairWindow, float] = {}
+        useful: dict[PairWindow, float] = {}
         for rows, logits in self._logits(set(whole.values())):
-            told |= zip(rows, logits.useful.tolist(), strict=True)
+            useful |= zip(rows, logits.useful.tolist(), strict=True)
             tick(0, sum(len(window.ids) for window in rows))
-        return {pair: told[window] for pair, window in whole.items()}
+        return {pair: useful[window] for pair, window in whole.items()}
 
     @torch.inference_mode()
     def _logits(self, distinct: set[PairWindow]) -> Iterator[tuple[list[PairWindow], CriticLogits]]:
-        """What the network says of the windows, batch by batch."""
+        """The network's logits of the windows, batch by batch."""
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
         padding = special(self.tokenizer, "[PAD]")
@@ -259,7 +251,7 @@ def embedded() -> Path:
 
 
 def readings(rows: Sequence[PairWindow], logits: CriticLogits) -> list[WindowReading]:
-    """Of a batch of windows with contexts."""
+    """The readings of a batch of windows with contexts."""
     scores = span_scores(logits.start, logits.end, LONGEST)
     best, where = scores.topk(min(SPANS, scores.shape[1]))
     logprobs = (best - scores.logsumexp(-1, keepdim=True)).tolist()
@@ -281,7 +273,7 @@ def readings(rows: Sequence[PairWindow], logits: CriticLogits) -> list[WindowRea
 
 
 def said(context: str, encoding: Encoding, windows: Sequence[WindowReading]) -> Said:
-    """Of a context's windows, one at least."""
+    """The reading of a context, by its windows, of which there is one at least."""
     total = torch.tensor([window.relevant for window in windows], dtype=torch.float64).logsumexp(0).item()
     offsets = encoding.offsets
     spans = tuple(

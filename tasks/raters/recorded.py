@@ -1,24 +1,24 @@
 """Raters that run no model: they read what the data set says, or what the generator recorded.
 
 `gold`: a passage is relevant if it is one of the question's gold passages. These are Sparse RAG's gold labels (arXiv
-2405.16178, table 10). With `answer`, one of the gold answers has to be in its supporting facts, or anywhere in it if it
-has none.
+2405.16178, table 10). With `answer`, one of the gold answers has to be in its supporting facts, or anywhere in a
+passage without supporting facts.
 
 `answer_text`: a passage is relevant if it has the text of a gold answer, whatever else it says. This is distant
 supervision as in DPR (Karpukhin et al. 2020, arXiv 2004.04906, section 4.1): normalised as SQuAD does, as a run of
 whole words.
 
 `title`: a passage is relevant if it is from the article that the question is about. CRAG's evaluator was trained with
-these silver labels (arXiv 2401.15884), which Sparse RAG compares with its own (arXiv 2405.16178, table 9): titles are
-compared. The gold passages say which article a question is about; if none is in the corpus (PopQA), it is an article
-whose title is in the question.
+these silver labels (arXiv 2401.15884), and Sparse RAG compares its labels with them (arXiv 2405.16178, table 9): titles
+are compared. The gold passages say which article a question is about; if none is in the corpus (PopQA), it is an
+article whose title is in the question.
 
 `reflection`: Self-RAG's critique of itself (Asai et al., 2023, arXiv 2310.11511, section 3.3), from one generation. The
-generator `self_rag` keeps the probabilities of each group of reflection tokens at the place where one of the group was
+generator `self_rag` keeps the probabilities of every group of reflection tokens at the place where one of the group was
 written. ISREL = p(Relevant) of both, ISSUP = p(Fully) + ½ p(Partially) of the three, ISUSE = the expected grade from 0
-to 1, (grade − 1) / 4; Self-RAG's own scale from −1 to 1 is twice that less 1 (`select.utility` says which is weighed).
-A group that was never written, because the answer was cut or the model forgot, gets what Self-RAG's program gives it,
-which is 0: no relevance, no support, and for utility the middle of its scale, here 0.5.
+to 1, (grade − 1) / 4; the scale of Self-RAG, from −1 to 1, is twice that less 1 (`select.utility` chooses the scale). A
+group that was never written, because the answer was cut or the model forgot, gets the values of Self-RAG's program: 0
+for relevance and support, and for utility the middle of its scale, here 0.5.
 """
 
 from abc import abstractmethod

@@ -3,6 +3,7 @@
 A retriever knows no files: it asks a `SearchIndex` for what is near a vector, or for what shares words with a text.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,8 @@ from vitalfew.storage.indexes import TopK, Vectors
 
 @dataclass(frozen=True)
 class QuestionBatch:
-    """A batch of questions; they are encoded when somebody asks for their vectors, float32 (n, d), and once. `names`:
-    each one's content id and what its source calls it; none where they were typed."""
+    """A batch of questions. Their vectors, float32 (n, d), are encoded once, at the first use. `names`: content id and
+    name in the source, question by question; empty for typed questions."""
 
     texts: Sequence[str]
     encode: Callable[[Sequence[str]], Vectors]
@@ -29,7 +30,7 @@ class QuestionBatch:
 
 
 class DenseOptions(RetrieveConfig):
-    """What retrievers by vectors have in common."""
+    """The settings of retrievers by vectors."""
 
     nprobe: int | None = Field(
         None, ge=1, description="Lists that an ivf index reads; default: the number chosen with the index."
@@ -40,7 +41,7 @@ class DenseOptions(RetrieveConfig):
 
 
 class SearchIndex(Protocol):
-    """What can be searched. Both searches raise IndexMismatch, a ValueError, where the index lacks what they need."""
+    """An index to search. Both searches raise IndexMismatch, a ValueError, where the index lacks what they need."""
 
     @property
     def name(self) -> str: ...
@@ -50,7 +51,7 @@ class SearchIndex(Protocol):
 
     @property
     def alpha(self) -> float | None:
-        """Of a fused index."""
+        """The weight of the core in a fused index."""
         ...
 
     def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
@@ -58,33 +59,33 @@ class SearchIndex(Protocol):
         ...
 
     def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
-        """The k units of greatest BM25 score for every question, given as its words; a unit that shares none
-        of them is no match."""
+        """The k units of greatest BM25 score for every question, given as its words, of which a match shares some."""
         ...
 
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
-        """Of the passages that their source, or their content id, calls so: id, table shard and row."""
+        """Id, table shard and row of the passages with these names in their source, or content ids."""
         ...
 
 
-class Retriever(Protocol):
-    """A class that has `Options`, a RetrieveConfig with what can be set of it besides, of which an instance
-    constructs it. `dense`: whether it needs the questions' vectors; `keywords`: whether it needs BM25's index; `unit`:
-    what it searches, on the class or among its options. The plan reads these without constructing it."""
+class Retriever(ABC):
+    """A class that has `Options`, a RetrieveConfig with what can be set of it besides, of which an instance constructs
+    it. The plan reads the attributes without constructing it."""
 
-    version: ClassVar[str]
-    dense: ClassVar[bool]
-    keywords: ClassVar[bool]
+    version: ClassVar[str] = "1"
+    dense: ClassVar[bool] = False
+    """It needs the questions' vectors."""
+    keywords: ClassVar[bool] = False
+    """It needs BM25's index."""
     unit: Unit
+    """The unit that it searches: on the class, or among its options."""
 
     def __init__(self, options: Any) -> None:
         """`options`: an instance of its `Options`."""
-        ...
+        self.options = options
 
     def check(self, index: SearchIndex) -> None:
         """Raises IndexMismatch where the index cannot answer."""
-        ...
 
+    @abstractmethod
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         """The k best units of every question."""
-        ...

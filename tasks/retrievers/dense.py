@@ -11,10 +11,25 @@ from pydantic import ConfigDict, Field
 from vitalfew.configs.schema import Layout, Unit
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, SearchIndex
+from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
 
 
-class CoreContext:
+class DenseRetriever(Retriever):
+    """A retriever by vectors."""
+
+    dense: ClassVar[bool] = True
+
+    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+        self.check(index)
+        queries = self.queries(questions.vectors, index.layout)
+        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
+
+    def queries(self, questions: Vectors, layout: Layout) -> Vectors:
+        """float32 (n, d) question vectors → float32 (n, width of the index)."""
+        return questions
+
+
+class CoreContext(DenseRetriever):
     """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q); any alpha on a dual index."""
 
     class Options(DenseOptions):
@@ -24,14 +39,11 @@ class CoreContext:
             0.8, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
         )
 
-    version: ClassVar[str] = "1"
-    dense: ClassVar[bool] = True
-    keywords: ClassVar[bool] = False
-
     unit: Unit = "sentence"
 
     def __init__(self, options: Options) -> None:
-        self.options, self.alpha = options, options.alpha
+        super().__init__(options)
+        self.alpha = options.alpha
 
     def check(self, index: SearchIndex) -> None:
         if index.alpha is not None and index.layout == "fused" and abs(self.alpha - index.alpha) > 1e-9:
@@ -40,35 +52,16 @@ class CoreContext:
                 "build one that answers every alpha with --set index.layout=dual"
             )
 
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        self.check(index)
-        queries = self.queries(questions.vectors, index.layout)
-        return index.nearest(self.unit, queries, k, self.options.nprobe, self.options.ef_search)
-
     def queries(self, questions: Vectors, layout: Layout) -> Vectors:
-        """float32 (n, d) question vectors → float32 (n, width of the index)."""
         if layout == "dual":
             return np.concatenate([self.alpha * questions, (1 - self.alpha) * questions], axis=1).astype(np.float32)
         return questions
 
 
-class PassageRetriever:
+class PassageRetriever(DenseRetriever):
     """Naive RAG: whole passages by the inner product with the question; alpha has no effect."""
 
     class Options(DenseOptions):
         model_config = ConfigDict(extra="forbid")
 
-    version: ClassVar[str] = "1"
-    dense: ClassVar[bool] = True
-    keywords: ClassVar[bool] = False
-
     unit: Unit = "passage"
-
-    def __init__(self, options: DenseOptions) -> None:
-        self.options = options
-
-    def check(self, index: SearchIndex) -> None:
-        """Every index that has the unit can answer."""
-
-    def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        return index.nearest(self.unit, questions.vectors, k, self.options.nprobe, self.options.ef_search)

@@ -43,7 +43,7 @@ def words(texts: Sequence[str]) -> list[list[str]]:
     return cast(list[list[str]], texts_words)
 
 
-class BM25:
+class BM25(Retriever):
     """Keyword search: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
 
     class Options(RetrieveConfig):
@@ -51,15 +51,11 @@ class BM25:
 
         unit: Unit = Field("sentence", description="Unit to search.")
 
-    version: ClassVar[str] = "1"
-    dense: ClassVar[bool] = False
     keywords: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:
+        super().__init__(options)
         self.unit = options.unit
-
-    def check(self, index: SearchIndex) -> None:
-        """Every index that has the unit can answer."""
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         return index.matching(self.unit, words(questions.texts), k)
@@ -69,17 +65,17 @@ CONSTANT = 60
 DEPTH = 100
 
 
-class Hybrid:
+class Hybrid(Retriever):
     """Reciprocal rank fusion of bm25 with core_context, or with passage if retrieve.unit is passage."""
 
     class Options(CoreContext.Options, BM25.Options):
         model_config = ConfigDict(extra="forbid")
 
-    version: ClassVar[str] = "1"
     dense: ClassVar[bool] = True
     keywords: ClassVar[bool] = True
 
     def __init__(self, options: Options) -> None:
+        super().__init__(options)
         self.unit = options.unit
         by_vectors = CoreContext(options) if self.unit == "sentence" else PassageRetriever(options)
         self.rankings: list[Retriever] = [by_vectors, BM25(options)]

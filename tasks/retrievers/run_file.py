@@ -28,7 +28,7 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
-from vitalfew.tasks.retrievers.base import QuestionBatch, SearchIndex
+from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
 
 _EXPECTS = "a TREC run, or questions with ctxs"
 
@@ -42,7 +42,7 @@ class _Ranked(NamedTuple):
     number: int
 
 
-class RunFile:
+class RunFile(Retriever):
     """Another tool's rankings of an index's passages: a TREC run, or the contexts (ctxs) of DPR and Self-RAG."""
 
     example: ClassVar[tuple[str, ...]] = ("retrieve.file=naive.run",)
@@ -54,9 +54,6 @@ class RunFile:
             None, description="File of rankings: a TREC run, or questions with ctxs."
         )
 
-    version: ClassVar[str] = "1"
-    dense: ClassVar[bool] = False
-    keywords: ClassVar[bool] = False
     unit: Unit = "passage"
 
     def __init__(self, options: Options) -> None:
@@ -67,11 +64,7 @@ class RunFile:
         check_source(self.file)
 
     def identity(self) -> dict[str, Any]:
-        """The file's content."""
         return {"file": files.checksum(self.file)}
-
-    def check(self, index: SearchIndex) -> None:
-        """Every index of passages can answer."""
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         """Raises InputError."""
@@ -106,7 +99,7 @@ class RunFile:
         return TopK(ids, scores, shards, rows)
 
     def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
-        """Of these questions, by their keys, what is ranked for them."""
+        """The rankings of these questions, which are given by their keys."""
         with open_source(self.file) as source:
             first = source.peek(1 << 12).lstrip()[:1]
         return self._ctxs(keys) if first in (b"[", b"{") else self._trec(keys)
@@ -133,19 +126,17 @@ class RunFile:
                 fields = object_of(row)
                 known = (keys.get(key) for key in (id_of(fields, "id"), text_of(fields, "question")))
                 place = next((place for place in known if place is not None), None)
-                texts = (
-                    []
-                    if place is None
-                    else [text_of(object_of(each), "text", blank=True) for each in list_of(fields, "ctxs")]
-                )
+                if place is None:
+                    continue
+                texts = [text_of(object_of(one), "text", blank=True) for one in list_of(fields, "ctxs")]
             except RowError as error:
                 raise InputError(f"{self.file}, line {number}: {error.detail}") from error
             for rank, text in enumerate(dict.fromkeys(filter(None, texts))):
-                yield place or 0, _Ranked(str(passage_id(text)), -float(rank), rank, number)
+                yield place, _Ranked(str(passage_id(text)), -float(rank), rank, number)
 
 
 def _keys(questions: QuestionBatch) -> Iterator[tuple[str, ...]]:
-    """What every question may be called, the surest first."""
+    """The possible names of every question, the surest first."""
     names = questions.names or [("", "")] * len(questions.texts)
     for (identity, name), text in zip(names, questions.texts, strict=True):
         yield tuple(filter(None, (identity, name, text, text.partition("\n")[0])))

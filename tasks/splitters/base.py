@@ -4,6 +4,7 @@ A `Splitter` cuts: its sentences partition a passage, character by character. A 
 (propositions): they have no place in the passage, and joined they are not the passage.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import Field
 
 from vitalfew.configs.schema import SplitConfig
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 Parameters = dict[str, Any]
 """The result of a splitter's training, as plain JSON: stored beside the sentences, it makes the split reproducible."""
@@ -24,14 +25,10 @@ class TrainedOptions(SplitConfig):
 
 
 class Splitter(Protocol):
-    """A class with `Options`, a TrainedOptions with the splitter's own settings; the constructor takes an instance."""
+    """A class with `Options`, a TrainedOptions with the splitter's settings; the constructor takes an instance."""
 
     version: ClassVar[str]
     """Part of the fingerprint: raise it when the same parameters would split differently."""
-
-    def __init__(self, options: Any) -> None:
-        """`options`: an instance of its `Options`."""
-        ...
 
     def train(self, texts: Iterable[str]) -> Parameters:
         """Learn from a sample of the corpus. The same texts give the same parameters, in any process."""
@@ -59,33 +56,31 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The units of every passage in order, none if the splitter has none for it (the passage then stays whole);
-    `tokens` that a model computed; `notes`: counts for the manifest."""
+    """The units of every passage in order (a passage without units stays whole); `tokens` that a model computed;
+    `notes`: counts for the manifest."""
 
     units: list[list[str]]
     tokens: int = 0
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
-class RewritingSplitter(Protocol):
-    """A class with `Options`, a SplitConfig with the splitter's own settings; the constructor takes an instance.
+class RewritingSplitter(ABC):
+    """A class with `Options`, a SplitConfig with the splitter's settings; the constructor takes an instance.
 
     The first `rewrite` loads the model, not the constructor; the model then stays loaded.
     """
 
-    rewrites: ClassVar[bool]
+    rewrites: ClassVar[bool] = True
     """True: this distinguishes it from a Splitter."""
-    version: ClassVar[str]
-    uses_gpu: bool
-    workers: int | None
+    version: ClassVar[str] = "1"
+    uses_gpu: bool = False
+    workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
-
-    def __init__(self, options: Any) -> None:
-        """`options`: an instance of its `Options`."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """Everything that its units depend on: version, checksums of its files. Known without loading a model."""
-        ...
+        return {"class": type(self).__name__, "version": self.version}
 
-    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = ...) -> Rewritten: ...
+    @abstractmethod
+    def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = no_tick) -> Rewritten:
+        """The units of every passage."""

@@ -1,4 +1,4 @@
-"""Sentences by NLTK's Punkt with the deviations that tasks/splitters/punkt.py tells. Importing NLTK takes a second.
+"""Sentences by NLTK's Punkt with the deviations of tasks/splitters/punkt.py. Importing NLTK takes a second.
 
 NLTK takes every decision. Only the search for candidates and the caching of decisions are this module's: most words end
 a sentence whatever follows, so one look-up settles them.
@@ -21,7 +21,7 @@ from nltk.tokenize.punkt import (  # type: ignore[import-untyped, unused-ignore]
 )
 
 Learned = dict[str, Any]
-"""What training learnt, as JSON has it."""
+"""The result of a training, as JSON has it."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -199,7 +199,7 @@ class _Orthography(dict[str, int]):
 
 
 def learned(texts: Iterable[str]) -> Learned:
-    """What Punkt learns of a sample; `texts` is not read where NLTK's `punkt_tab` is installed."""
+    """Train Punkt on a sample; `texts` is not read where NLTK's `punkt_tab` is installed."""
     try:
         return _as_json(load_punkt_params(nltk.data.find("tokenizers/punkt_tab/english/")), "nltk punkt_tab")
     except LookupError:
@@ -252,7 +252,6 @@ def untrained() -> Sentences:
     """With Punkt's rules and the abbreviations of this module alone, so that a text is split alike in every corpus."""
     return Sentences(
         {
-            "source": "none",
             "abbreviations": sorted(ABBREVIATIONS),
             "collocations": [],
             "sentence_starters": sorted(STARTERS),

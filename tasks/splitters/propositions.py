@@ -2,12 +2,12 @@
 
 `propositions`: a sequence-to-sequence model writes the facts of a passage, one fact in every unit. Dense X Retrieval
 (Chen et al. 2023, arXiv 2312.06648, section 2): a proposition is a minimal, self-contained statement, and the unit of
-retrieval. Its vector is the proposition's own: search with alpha=1. The preset's name, the input ("Title: … Section: …
+retrieval. Its vector has no context: search with alpha=1. The preset's name, the input ("Title: … Section: …
 Content: …", the section left empty), the JSON list that comes out, and the limit of 512 tokens written are those of the
 authors' README (github.com/chentong0/factoid-wiki).
 
-The authors' passages have 100 words. Here a passage that is too long for max_input_tokens (512, our own choice) is
-halved at the end of a word until its parts fit, so no text is left out. If the list breaks off or is no JSON, the
+The authors' passages have 100 words. Here a passage that is too long for max_input_tokens (512, our choice) is
+halved at the end of a word until its parts fit, so no text is left out. If the list breaks off or is not JSON, the
 propositions that can be separated are kept (`incomplete` in the manifest); the authors' example drops the list. A
 passage without propositions stays whole.
 
@@ -23,7 +23,6 @@ once for every shard of passages, and is never held in memory as a whole.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -39,21 +38,19 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.models.files import digest
-from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.splitters.base import Rewritten, StoredPassage
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
+from vitalfew.tasks.splitters.base import RewritingSplitter, Rewritten, StoredPassage
 from vitalfew.tasks.splitters.tokens import count_words, first
 
 _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
 
 
-class Propositions:
+class Propositions(RewritingSplitter):
     """A sequence-to-sequence model writes self-contained facts as the units of retrieval (Dense X)."""
 
     class Options(Rewriting, SplitConfig):
         model_config = ConfigDict(extra="forbid")
 
-    rewrites: ClassVar[bool] = True
-    version: ClassVar[str] = "1"
     presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
 
     def __init__(self, options: Options) -> None:
@@ -66,24 +63,15 @@ class Propositions:
             max_new_tokens=512,
             max_input_tokens=512,
         )
-        self.uses_gpu = self.rewriter.uses_gpu
-        self.workers = self.rewriter.workers
+        self.uses_gpu, self.workers = self.rewriter.uses_gpu, self.rewriter.workers
 
     def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": self.rewriter.identity()}
+        return {**super().identity(), "model": self.rewriter.identity()}
 
     def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = no_tick) -> Rewritten:
         pieces = [(row, piece) for row, passage in enumerate(passages) for piece in self._inputs(passage)]
-        done = reported = 0
-
-        def forward(texts: int, tokens: int) -> None:
-            nonlocal done, reported
-            done += texts
-            more = done * len(passages) // len(pieces) - reported
-            reported += more
-            tick(more, tokens)
-
-        completions = self.rewriter.rewrite([piece for _, piece in pieces], forward)
+        watched = Watched(tick, len(passages), len(pieces))
+        completions = self.rewriter.rewrite([piece for _, piece in pieces], watched)
         units: list[list[str]] = [[] for _ in passages]
         incomplete = set()
         for (row, _), completion in zip(pieces, completions, strict=True):
@@ -141,7 +129,7 @@ COLUMNS = {"passage_id": "BIGINT", "text": "VARCHAR", "propositions": "VARCHAR[]
 ROW = '{"text": "the passage", "propositions": ["a fact", "another"]}'
 
 
-class ReadyPropositions:
+class ReadyPropositions(RewritingSplitter):
     """Propositions from your file split.file (JSON, JSON Lines, Parquet), matched by passage text or id."""
 
     example: ClassVar[tuple[str, ...]] = ("split.file=propositions.jsonl",)
@@ -153,20 +141,16 @@ class ReadyPropositions:
             None, description="File of propositions: JSON, JSON Lines or Parquet."
         )
 
-    rewrites: ClassVar[bool] = True
-    version: ClassVar[str] = "1"
-    uses_gpu = False
-    workers = None
-
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, InputError if there is no file."""
         if options.file is None:
             raise ConfigError(f"splitter 'ready_propositions' needs --set split.file=FILE, with rows like {ROW}")
         self.file: Path = options.file
+        self._checked = False
         check_source(self.file)
 
     def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "file": digest(self.file)}
+        return {**super().identity(), "file": digest(self.file)}
 
     def rewrite(self, passages: Sequence[StoredPassage], tick: Tick = no_tick) -> Rewritten:
         units: list[list[str]] = [[] for _ in passages]
@@ -190,7 +174,9 @@ class ReadyPropositions:
             connection.register("due", pa.table(due))
             try:
                 rows = f"(SELECT {self._columns(connection)} FROM {self._source})"
-                self._check(connection, rows)
+                if not self._checked:
+                    self._check(connection, rows)
+                    self._checked = True
                 return connection.sql(
                     f"WITH given AS {rows} SELECT place, propositions FROM given JOIN due USING (text) UNION ALL "
                     "SELECT place, propositions FROM given JOIN due USING (passage_id) WHERE given.text IS NULL"
@@ -213,20 +199,12 @@ class ReadyPropositions:
 
     def _check(self, connection: duckdb.DuckDBPyConnection, rows: str) -> None:
         """Raises InputError if a row does not identify its passage, or has no list of propositions."""
-        if not self._checked:
-            faults = connection.sql(
-                "SELECT count(*) FILTER (text IS NULL AND passage_id IS NULL), count(*) FILTER (propositions IS NULL "
-                f"OR len(propositions) > len(list_filter(propositions, lambda fact: fact IS NOT NULL))) FROM {rows}"
-            ).fetchall()
-            [(nameless, empty)] = faults
-            if nameless or empty:
-                raise InputError(
-                    f"{self.file}: {nameless:,} rows have neither text nor passage_id, {empty:,} have no list of "
-                    f"strings in propositions. A row is {ROW}"
-                )
-            self._checked.append(True)
-
-    @cached_property
-    def _checked(self) -> list[bool]:
-        """Not empty once the file was checked."""
-        return []
+        [(nameless, empty)] = connection.sql(
+            "SELECT count(*) FILTER (text IS NULL AND passage_id IS NULL), count(*) FILTER (propositions IS NULL "
+            f"OR len(propositions) > len(list_filter(propositions, lambda fact: fact IS NOT NULL))) FROM {rows}"
+        ).fetchall()
+        if nameless or empty:
+            raise InputError(
+                f"{self.file}: {nameless:,} rows have neither text nor passage_id, {empty:,} have no list of "
+                f"strings in propositions. A row is {ROW}"
+            )

@@ -8,7 +8,7 @@ thresholds are kept. Where NLTK's English `punkt_tab` data is installed, its par
 Deviations, all for English, none of them learnt from labelled text:
 
 - Training starts from `ABBREVIATIONS`, which it cannot unlearn, and `STARTERS` always count as sentence starters.
-- A number before a period is no ordinal (English has none), so it forms no collocation with the next word: otherwise
+- A number before a period is not an ordinal in English, so it forms no collocation with the next word: otherwise
   "… in 1994. Dominik", seen twice, would never end a sentence.
 - After a title ("Dr.") or an initial ("Vivica A.") the next word is a name, capitalised wherever it stands, so only a
   frequent sentence starter that is also seen in lower case ends the sentence. "I." is a numeral too ("World War I.")

@@ -24,8 +24,8 @@ NOISE = [f"zxq {number} ## {number * 7919} qqq" for number in range(len(SENTENCE
 def mauve(outputs: list[str], **score: Any) -> tuple[str, float | None, int]:
     metric = Mauve(Mauve.Options(**score))
     cases = [answered(output, gold) for output, gold in zip(outputs, SENTENCES, strict=True)]
-    assert metric.score(cases) == {metric.column: [None] * len(cases)}
     ((column, (value, left_out)),) = metric.summary(cases).items()
+    assert metric.score(cases) == {column: [None] * len(cases)}
     return column, value, left_out
 
 

@@ -106,7 +106,7 @@ def test_whatever_is_replied_is_a_grade_or_an_error(reply: str) -> None:
 def test_another_judge_is_another_appraiser() -> None:
     options = [GradeJudge.Options(**{**JUDGE, "judge": {**JUDGE["judge"], "few": few}}) for few in (4, 5)]
     assert options[0].identity() != options[1].identity()
-    assert options[0].asked().given()["max_tokens"] == 120
+    assert options[0].asked()["judge"].given()["max_tokens"] == 120
 
 
 def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> Non
             return Completion(reply, 9, 1, 0.1)
 
     labeller = TwoRound(TwoRound.Options(rater=GenerateConfig(**ROUNDS["rater"])))
-    labeller.rounds = {"rater": Says(GenerateConfig())}
+    labeller.generators = {"rater": Says(GenerateConfig())}
     (verdict,) = labeller.rate([labelled("T", "x")])
     assert verdict.label == label
     assert bool(verdict.error) == (label is None)
