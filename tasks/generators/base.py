@@ -130,9 +130,13 @@ class WithEngine(Generator):
 
 
 class ByEngine(WithEngine):
-    """A generator that lets an engine answer the rendered prompts."""
+    """A generator that lets an engine answer the rendered prompts. `runs_on`: the engine's class."""
 
     engine: Engine
+    runs_on: ClassVar[type[Engine]]
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options, self.runs_on(options, "generate"))
 
     def identity(self) -> dict[str, Any]:
         return self.engine.identity()

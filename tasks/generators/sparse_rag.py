@@ -25,7 +25,6 @@ of use. What scores below a threshold is dropped. The paper says nothing of a qu
 default its best context stays (`at_least: 0` is the literal rule).
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -233,7 +232,8 @@ class SparseRag(RatingGenerator):
         answers: dict[int, Completion] = {}
 
         def run(rows: Sequence[int]) -> list[Completion]:
-            return self._answered([Answering(prompts[row], segments[row], _steps(init)) for row in rows])
+            steps = {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
+            return self._answered([Answering(prompts[row], segments[row], {**steps}) for row in rows])
 
         for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
             done = in_halves(run, batch, lengths)
@@ -369,32 +369,22 @@ class SparseRag(RatingGenerator):
 
     def _completion(self, reading: Answering, written: Continuation | None) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
-        error = reading.error
-        if written and math.isnan(written.logprob):
-            error = "the model gave NaN; --set generate.precision=fp32 may help"
-        if error or not written:
-            return failed(error, tokens, seconds)
+        if not written:
+            return failed(reading.error, tokens, seconds)
+        answer = self.local.completion(tokens, written.ids, seconds, written.logprob, self.engine.ends, {})
+        if answer.error:
+            return answer
         scores = [reading.scores[place] for place in range(len(reading.scores))]
-        whole = not any(reading.prompt.remembered)
-        return Stepwise(
-            text=self.local.decode(written.ids),
-            prompt_tokens=tokens,
-            completion_tokens=len(written.ids),
-            seconds=seconds,
-            logprob=written.logprob,
-            finish_reason="stop" if written.ids[-1] in self.engine.ends else "length",
+        steps: dict[str, Any] = {f"{step}_seconds": spent for step, spent in reading.seconds.items()}
+        if any(reading.prompt.remembered):
+            steps["prefill_seconds"] = None
+        return Stepwise.of(
+            answer,
             prefill_tokens=reading.tokens,
             kv_tokens=reading.held,
-            init_seconds=reading.seconds["init"],
-            prefill_seconds=reading.seconds["prefill"] if whole else None,
-            copy_seconds=reading.seconds["copy"],
-            decode_seconds=reading.seconds["decode"],
             ratings=self.options.ratings(reading.prompt, scores, reading.lengths),
+            **steps,
         )
-
-
-def _steps(init: float) -> dict[str, float]:
-    return {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
 
 
 class RateThenPrompt(RatingGenerator):

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors, Writing
+from vitalfew.tasks.refiners.base import Hit, Refined, Retrieved, Vectors, Writing
 from vitalfew.tasks.refiners.rewriting import CausalRefiner
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."
@@ -113,11 +113,7 @@ class Compact(CausalRefiner):
         return _Reading(question, []).frame(documents)
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         readings = [_Reading(text, self._segments(own)) for text, own in zip(questions, hits, strict=True)]
         due = [reading for reading in readings if reading.segments]

@@ -25,8 +25,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
-from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.refiners.base import Hit, Refiner, answered
+from vitalfew.tasks.refiners.base import Hit, Refiner
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
 
 
@@ -59,15 +58,8 @@ class Cxmi(SentenceRefiner[SentenceFilter]):
         """The model reads a hit with all of its sentences, blank ones too."""
         return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
 
-    def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
-    ) -> tuple[list[list[float]], int]:
-        requests: list[list[Request]] = [
-            [(question, *(each.text for each in of_hit)) for _, of_hit in groupby(own, attrgetter("hit"))]
-            for question, own in zip(questions, units, strict=True)
-        ]
-        known, tokens = answered(requests, self.model.read, tick)
-        return [[float(value) for request in own for value in known[request]] for own in requests], tokens
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Request]:
+        return [(question, *(each.text for each in of_hit)) for _, of_hit in groupby(units, attrgetter("hit"))]
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences that pass, and the best in any case."""

@@ -27,7 +27,7 @@ from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
 from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16
@@ -93,11 +93,7 @@ class Oreo(InBatches, Refiner):
         return read_policy(self.directory, shape).eval()
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [list(own[: self.options.top_k]) for own in hits]
         texts = [[hit.label(self.options) + hit.text for hit in own] for own in read]

@@ -33,8 +33,8 @@ from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone
-from vitalfew.tasks.refiners.base import Hit, Refiner
-from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, shown
+from vitalfew.tasks.refiners.base import Refiner, Retrieved
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, shown
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -84,7 +84,7 @@ class RecompExtractive(SentenceRefiner[Compressor]):
         _ = self.model.checkpoint  # what is missing is told before anything is encoded
 
     def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+        self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
         texts = [shown(own, parts, self.options) for own, parts in zip(hits, units, strict=True)]

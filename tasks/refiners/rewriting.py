@@ -50,7 +50,7 @@ from vitalfew.configs.options import Rewriting
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 Number = tuple[int, ...]
@@ -96,11 +96,7 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         return output
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         documents = ["\n".join(self.shown(own)) for own in hits]
         places = [place for place, text in enumerate(documents) if text]

@@ -50,7 +50,7 @@ from vitalfew.configs.options import Keeping, Scoring
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair, cross_encoder
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.embedded import Embedded
-from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Vectors, answered
+from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, contexts, ranked, sentences, shown
 from vitalfew.tasks.refiners.whole_hits import Cut
 
@@ -74,25 +74,15 @@ class Scorer:
     def identity(self) -> dict[str, Any]:
         return self.model.identity()
 
-    def scores(
-        self,
-        questions: Sequence[str],
-        texts: Sequence[Sequence[str]],
-        tick: Tick,
-        known: dict[Pair, float] | None = None,
-    ) -> tuple[list[list[float]], int]:
-        """The score of every text of every question, and the tokens computed. Pairs in `known` are not scored again;
-        new scores are added to it."""
-        known = {} if known is None else known
-        pairs = [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
-        new, tokens = answered([[pair for pair in own if pair not in known] for own in pairs], self._scored, tick)
-        known.update(new)
-        return [[known[pair] for pair in own] for own in pairs], tokens
-
-    def _scored(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
+    def read(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
+        """Return the score of every pair of a question and a text."""
         if isinstance(self.model, Embedded):
             return self.model.relevance(pairs, tick)
         return [self.model.relevance(reading.score) for reading in self.model.read(pairs, tick)]
+
+
+def _pairs(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[list[Pair]]:
+    return [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
 
 
 class Rerank(ModelRefiner[Scorer]):
@@ -111,15 +101,14 @@ class Rerank(ModelRefiner[Scorer]):
         self.cut = Cut(options)
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        texts = [[hit.shown(self.options) for hit in own] for own in hits]
-        scores, tokens = self.model.scores(questions, texts, tick)
-        best = [ranked(zip(of_own, own, strict=True)) for own, of_own in zip(hits, scores, strict=True)]
+        pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in hits])
+        scores, tokens = answered(pairs, self.model.read, tick)
+        best = [
+            ranked((scores[pair], hit) for pair, hit in zip(of_own, own, strict=True))
+            for of_own, own in zip(pairs, hits, strict=True)
+        ]
         kept = [[hit for _, hit in own[: self.most(own)]] for own in best]
         return Refined(self.cut.refine(questions, kept).contexts, tokens, self.notes(best))
 
@@ -172,11 +161,8 @@ class Dslr(SentenceRefiner[Scorer]):
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
         return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
 
-    def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
-    ) -> tuple[list[list[float]], int]:
-        texts = [shown(own, of_own, self.options) for own, of_own in zip(hits, units, strict=True)]
-        return self.model.scores(questions, texts, tick)
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Pair]:
+        return [(question, text) for text in shown(hits, units, self.options)]
 
 
 class Crag(ModelRefiner[Scorer]):
@@ -226,23 +212,20 @@ class Crag(ModelRefiner[Scorer]):
         super().__init__(options, Scorer(options))
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
-        texts = [[hit.shown(self.options) for hit in own] for own in read]
-        known: dict[Pair, float] = {}  # a short hit is its own strip
-        scores, of_hits = self.model.scores(questions, texts, lambda _, tokens: tick(0, tokens), known)
-        actions = [self._action(own) for own in scores]
+        pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in read])
+        scores, of_hits = answered(pairs, self.model.read, lambda _, tokens: tick(0, tokens))
+        actions = [self._action([scores[pair] for pair in own]) for own in pairs]
         strips = [self._strips(own, action) for own, action in zip(read, actions, strict=True)]
-        texts = [shown(own, of_own, self.options) for own, of_own in zip(read, strips, strict=True)]
-        scores, of_strips = self.model.scores(questions, texts, tick, known)
+        pairs = _pairs(questions, [shown(*of_question, self.options) for of_question in zip(read, strips, strict=True)])
+        due = [[pair for pair in own if pair not in scores] for own in pairs]  # a short hit is one strip
+        new, of_strips = answered(due, self.model.read, tick)
+        scores |= new
         kept = [
-            self._kept([*zip(own, of_own, strict=True)], action)
-            for own, of_own, action in zip(scores, strips, actions, strict=True)
+            self._kept([(scores[pair], strip) for pair, strip in zip(own, of_own, strict=True)], action)
+            for own, of_own, action in zip(pairs, strips, actions, strict=True)
         ]
         made = [contexts(own, of_own, self.options) for own, of_own in zip(read, kept, strict=True)]
         notes = {action: actions.count(action) for action in ACTIONS}

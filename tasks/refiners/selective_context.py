@@ -26,8 +26,8 @@ from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.causal.surprise import Surprise, Told
 from vitalfew.tasks.models.ticks import Tick, TokensAlone
-from vitalfew.tasks.refiners.base import Hit, Refiner
-from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
+from vitalfew.tasks.refiners.base import Hit, Refiner, Retrieved
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, sentences
 
 _ENGLISH = """
 a about after against although an and any are as at be because been before between both but by can could did do does
@@ -69,7 +69,7 @@ class SelectiveContext(SentenceRefiner[Surprise]):
         self.needs_sentences = options.needs_sentences
 
     def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+        self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
         texts = {hit: hit.titled for own in hits for hit in own}

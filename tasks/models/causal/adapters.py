@@ -38,8 +38,8 @@ SEGMENTED = "vitalfew_segmented"
 
 Span = tuple[int, int]
 Layout = Sequence[tuple[Span, Sequence[Span]]]
-"""Of every segment, in the row's order, its first token and one past its last, and the spans of the segments that it
-sees besides itself. Within itself a segment is causal."""
+"""The segments of a row in order: a segment's first token and one past its last, and the spans of the other segments
+that it sees. Within a segment attention is causal."""
 
 _layout: ContextVar[Layout] = ContextVar("layout")
 
@@ -85,13 +85,6 @@ def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequen
     ahead = torch.ones(length, scores.shape[3], dtype=torch.bool).triu(scores.shape[3] - length + 1)
     weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
     return (weights.view(groups, shared * length, -1) @ values).view(groups * shared, length, size)
-
-
-def register() -> None:
-    """Make it known to transformers."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
 
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
@@ -140,18 +133,16 @@ class Adapter:
         return EngineUnavailable(f"{self.directory} is an adapter for {base}, not for {self.section}.model: {reason}")
 
 
-def adapter_of(name: str | None, section: str, library: str | None = "peft") -> Adapter | None:
-    """The adapter of that name; None without a name. `library`: needed to load it. Raises EngineUnavailable."""
-    if name is None:
-        return None
-    if library and not readable(library):
+def adapter_of(name: str | None, section: str, needs_peft: bool = True) -> Adapter | None:
+    """Return the adapter of that name; None without a name. Raises EngineUnavailable."""
+    if name and needs_peft and not readable():
         raise EngineUnavailable(f"{section}.adapter: {MISSING}")
-    return Adapter(name, section)
+    return None if name is None else Adapter(name, section)
 
 
-def readable(library: str = "peft") -> bool:
-    """Return whether the library that reads adapters is installed."""
-    return importlib.util.find_spec(library) is not None
+def readable() -> bool:
+    """Return whether PEFT, which reads adapters, is installed."""
+    return importlib.util.find_spec("peft") is not None
 
 
 def _read(folder: Path, setting: str) -> dict[str, Any]:
@@ -199,12 +190,13 @@ class CausalLora:
             raise EngineUnavailable(MISSING)
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         self.device, self.dtype = device, dtype
-        register()
-        attention = SEGMENTED if device.type == "cpu" else "sdpa"
+        ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
+        chosen = SEGMENTED if device.type == "cpu" else "sdpa"
         model = AutoModelForCausalLM.from_pretrained(
-            base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=attention
+            base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=chosen
         )
         names: Any = "all-linear" if "all-linear" in targets else list(targets)
         lora = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=names, task_type="CAUSAL_LM")

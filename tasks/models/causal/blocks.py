@@ -28,7 +28,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.halving import while_memory_lasts
-from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.sampling import RowSampler, until_end
 
 Pair = tuple[Tensor, Tensor]
 """Keys and values."""
@@ -56,10 +56,8 @@ class RoomyLayer(DynamicLayer):
         for number, pieces in enumerate(rows):
             self.filled = 0
             for piece in pieces:
-                end = self.filled + piece[0].shape[1]
-                for whole, states in zip(self._all, piece, strict=True):
-                    whole[number, :, self.filled : end] = states
-                self.filled = end
+                self.put(slice(number, number + 1), self.filled, piece)
+                self.filled += piece[0].shape[1]
         self._look()
 
     def gape(self, rows: int, filled: int, keys: Tensor, values: Tensor) -> None:
@@ -70,18 +68,16 @@ class RoomyLayer(DynamicLayer):
         self.filled = filled
 
     def put(self, rows: Sequence[int] | slice, start: int, pair: Sequence[Tensor]) -> None:
-        """Write keys and values of some rows, (rows, heads, tokens, width), from a column on."""
+        """Write keys and values of some rows, ([rows,] heads, tokens, width), from a column on."""
         for whole, states in zip(self._all, pair, strict=True):
-            whole[rows, :, start : start + states.shape[2]] = states
+            whole[rows, :, start : start + states.shape[-2]] = states
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Pair:
         """Write behind what there is; all keys and all values so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        end = self.filled + key_states.shape[2]
-        for whole, states in zip(self._all, (key_states, value_states), strict=True):
-            whole[:, :, self.filled : end] = states
-        self.filled = end
+        self.put(slice(None), self.filled, (key_states, value_states))
+        self.filled += key_states.shape[2]
         return self._look()
 
     def _look(self) -> Pair:
@@ -133,7 +129,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What reading a row gave. `layers`: keys and values of each layer, (heads, tokens of prefix and block, width);
+    """The result of reading a row. `layers`: keys and values by layer, (heads, tokens of prefix and block, width);
     `logprobs`: float32, of the tokens that were asked for, as the next one behind the row (natural logarithm);
     `computed`: tokens, a prefix that several rows share in the first of them alone."""
 
@@ -255,8 +251,7 @@ class BlockModel:
         return [self._written(row, number, sampler, first, rest) for number, row in enumerate(written)]
 
     def _written(self, row: list[int], number: int, sampler: RowSampler, first: float, rest: float) -> Continuation:
-        end = next((place for place, token in enumerate(row) if token in self.ends), len(row))
-        ids = row[: end + 1]
+        ids = until_end(row, self.ends)
         return Continuation(ids, sampler.logprob(number, len(ids)), first, rest)
 
 
@@ -294,7 +289,7 @@ def window(config: PretrainedConfig) -> int | None:
 
 
 def _rope_types(config: PretrainedConfig) -> list[str]:
-    """Of all layers: some models have several."""
+    """Some models have several, for different layers."""
     rope = getattr(config, "rope_parameters", None) or {}
     each = [rope, *(value for value in rope.values() if isinstance(value, dict))]
     return [str(kind) for one in each if (kind := one.get("rope_type", one.get("type")))]

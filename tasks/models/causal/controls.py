@@ -56,8 +56,8 @@ class Segmenter:
         self.tokenizer, self.controls = tokenizer, controls
         self.template = template or tokenizer.chat_template
         self.head, self.tail = self._cut()
-        self.assess = self._ids(controls.assess_control, self.tail)
-        self.generate = self._ids(controls.generate_control, self.tail)
+        self.assess = self._own(controls.assess_control + self.tail)
+        self.generate = self._own(controls.generate_control + self.tail)
         self.yes, self.no = (self._rating(name, getattr(controls, name)) for name in ("yes", "no"))
         if self.yes == self.no:
             raise ConfigError(f"yes and no must be two different words, got {controls.yes!r} for both")
@@ -83,7 +83,7 @@ class Segmenter:
         return self._behind(text, plain=True) + ([] if end is None else [end])
 
     def _cut(self) -> tuple[str, str]:
-        """What the chat template has before and behind a message."""
+        """Return the text of the chat template before a message, and the text behind it."""
         if not self.template:
             return "", ""
         rendered = self.tokenizer.apply_chat_template(
@@ -117,9 +117,6 @@ class Segmenter:
         if spaced != text and both[: len(before)] == before:
             return both[len(before) :]
         return self._own(spaced, plain=plain)
-
-    def _ids(self, control: str, tail: str) -> list[int]:
-        return self._own(control + tail)
 
     def _own(self, text: str, special: bool = False, plain: bool = False) -> list[int]:
         """`special`: with those that begin a text; `plain`: special tokens in the text are spelled out."""

@@ -53,7 +53,7 @@ def in_halves(
 
 
 _told: set[str] = set()
-"""What was said once in this process."""
+"""Warnings that this process gave already."""
 
 
 def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Sequence[RowT]) -> list[ResultT]:

@@ -1,4 +1,4 @@
-"""A language model on this machine: its files, its tokenizer with the chat template, and the limit of a prompt.
+"""A language model on this machine: its files, its tokenizer with the chat template, the limit of a prompt, its engine.
 
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
 
@@ -8,18 +8,32 @@ USER and ASSISTANT, without an introduction. Its weights are published as pickle
 safetensors, named as a directory. The paper's four were not available during development: tests use a tiny Llama.
 """
 
-from collections.abc import Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.causal.adapters import Adapter
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    failed,
+    sampling_seed,
+)
+from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.encoder.recipe import read_config, usable_positions
 from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
 
@@ -145,11 +159,93 @@ class LocalModel:
             raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
         return ids[0]
 
+    def completion(
+        self,
+        prompt_tokens: int,
+        tokens: Sequence[int],
+        seconds: float,
+        logprob: float,
+        ends: Container[int],
+        probabilities: Mapping[str, float],
+    ) -> Completion:
+        """Return the completion that these tokens are; `ends`: the tokens that end an answer."""
+        if math.isnan(logprob):
+            return self.no_numbers(prompt_tokens, seconds)
+        reason = "stop" if tokens[-1] in ends else "length"
+        text = self.decode(tokens)
+        return Completion(text, prompt_tokens, len(tokens), seconds, logprob, reason, probabilities=probabilities)
+
+    def no_numbers(self, prompt_tokens: int, seconds: float) -> Completion:
+        return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
         return (
             str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
         )
+
+
+class LocalEngine(Engine):
+    """An engine that runs a model on this machine. A subclass has `_load` and `_batch`."""
+
+    options: LocalOptions
+    local: LocalModel
+    adapter: Adapter | None
+
+    def _adapted(self) -> dict[str, Any]:
+        """Return the adapter's part of the identity."""
+        return {"adapter": self.adapter.files()} if self.adapter else {}
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        return self.local.tokenizer.get_vocab()
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+
+    def complete_ids(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+    ) -> list[Completion]:
+        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt."""
+        probed = self._probed(probe) if probe else {}
+        counts = [len(tokens) for tokens in ids]
+        refusals = [self._refusal(count) for count in counts]
+        answers = {row: failed(why, counts[row]) for row, why in enumerate(refusals) if why}
+        tick(len(answers), 0)
+        todo = [row for row in range(len(ids)) if row not in answers]
+        if todo:
+            self._load()  # a model that cannot be loaded is not a fault of a prompt
+
+        def run(rows: Sequence[int]) -> list[Completion]:
+            return self._batch([ids[row] for row in rows], [seeds[row] for row in rows], probe, probed)
+
+        for batch in self._batches([counts[row] for row in todo]):
+            rows = [todo[place] for place in batch]
+            done = in_halves(run, rows, counts)
+            answers |= zip(rows, done, strict=True)
+            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
+        return [answers[row] for row in range(len(ids))]
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        return self.local.probe_ids(probe)
+
+    def _refusal(self, tokens: int) -> str:
+        return self.local.refusal(tokens)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterable[Sequence[int]]:
+        """Choose the prompts that are computed together, by their lengths."""
+        return [range(len(lengths))] if lengths else []
+
+    @abstractmethod
+    def _load(self) -> None:
+        """Load the model unless it is loaded."""
+
+    @abstractmethod
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
+    ) -> list[Completion]:
+        """Answer the prompts of a batch; their seconds are shares of the batch's time."""
 
 
 def _line(error: Exception) -> str:

@@ -30,7 +30,7 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 TOGETHER = {"cpu": 1024, "cuda": 65_536}
 """Tokens that are attended from at once, with their padding, by device."""
 LONG = 1024
-"""Of prompts with more tokens of their own the head is read anew each time: they need no mask then."""
+"""The head is read anew for every prompt with more tokens behind it: these prompts then need no mask."""
 
 
 def continues(model: Any) -> bool:
@@ -73,7 +73,7 @@ class _Group:
         self.ahead = self._ahead(model) if shared else None
 
     def _ahead(self, model: Any) -> Tensor:
-        """What no token sees, behind a head: for the query heads that share a key head one below the other."""
+        """Return the mask behind a head: for the query heads that share a key head one below the other."""
         hidden = torch.full((self.longest, self.shared + self.longest), torch.finfo(model.dtype).min)
         heads = model.config.num_attention_heads // model.config.num_key_value_heads
         return hidden.triu(self.shared + 1).repeat(heads, 1).to(model.device, model.dtype)

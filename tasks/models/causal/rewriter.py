@@ -63,8 +63,7 @@ class Rewriter:
         self.limit = options.max_input_tokens or min(max_input_tokens, room)
         limited = chosen.model_copy(update={"max_input_tokens": self.limit})
         self.engine = Transformers(limited, section, length="max_new_tokens")
-        self.uses_gpu = self.engine.uses_gpu
-        self.workers = self.engine.workers
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:
         limits = {"max_new_tokens": self.engine.options.max_tokens, "max_input_tokens": self.limit}

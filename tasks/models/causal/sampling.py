@@ -1,10 +1,16 @@
 """Sampling in which every row of a batch has its own random numbers, so that an answer does not depend on its batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import torch
 from torch import Tensor
 from transformers import LogitsProcessor
+
+
+def until_end(tokens: list[int], ends: Container[int]) -> list[int]:
+    """Return the tokens up to the first end token, inclusive; the rest is padding."""
+    end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+    return tokens[: end + 1]
 
 
 class RowSampler(LogitsProcessor):

@@ -21,7 +21,7 @@ from vitalfew.tasks.models.causal.prefill import continues
 from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
+"""A text's tokens in order: where they end in it (code points), and their surprise in nats."""
 TokenTick = Callable[[int], None]
 """Called with how many more tokens were computed."""
 
@@ -35,9 +35,7 @@ class Surprise:
             model=name,
             temperature=0,
             max_tokens=1,
-            device=options.device,
-            precision=options.precision,
-            batch_tokens=options.batch_tokens,
+            **options.model_dump(include={"device", "precision", "batch_tokens"}),
         )
         self.section = section
         self.engine = Transformers(chosen, section)
@@ -48,8 +46,7 @@ class Surprise:
             )
         # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
         self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 512)
-        self.uses_gpu = self.engine.uses_gpu
-        self.workers = self.engine.workers
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:
         return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
@@ -109,7 +106,7 @@ class Surprise:
 
     @cached_property
     def _start(self) -> list[int]:
-        """What every row begins with, so that its first token has a probability."""
+        """The start of every row, so that its first token has a probability."""
         tokenizer = self.engine.local.tokenizer
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         return [] if start is None else [int(start)]
@@ -121,7 +118,7 @@ class Surprise:
         stands before it is cut at its beginning where the model has no room. The very first token of a model without
         a start token is no surprise (0). A row has one token at least and `limit` at most. `started`: by that token."""
         start = self._start if started else []
-        whole = [[*start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        whole = [[*start, *before[max(0, len(before) + len(ids) - self.limit) :], *ids] for before, ids in rows]
         found: dict[int, NDArray[np.float32]] = {}
         lengths = [len(ids) for ids in whole]
         for batch in batches(lengths, self.batch_tokens):
@@ -133,7 +130,7 @@ class Surprise:
 
     @torch.inference_mode()
     def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Of the last `own` tokens of every row."""
+        """Return the surprise of the last `own` tokens of every row."""
         longest = max(map(len, rows))
         ids = torch.zeros((len(rows), longest), dtype=torch.long)
         for number, row in enumerate(rows):
@@ -149,16 +146,12 @@ class Surprise:
 
 
 def _losses(logits: torch.Tensor, ids: torch.Tensor, begin: int, count: int) -> NDArray[np.float32]:
-    """Of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
+    """Return the surprise of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
     start = len(ids) - count
     known = max(start, 1)
     of_them = logits[known - 1 - begin : len(ids) - 1 - begin].float()
     losses = cross_entropy(of_them, ids[known:].to(of_them.device), reduction="none").cpu().numpy()
     return np.concatenate([np.zeros(known - start, np.float32), losses])
-
-
-def _end(ids: Sequence[int], room: int) -> Sequence[int]:
-    return ids[max(0, len(ids) - room) :]
 
 
 class Running:

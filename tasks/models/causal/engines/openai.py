@@ -293,7 +293,7 @@ def _logprob(entry: Any) -> float | None:
 
 
 def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
-    """Of the probe's tokens, as far as the server gives them; none if the answer ended before the position."""
+    """Return those of the probe's tokens that the server gives; none if the answer ended before the position."""
     if probe.position >= len(steps):
         return {}
     seen = {entry["token"]: _logprob(entry) for entry in steps[probe.position]["top_logprobs"]}

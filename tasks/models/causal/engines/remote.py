@@ -1,8 +1,8 @@
-"""Engines that ask a server: every prompt is a request, several are under way at once, and each may cost money.
+"""Engines that ask a server: every prompt is a request, several are under way at once, and a request may cost money.
 
-What is paid for is kept before anything else happens with it, in the `AnswerMemory` of whoever is at work (a stage
-keeps the answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts
-of a batch are one request. Without a memory the answers live as long as the batch.
+An answer that is paid for is kept before anything else happens with it, in an `AnswerMemory` (a stage keeps the answers
+of its shard in a journal: tasks/stage.py), and is not asked for again. Equal prompts of a batch are one request.
+Without a memory the answers live as long as the batch.
 
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
@@ -134,7 +134,9 @@ class Remote(Engine):
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
         if assumption := _assumption.get():
-            return [_told(assumption(self, prompt), tick) for prompt in prompts]
+            assumed = [assumption(self, prompt) for prompt in prompts]
+            tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
+            return assumed
         memory = _memory.get()
         keys = [self._key(prompt, probe) for prompt in prompts]
         times = Counter(keys)
@@ -212,8 +214,3 @@ def _writable(completion: Completion) -> Completion:
         _HALVES.sub("\ufffd", each) for each in (completion.text, completion.finish_reason, completion.error)
     )
     return replace(completion, text=text, finish_reason=reason, error=error)
-
-
-def _told(completion: Completion, tick: Tick) -> Completion:
-    tick(1, completion.prompt_tokens + completion.completion_tokens)
-    return completion

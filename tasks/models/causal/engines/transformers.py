@@ -13,7 +13,7 @@ it out. Beams, penalties and warpers in a model's own settings are not used.
 import logging
 import os
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
@@ -26,23 +26,13 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Generation
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.adapters import adapter_of
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    Engine,
-    EngineUnavailable,
-    LocalOptions,
-    Probe,
-    failed,
-    sampling_seed,
-)
-from vitalfew.tasks.models.causal.halving import in_halves
-from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.causal.language_model import LocalEngine, LocalModel
 from vitalfew.tasks.models.causal.prefill import continued, continues
-from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.sampling import RowSampler, until_end
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading, pretrained
-from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 class SingleRow(nn.Linear):
@@ -77,7 +67,7 @@ PLAIN: dict[str, Any] = {
 """Turns off the options that a model's own generation_config.json may turn on."""
 
 
-class Transformers(InBatches, Engine):
+class Transformers(InBatches, LocalEngine):
     """A Hugging Face language model on PyTorch, by name or directory. The first answer loads it."""
 
     class Options(LocalOptions, Batching):
@@ -99,94 +89,43 @@ class Transformers(InBatches, Engine):
         return self.local.files()
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), **({"adapter": self.adapter.files()} if self.adapter else {})}
+        return {**super().identity(), **self._adapted()}
 
-    @property
-    def vocabulary(self) -> Container[str]:
-        return self.local.tokenizer.get_vocab()
+    def _load(self) -> None:
+        _ = self.model
 
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
-        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
-
-    def complete_ids(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
-    ) -> list[Completion]:
-        """As `complete`, of prompts in the model's tokens, each with the seed of its own random numbers."""
-        probed = self.local.probe_ids(probe) if probe else {}
-        answers: dict[int, Completion] = {}
-        for row, tokens in enumerate(ids):
-            if refusal := self.local.refusal(len(tokens)):
-                answers[row] = failed(refusal, len(tokens))
-        tick(len(answers), 0)
-        todo = [row for row in range(len(ids)) if row not in answers]
-        lengths = [len(ids[row]) + self.options.max_tokens for row in todo]
-        counts = [len(tokens) for tokens in ids]
-        model = self.model if todo else None  # a model that cannot be loaded is not a fault of a prompt
-        for batch in batches(lengths, self.batch_tokens):
-            rows = [todo[place] for place in batch]
-            assert model is not None
-
-            def run(some: Sequence[int]) -> list[Completion]:
-                return self._batch([ids[row] for row in some], [seeds[row] for row in some], probe, probed)
-
-            done = in_halves(run, rows, counts)
-            answers |= zip(rows, done, strict=True)
-            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
-        return [answers[row] for row in range(len(ids))]
+    def _batches(self, lengths: Sequence[int]) -> Iterable[Sequence[int]]:
+        return batches([length + self.options.max_tokens for length in lengths], self.batch_tokens)
 
     def _batch(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
     ) -> list[Completion]:
-        """Answers of a batch; the seconds are divided among them by tokens."""
+        """The seconds are divided among the prompts by tokens."""
         sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
             limit = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
-            if self._continues:
+            if continues(self.model):
                 output = continued(self.model, ids, sampler, limit, self.ends)
             else:
                 output = self._generated(ids, sampler, limit)
         seconds = time.perf_counter() - start
-        completions = [self._until_end(row) for row in output.tolist()]
-        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
-        answers = []
-        for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
-            places = probe.places(probed, tokens) if probe else {}
-            answers.append(
-                self._completion(
-                    len(prompt),
-                    tokens,
-                    sampler.logprob(row, len(tokens)),
-                    share * (len(prompt) + len(tokens)),
-                    sampler.probabilities(row, places, probed),
-                )
+        written = [until_end(row, self.ends) for row in output.tolist()]
+        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, written, strict=True))
+        return [
+            self.local.completion(
+                len(prompt),
+                tokens,
+                share * (len(prompt) + len(tokens)),
+                sampler.logprob(row, len(tokens)),
+                self.ends,
+                sampler.probabilities(row, probe.places(probed, tokens) if probe else {}, probed),
             )
-        return answers
-
-    def _completion(
-        self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
-    ) -> Completion:
-        if logprob != logprob:
-            return failed(
-                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
-            )
-        return Completion(
-            text=self.local.decode(tokens),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(tokens),
-            seconds=seconds,
-            logprob=logprob,
-            finish_reason="stop" if tokens[-1] in self.ends else "length",
-            probabilities=probabilities,
-        )
-
-    @cached_property
-    def _continues(self) -> bool:
-        return continues(self.model)
+            for row, (prompt, tokens) in enumerate(zip(ids, written, strict=True))
+        ]
 
     def _generated(self, ids: Sequence[list[int]], sampler: RowSampler, limit: int) -> Tensor:
-        """What the library's own `generate` writes, int64 (n, at most limit)."""
+        """Return what the library's `generate` writes, int64 (n, at most limit)."""
         inputs = self._padded(ids)
         settings = copy(self._settings)
         settings.max_new_tokens = limit
@@ -204,11 +143,6 @@ class Transformers(InBatches, Engine):
             tokens[row, place] = torch.tensor(prompt)
             mask[row, place] = 1
         return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
-
-    def _until_end(self, tokens: list[int]) -> list[int]:
-        """The tokens up to the first end token, inclusive; the rest is padding."""
-        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
-        return tokens[: end + 1]
 
     @cached_property
     def ends(self) -> set[int]:
