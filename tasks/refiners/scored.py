@@ -15,7 +15,7 @@ search, and hits are not cut into strips. The default threshold is the zero of C
 authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than
 refine.at_least pass, the best are passed on all the same, as generator `sparse_rag` does.
 
-`dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, each is scored with the question, those
+`dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, all are scored with the question, those
 under a threshold are dropped, and the rest stand in their original order. Here the sentences are the index's, a
 sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The threshold's default
 is half of the scale, not the paper's. The paper has no budget. Where one is set, no threshold drops a sentence unless
@@ -59,7 +59,7 @@ STRIPS = 5
 
 
 class Scorer:
-    """The model is loaded by the first score, and the same pair is scored once."""
+    """A cross-encoder or the embedded critic; the first pair loads it."""
 
     def __init__(self, options: Scoring) -> None:
         """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
@@ -85,19 +85,27 @@ def _pairs(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[lis
     return [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
 
 
-class Rerank(ModelRefiner[Scorer]):
+class ScoringRefiner(ModelRefiner[Scorer]):
+    """Base of refiners that score texts with the question."""
+
+    role: ClassVar[str] = "scorer"
+
+    def __init__(self, options: Any) -> None:
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
+        super().__init__(options, Scorer(options))
+
+
+class Rerank(ScoringRefiner):
     """A cross-encoder scores every hit with the question; the best come first, down to top_k or a budget."""
 
     class Options(Scoring, Refiner.Options):
         pass
 
     example: ClassVar[tuple[str, ...]] = ("refine.top_k=5",)
-    role: ClassVar[str] = "scorer"
     cut: Cut
 
     def __init__(self, options: Any) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
+        super().__init__(options)
         self.cut = Cut(options)
 
     def refine(
@@ -139,7 +147,7 @@ class Relevance(Rerank):
         return {"hits": sum(map(len, scored)), "passed": sum(map(self.passing, scored))}
 
 
-class Dslr(SentenceRefiner[Scorer]):
+class Dslr(ScoringRefiner, SentenceRefiner[Scorer]):
     """A cross-encoder drops the sentences of the hits below a threshold; the others keep their order (DSLR)."""
 
     class Options(Scoring, Refiner.Options):
@@ -151,12 +159,7 @@ class Dslr(SentenceRefiner[Scorer]):
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
-    role: ClassVar[str] = "scorer"
     natural = 0.5
-
-    def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
 
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
         return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
@@ -165,7 +168,7 @@ class Dslr(SentenceRefiner[Scorer]):
         return [(question, text) for text in shown(hits, units, self.options)]
 
 
-class Crag(ModelRefiner[Scorer]):
+class Crag(ScoringRefiner):
     """An evaluator decides if the hits are useful at all, and keeps their useful strips (CRAG)."""
 
     class Options(Scoring, Refiner.Options):
@@ -204,12 +207,7 @@ class Crag(ModelRefiner[Scorer]):
             return self
 
     example: ClassVar[tuple[str, ...]] = ("refine.upper=0.5", "refine.lower=0.1")
-    role: ClassVar[str] = "scorer"
     needs_sentences = True
-
-    def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
 
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
@@ -257,7 +255,7 @@ class Crag(ModelRefiner[Scorer]):
 
 
 def _joined(hit: Hit, parts: Sequence[Sentence]) -> Sentence:
-    """Sentences of a hit that follow one another, and what stands between them, as one."""
+    """Join sentences of a hit that follow one another, with the text between them."""
     if len(parts) == 1:
         return parts[0]
     start, end = parts[0].span[0], parts[-1].span[1]

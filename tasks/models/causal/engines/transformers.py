@@ -4,10 +4,10 @@ Prompts are sorted by length into batches of a number of tokens (answers include
 tokens before reads what they begin with once, and the rest without padding it to the longest (prefill.py). For
 others the library's `generate` gets a batch, padded on the left (on the right for an encoder).
 
-A prompt has its own random numbers, whatever its batch (sampling.py), and temperature 0 takes the most probable
+A prompt has random numbers that do not depend on its batch (sampling.py), and temperature 0 takes the most probable
 token. But another batch has other shapes, which changes the last bits of the logits; in bf16 or fp16 this can flip a
 choice between two nearly equal tokens. `precision=fp32` makes that rare, `batch_tokens=16` (every prompt alone) rules
-it out. Beams, penalties and warpers in a model's own settings are not used.
+it out. Beams, penalties and warpers in a model's settings are not used.
 """
 
 import logging
@@ -36,7 +36,7 @@ from vitalfew.tasks.models.loading import loading, pretrained
 
 
 class SingleRow(nn.Linear):
-    """A linear layer without bias that multiplies one row, as of each token of an answer, by PyTorch's matrix-vector
+    """A linear layer without bias that multiplies a single row, a token of an answer, by PyTorch's matrix-vector
     product. oneDNN, to which PyTorch hands a linear layer in bf16, is made for many rows; for one the product is faster
     (1.2 to 1.4 times for the shapes of SmolLM2, two hyperthreads of a Xeon with AMX)."""
 
@@ -47,15 +47,12 @@ class SingleRow(nn.Linear):
 
 
 def quicker_rows(model: Any) -> Any:
-    """The model, whose linear layers without bias are `SingleRow`s where that is faster: in bf16 on a CPU."""
+    """Make linear layers without bias `SingleRow`s where that is faster: in bf16 on a CPU. Return the model."""
     for module in model.modules():
-        if type(module) is nn.Linear and module.bias is None and _gains(module.weight):
+        plain = type(module) is nn.Linear and module.bias is None
+        if plain and module.weight.device.type == "cpu" and module.weight.dtype == torch.bfloat16:
             module.__class__ = SingleRow
     return model
-
-
-def _gains(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16
 
 
 logger = logging.getLogger("vitalfew")
@@ -64,7 +61,7 @@ PLAIN: dict[str, Any] = {
     "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
     "encoder_no_repeat_ngram_size": 0, "length_penalty": 1.0, "early_stopping": False,
 }  # fmt: skip
-"""Turns off the options that a model's own generation_config.json may turn on."""
+"""Turns off the options that a model's generation_config.json may turn on."""
 
 
 class Transformers(InBatches, LocalEngine):
@@ -186,8 +183,8 @@ _latest: list[Transformers] = []
 
 
 def shared(options: LocalOptions, section: str) -> Transformers:
-    """An engine with those of the options that it has: the latest one, with the model that it has loaded, where these
-    are the same and so are the model's files. A sweep of what an engine does not know loads its model once."""
+    """Return an engine with the options that engines have: the latest one, with its loaded model, if these options and
+    the model's files are the same. So a sweep over a generator's or refiner's options loads its model once."""
     own = {name: getattr(options, name) for name in Transformers.Options.model_fields}
     made = Transformers(Transformers.Options(**own), section)
     for other in _latest:
