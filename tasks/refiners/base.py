@@ -111,7 +111,7 @@ class Writing:
 class Refined:
     """The contexts of every question, best first; `tokens` that a model computed; `notes`: counts for the manifest.
 
-    `writings`: one for every question, of a refiner that rewrites; others have none."""
+    `writings`: one for every question, of a refiner that rewrites; empty for others."""
 
     contexts: list[list[Evidence]]
     tokens: int = 0
@@ -177,7 +177,7 @@ ModelT = TypeVar("ModelT", bound=Model)
 
 
 class ModelRefiner(Refiner, Generic[ModelT]):
-    """Base of refiners that one model serves. A subclass makes the model, and says in `refine` what it is asked."""
+    """Base of refiners that one model serves. A subclass makes the model, and asks it in `refine`."""
 
     role: ClassVar[str] = "model"
     """The key of the model in the identity."""
@@ -200,8 +200,8 @@ def answered(
     read: Callable[[Sequence[RequestT], Tick], Sequence[AnswerT]],
     tick: Tick,
 ) -> tuple[dict[RequestT, AnswerT], int]:
-    """The answers of a model to the requests of every question, and the tokens that were computed. Equal requests are
-    read once."""
+    """Return the answers of a model to the requests of all questions, and the tokens computed. Equal requests are read
+    once."""
     distinct = [*dict.fromkeys(chain(*requests))]
     watched = Watched(tick, len(requests), len(distinct))
     answers = read(distinct, watched)

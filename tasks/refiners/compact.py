@@ -7,14 +7,14 @@ the context, without its evaluation. Rounds, documents, 500 new tokens, greedy c
 `scripts/run_prompt.sh` (github.com/dmis-lab/CompAct); their script itself allows 900 tokens.
 
 Deviations:
-- The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in words of our own; the
+- The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in other words; the
   parts of the input and the marks are named as there. The checkpoint was trained on the authors' words: compare before
   its figures are quoted.
 - A document begins with its title and a colon where refine.text and refine.titles show titles; theirs always begin
   with the title, without a colon. The chat template's <s> stands once before the input, in their script twice.
 - An output without its parts does not end in an error: what stands before "Evaluation:", or all of it, is the
   summary, and the last mark, wherever it stands, says whether it is complete; without a mark it is not. A round that
-  writes no summary leaves the one before. Marks are no part of a summary, and its lines become one.
+  writes no summary leaves the one before. Marks do not belong to a summary, and its lines become one.
 - The documents of a round are cut at 4096 tokens of input (our choice; they were trained on 2500, mark and all).
 
 All questions of a round go to the engine together. Of `Refined.writings`, `cut` is of any round, `finish_reason` of the
@@ -70,7 +70,7 @@ def parse(output: str) -> Round:
 
 @dataclass(slots=True)
 class _Reading:
-    """A question on the way. `segments`: of its hits, not yet read; `rounds`: done."""
+    """A question on the way. `segments`: its hits that were not read yet; `rounds`: done."""
 
     question: str
     segments: list[str]

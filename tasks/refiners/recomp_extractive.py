@@ -8,7 +8,7 @@ the sentences of the best 5 passages (refine.top_k=5).
 
 Deviations: the sentences are the index's, and one is encoded as the prompt shows it, with its passage's title where
 refine.text or refine.titles say so; how the authors' prepared files show titles is not published. What is kept stands
-in the order of the hits. A checkpoint's own files say where a text is cut, after 100 tokens for RECOMP's, which the
+in the order of the hits. A checkpoint's files say where a text is cut, after 100 tokens for RECOMP's, which the
 authors' script reads to 512. The paper has no budget: where one is set, and no number of sentences, the best fill it.
 
 Without a model, the bundled all-MiniLM-L6-v2 scores, by the cosine. The published checkpoints were not available during
@@ -105,7 +105,6 @@ class RecompExtractive(SentenceRefiner[Compressor]):
 
 
 def _scores(question: Values, vectors: Sequence[Values]) -> list[float]:
-    """The inner products of a question with its sentences."""
     scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
     scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
     return [*scores.tolist()]

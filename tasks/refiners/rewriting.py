@@ -1,6 +1,6 @@
 """Refiners with a language model that writes one context from a question's hits: their base, `recomp`, `refiner_7b`.
 
-New lines join the hits, best first, each with its title where refine.text and refine.titles say so; hits without text
+New lines join the hits, best first, with their titles where refine.text and refine.titles say so; hits without text
 are left out. If the input is too long for the model, the end of the joined hits is cut at the end of a word, and the
 rest of the input stays whole. max_words and max_tokens limit what the model wrote. If that is nothing, or there was
 nothing to read, no context is passed on, and the question is answered without contexts. A causal model gets the input
@@ -20,13 +20,13 @@ cut and that word stays.
 `refiner_7b`: a causal model copies what answers the question out of the hits, in numbered sections (Refiner, Li et al.
 2024, arXiv 2406.11357): Llama-2-7b-chat with an adapter that was trained on what larger models agree to extract. It
 reads all documents at once and writes, word for word, what has to do with the question, in sections of related content:
-a section has a number and a title ("1."), under it the documents that it is of ("1.1.") with what is copied from each.
-That text is the context, in one piece, numbers and titles included.
+a section has a number and a title ("1."), under it its documents ("1.1.") with the text copied from them. That text is
+the context, in one piece, numbers and titles included.
 
 The authors' repository was not at hand. Input (documents after [MONITOR] in Llama 2's system part, then the question;
 the model's chat template adds the instruction's marks, with blanks) and the form of the output are written from memory;
 compare them with the card of al1231/Refiner-7B before figures of that checkpoint are believed. How the documents are
-joined (here by new lines), 512 new tokens, and the limit of input, which is what Llama 2 has room for, are our own.
+joined (here by new lines), 512 new tokens, and the limit of input, which is Llama 2's, are not the authors'.
 
 The output is read line by line. A line is a heading if its number follows the one before it, so that "3.5 million …" is
 content. Empty lines, headings with nothing behind or under their number, and what a model says again (the same heading

@@ -7,8 +7,8 @@ With a budget and no percentile, the units with the most self-information fill i
 
 As the authors' package has it, the mean is taken, where equation 5 has the sum; sums would favour long units.
 
-Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads each sentence by itself,
-which comes to the same where the hits are sentences. Phrases are found by spelling, without a parser: one ends at a
+Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads every sentence by itself,
+which comes to the same where the hits are sentences. Spelling decides on phrases, without a parser: one ends at a
 punctuation mark, and before a function word that follows another kind of word. The package's smallest unit is a token,
 ours a word. Sentences are the index's. A title stays whole where refine.text and refine.titles show it. What a model
 rewrote has no place in its passage, and is one unit.
@@ -116,9 +116,9 @@ class SelectiveContext(SentenceRefiner[Surprise]):
         return word.lower() in FUNCTION_WORDS and before.lower() not in FUNCTION_WORDS
 
 
-def _mean(told: Told, hit: Hit, unit: Sentence) -> float:
-    """The self-information of a unit: the mean over the tokens that end in it. `told`: of the hit's title and text."""
-    ends, surprise = told
+def _mean(read: Told, hit: Hit, unit: Sentence) -> float:
+    """Return the mean self-information of the tokens that end in a unit. `read`: the hit's title and text."""
+    ends, surprise = read
     start, end = (place - hit.start for place in unit.span) if unit.span[0] < unit.span[1] else (0, len(hit.text))
     lead = len(titles.lead(hit.title))
     own = surprise[slice(*np.searchsorted(ends, (lead + start, lead + end), side="right"))]

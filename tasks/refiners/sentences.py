@@ -2,9 +2,9 @@
 
 `refine.text` says how far a context reaches around the unit that was retrieved. `window` is the sentence window of
 LlamaIndex and others: a hit's sentence with `refine.window` sentences on either side of it, in its passage. Windows of
-one passage that overlap or adjoin become one context, so that none repeats a sentence. `passage` is the parent passage:
-the whole of it, once. Either way a context has the place of its best hit. A hit that is no sentence of its passage (a
-passage, a proposition) is its own window.
+one passage that overlap or adjoin become one context, and no sentence stands twice. `passage` is the parent passage:
+the whole of it, once. Either way a context has the place of its best hit. A hit that is not a sentence of its passage
+(a passage, a proposition) stays as it is.
 
 A refiner that drops sentences makes a context of the kept sentences of a hit: they stay in their order, the white
 space between neighbours as it was and a blank where something was left out. Contexts stand in the order of the hits.
@@ -90,7 +90,7 @@ Units = Sequence[Sequence[Sentence]]
 
 
 def sentences(hit: Hit, number: int) -> list[Sentence]:
-    """A hit's sentences in order; the hit itself if it has none in its passage (a proposition)."""
+    """Return a hit's sentences in order; the hit itself if its passage does not contain it (a proposition)."""
     if not hit.sentences:
         return [Sentence(number, (hit.start, hit.end), hit.text)]
     return [Sentence(number, span, hit.text[span[0] - hit.start : span[1] - hit.start]) for span in hit.sentences]

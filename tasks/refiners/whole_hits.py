@@ -5,7 +5,7 @@ compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that exceeds th
 and no later hit is passed on; the origin of the cut hit is the remaining part. A proposition has no origin.
 
 `gold`: of the hits those of the question's gold passages, as the data set says: an upper bound of every filter. Sparse
-RAG's gold labels in the place of its own ratings (arXiv 2405.16178, table 10): what perfect assessment of what was
+RAG's gold labels in the place of its ratings (arXiv 2405.16178, table 10): what perfect assessment of what was
 retrieved would come to. A gold passage that was not retrieved is not passed on. Where none was, and where the data set
 names none, the best hits are passed on as they are, refine.at_least of them.
 

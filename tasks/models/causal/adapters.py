@@ -10,7 +10,7 @@ Only safetensors are read, as for any model here: a pickle can run code. The pub
 available during development: tests use a tiny Llama.
 
 In training (`CausalLora`) the frozen weights are in the precision of the matrix products, the updates in float32. Every
-forward pass has a mask of its own, of four dimensions: without one, transformers reads positions that are not
+forward pass gets a mask of four dimensions: without one, transformers reads positions that are not
 consecutive as several texts in one row. On a CPU, where PyTorch's fused attention is slow in bf16 with a backward pass,
 and a mask over the whole row costs as much as what it hides, a token's attention is computed for the segments that it
 sees alone. transformers calls that attention by its name, `SEGMENTED`; models that choose their attention in the usual
@@ -46,7 +46,7 @@ _layout: ContextVar[Layout] = ContextVar("layout")
 
 @contextmanager
 def laid_out(layout: Layout) -> Iterator[None]:
-    """In this context a forward pass of one row has this layout."""
+    """Give forward passes of one row this layout within the block."""
     token = _layout.set(layout)
     try:
         yield
@@ -55,7 +55,7 @@ def laid_out(layout: Layout) -> Iterator[None]:
 
 
 def layout_mask(layout: Layout) -> Tensor:
-    """bool (tokens, tokens): whether the token of a row sees that of a column."""
+    """Return the mask, bool (tokens, tokens): the token of a row sees the token of a column."""
     mask = torch.zeros(layout[-1][0][1], layout[-1][0][1], dtype=torch.bool)
     for (start, end), seen in layout:
         for first, last in seen:
@@ -76,7 +76,7 @@ def attention(
 
 
 def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequence[Span]) -> Tensor:
-    """The states of one segment (heads, tokens, size). `heads`: (key heads, heads of each, tokens, size)."""
+    """Return a segment's states, (heads, tokens, size). `heads`: (key heads, heads per key head, tokens, size)."""
     spans = [*seen, span]
     keys, values = (torch.cat([part[:, start:end] for start, end in spans], 1) for part in (key, value))
     asked = heads[:, :, span[0] : span[1]]
@@ -242,7 +242,7 @@ class CausalLora:
 
     @contextmanager
     def weights_of(self, directory: Path) -> Iterator[None]:
-        """In this context the model has the updates that lie in a directory, afterwards its own again."""
+        """Give the model the updates of a directory within the block, and restore its updates afterwards."""
         from peft import set_peft_model_state_dict
 
         own = {name: weight.detach().clone() for name, weight in self.trained().items()}

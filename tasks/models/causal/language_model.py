@@ -3,7 +3,7 @@
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
 
 The presets (configs/models.yaml) are SmolLM2 (smollm2.py) and the language models of ParetoRAG's appendix E.1. Vicuna
-1.3 has no chat template of its own: a model or directory with "vicuna" in its name gets the roles of its conversations,
+1.3 has no chat template: a model or directory with "vicuna" in its name gets the roles of its conversations,
 USER and ASSISTANT, without an introduction. Its weights are published as pickles, so that it takes a copy in
 safetensors, named as a directory. The paper's four were not available during development: tests use a tiny Llama.
 """
@@ -66,7 +66,7 @@ class LocalModel:
 
     @property
     def given_template(self) -> str | None:
-        """A chat template for a model that needs one and has none; None for all others."""
+        """Return a chat template for a model that needs and lacks one; None for all others."""
         names = (self.options.model or "", getattr(self.config, "_name_or_path", ""))
         is_vicuna = any("vicuna" in Path(name).name.lower() for name in names)
         return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
@@ -86,8 +86,8 @@ class LocalModel:
             raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({_line(error)})") from None
 
     def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
-        """Token ids of every prompt, in the model's chat template if it has one. `begun`: of the answer, which the
-        model then continues."""
+        """Return the token ids of every prompt, in the model's chat template if it has one. `begun`: the beginning of
+        the answer, which the model then continues."""
         if not texts:
             return []
         template = self.given_template
@@ -130,7 +130,7 @@ class LocalModel:
         return usable_positions(config) or None
 
     def refusal(self, tokens: int) -> str:
-        """The reason why a prompt of that many tokens cannot be answered; "" if it can."""
+        """Return the reason why a prompt of that many tokens cannot be answered; "" if it can."""
         if tokens == 0:
             return "the prompt is empty"
         limit = self.prompt_limit
@@ -179,7 +179,7 @@ class LocalModel:
         return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
+        """Return the text without special tokens, and without half a character at a limit (as vLLM does)."""
         return (
             str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
         )

@@ -35,8 +35,8 @@ class Rewriter:
         max_input_tokens: int,
         causal: bool = False,
     ) -> None:
-        """`section`: of the settings, for messages; the limits apply if `options` have none; `causal`: which of the two
-        the model has to be. An `adapter` in `options` is merged into it.
+        """`section`: of the settings, for messages; the limits apply where `options` set no others; `causal`: the model
+        must be a causal one, not an encoder-decoder. An `adapter` in `options` is merged into it.
 
         Raises ConfigError, and EngineUnavailable if the model is not on this machine or has another architecture.
         """
@@ -73,8 +73,8 @@ class Rewriter:
         return len(self.engine.local.encode([text])[0]) <= self.limit
 
     def fitted(self, text: str, frame: Callable[[str], str]) -> str:
-        """`frame(text)`; if that is too long, with the longest beginning of the text that the model takes, cut at the
-        end of a word (if there are blanks)."""
+        """Return `frame(text)`; if that is too long, with the longest beginning of the text that the model takes, cut
+        at the end of a word (if there are blanks)."""
         if self.fits(frame(text)):
             return frame(text)
         size = bisect_left(range(1, len(text) + 1), True, key=lambda size: not self.fits(frame(text[:size])))

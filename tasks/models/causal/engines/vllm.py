@@ -1,8 +1,8 @@
 """`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: a shared start of prompts is computed once.
 
-Every prompt has its own seed. Its answer can still depend on its batch, which changes the last bits of the logits,
-as in transformers.py. The engine runs in its own processes; if they die, it is started once more
-and gets the same prompts again. Only a second failure gives rows with errors.
+Every prompt has a seed. Its answer can still depend on its batch, which changes the last bits of the logits, as in
+transformers.py. The engine runs in separate processes; if they die, it is started once more and gets the same prompts
+again. Only a second failure gives rows with errors.
 """
 
 import importlib.util
@@ -202,7 +202,7 @@ def _woken(engine: Any) -> Iterator[None]:
 
 
 def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
-    """The batch's time, divided by the time that a request spent in the engine, or equally if vLLM gives no times."""
+    """Divide the batch's time by the time that the requests spent in the engine, or equally if vLLM gives no times."""
     metrics = [getattr(output, "metrics", None) for output in outputs]
     own = [max(0.0, times.last_token_ts - times.scheduled_ts) if times else 0.0 for times in metrics]
     if not sum(own):
