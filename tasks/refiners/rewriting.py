@@ -40,7 +40,8 @@ during development: tests use tiny models of their architectures.
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -60,9 +61,25 @@ Entry = tuple[Number, str, tuple[str, ...]]
 _HEADING = re.compile(r"#*\s*(\d{1,2}(?:\.\d{1,2})+|\d{1,2}(?:\.\d{1,2})*(?=\.))\.?(?:\s+(.*))?")
 
 
+@dataclass(slots=True)
+class Draft:
+    """A question's text on the way. `parts`: the documents of the rounds to come; `rounds`: done so far; `cut`: in any
+    round; `finish_reason`: of the last round; `evaluation`, `complete`: what the model says of the text, if asked."""
+
+    question: str
+    parts: list[str]
+    text: str = ""
+    rounds: int = 0
+    cut: bool = False
+    finish_reason: str = ""
+    evaluation: str = ""
+    complete: bool = False
+
+
 class RewritingRefiner(ModelRefiner[Rewriter]):
     """Base of refiners that rewrite: one context, or none, for every question. A subclass has its model's presets, its
-    limits and `frame`; its model is an encoder-decoder unless it is `causal`."""
+    limits and `frame`; its model is an encoder-decoder unless it is `causal`. All questions of a round go to the engine
+    together; most methods have one round."""
 
     class Options(Rewriting, Refiner.Options):
         pass
@@ -89,44 +106,61 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
 
     @abstractmethod
     def frame(self, question: str, documents: str) -> str:
-        """The model's input."""
+        """Return the model's input."""
 
-    def read(self, output: str) -> str:
-        """The context in what the model wrote."""
-        return output
+    def draft(self, question: str, hits: Sequence[Hit]) -> Draft:
+        """Begin a question's text, with the documents that the model is to read."""
+        documents = "\n".join(self.shown(hits))
+        return Draft(question, [documents] if documents else [])
+
+    def asked(self, draft: Draft, documents: str) -> str:
+        """Return the model's input in a draft's next round."""
+        return self.frame(draft.question, documents)
+
+    def take(self, draft: Draft, output: str) -> None:
+        """Put a round's output into a draft."""
+        draft.text = output
+
+    def notes(self, drafts: Sequence[Draft]) -> dict[str, int]:
+        """Return further counts for the manifest."""
+        return {}
 
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        documents = ["\n".join(self.shown(own)) for own in hits]
-        places = [place for place, text in enumerate(documents) if text]
-        tick(len(questions) - len(places), 0)
-        inputs = [self.fitted(documents[place], partial(self.frame, questions[place])) for place in places]
-        completions = self.model.rewrite([text for text, _ in inputs], tick)
-        texts, writings = [""] * len(questions), [Writing()] * len(questions)
-        for place, (_, cut), completion in zip(places, inputs, completions, strict=True):
-            texts[place] = self.read(completion.text)
-            writings[place] = Writing(cut, completion.finish_reason)
-        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
-        return self.refined(texts, writings, tokens)
+        drafts = [self.draft(question, own) for question, own in zip(questions, hits, strict=True)]
+        due = [draft for draft in drafts if draft.parts]
+        tick(len(drafts) - len(due), 0)
+        tokens = 0
+        while due:
+            inputs = [self._fitted(draft, draft.parts.pop(0)) for draft in due]
+            is_last = not any(draft.parts for draft in due)
+            completions = self.model.rewrite(inputs, tick if is_last else lambda _, computed: tick(0, computed))
+            for draft, completion in zip(due, completions, strict=True):
+                self.take(draft, completion.text)
+                draft.rounds += 1
+                draft.finish_reason = completion.finish_reason
+                tokens += completion.prompt_tokens + completion.completion_tokens
+            further = [draft for draft in due if draft.parts]
+            if not is_last:
+                tick(len(due) - len(further), 0)
+            due = further
+        kept = [first(draft.text, self.options.max_words, self.options.max_tokens).strip() for draft in drafts]
+        contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
+        counts = {"cut_inputs": sum(draft.cut for draft in drafts), "empty": sum(not text for text in kept)}
+        writings = [Writing(draft.cut, draft.finish_reason) for draft in drafts]
+        return Refined(contexts, tokens, counts | self.notes(drafts), writings)
 
     def shown(self, hits: Sequence[Hit]) -> list[str]:
         """Return the hits as the model reads them."""
         return [hit.shown(self.options) for hit in hits[: self.options.top_k] if hit.text.strip()]
 
-    def fitted(self, documents: str, frame: Callable[[str], str]) -> tuple[str, bool]:
-        """The model's input, and whether the documents were cut for it."""
+    def _fitted(self, draft: Draft, documents: str) -> str:
+        """Return the model's input in a draft's next round, with as much of the documents as the model takes."""
+        frame = partial(self.asked, draft)
         made = self.model.fitted(documents, frame)
-        return made, made != frame(documents)
-
-    def refined(
-        self, texts: Sequence[str], writings: Sequence[Writing], tokens: int, notes: Mapping[str, int] | None = None
-    ) -> Refined:
-        """The contexts of the texts that were written, one for every question; an empty text gives no context."""
-        kept = [first(text, self.options.max_words, self.options.max_tokens).strip() for text in texts]
-        contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
-        own = {"cut_inputs": sum(writing.cut for writing in writings), "empty": sum(not text for text in kept)}
-        return Refined(contexts, tokens, {**own, **(notes or {})}, writings)
+        draft.cut |= made != frame(documents)
+        return made
 
 
 class CausalRefiner(RewritingRefiner):
@@ -172,8 +206,8 @@ class Refiner7B(CausalRefiner):
     def frame(self, question: str, documents: str) -> str:
         return f"<<SYS>>[MONITOR]{documents}<</SYS>>{question}"
 
-    def read(self, output: str) -> str:
-        return restructured(output)
+    def take(self, draft: Draft, output: str) -> None:
+        draft.text = restructured(output)
 
 
 def restructured(output: str) -> str:

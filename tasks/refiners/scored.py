@@ -160,9 +160,7 @@ class Dslr(ScoringRefiner, SentenceRefiner[Scorer]):
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
     natural = 0.5
-
-    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
-        return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
+    reads_blanks = True
 
     def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Pair]:
         return [(question, text) for text in shown(hits, units, self.options)]

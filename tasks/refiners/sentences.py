@@ -160,6 +160,8 @@ class SentenceRefiner(ModelRefiner[ModelT]):
     model answers, or else `scores`; and perhaps `units` and `kept`."""
 
     needs_sentences = True
+    reads_blanks: ClassVar[bool] = False
+    """Also ask the model about sentences of white space."""
     natural: float = 0.0
     """The threshold where neither it nor a budget is set."""
     counted: ClassVar[tuple[str, ...]] = ("sentences", "passed", "empty")
@@ -188,7 +190,8 @@ class SentenceRefiner(ModelRefiner[ModelT]):
 
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
         """The sentences of a question's hits that may be kept, in order."""
-        return [each for number, hit in enumerate(hits) for each in sentences(hit, number) if each.text.strip()]
+        every = (sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number))
+        return [sentence for sentence in every if self.reads_blanks or sentence.text.strip()]
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences of a question that are kept, the best first."""

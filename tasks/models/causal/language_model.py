@@ -144,11 +144,7 @@ class LocalModel:
         A token is an entry of the vocabulary in its exact spelling ("▁Yes", "ĠYes"), or a text that is one token.
         Raises ConfigError for anything else, and for a position that no answer reaches.
         """
-        if probe.position >= self.options.max_tokens:
-            raise ConfigError(
-                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
-                f"got {probe.position}"
-            )
+        probe.check(self.options.max_tokens)
         vocabulary = self.tokenizer.get_vocab()
         return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Computing
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -69,6 +70,13 @@ class Probe:
     def limit(self, max_tokens: int) -> int:
         """Return the maximum number of tokens to write."""
         return min(max_tokens, self.position + 1) if self.alone else max_tokens
+
+    def check(self, max_tokens: int) -> None:
+        """Raises ConfigError for a position that an answer of so many tokens does not reach."""
+        if self.position >= max_tokens:
+            raise ConfigError(
+                f"the position of a probe must be below {max_tokens}, the tokens of an answer, got {self.position}"
+            )
 
     def places(self, ids: Mapping[str, int], written: Sequence[int]) -> dict[str, int]:
         """Return for the tokens the output positions at which their probability is read. `ids`: the tokens' numbers in

@@ -218,11 +218,7 @@ class OpenAI(Remote):
 
         Raises ConfigError for a text that is not one token.
         """
-        if probe.position >= self.options.max_tokens:
-            raise ConfigError(
-                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
-                f"got {probe.position}"
-            )
+        probe.check(self.options.max_tokens)
         url = self.base_url.removesuffix("/v1") + "/tokenize"
         ids: dict[str, int] = {}
         for token in probe.tokens:
