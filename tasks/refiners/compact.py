@@ -28,7 +28,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from vitalfew.tasks.refiners.base import Hit
-from vitalfew.tasks.refiners.rewriting import CausalRefiner, Draft
+from vitalfew.tasks.refiners.rewriting import CausalRefiner, EvidenceDraft
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."
 FURTHER = (
@@ -85,21 +85,21 @@ class Compact(CausalRefiner):
             f"{before}Source documents: {documents}\n\nSummary:"
         )
 
-    def draft(self, question: str, hits: Sequence[Hit]) -> Draft:
+    def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
         shown, size = self.shown(hits), self.options.segment
         segments = ["\n".join(shown[at : at + size]) for at in range(0, len(shown), size)]
-        return Draft(question, segments[: self.options.rounds])
+        return EvidenceDraft(question, segments[: self.options.rounds])
 
-    def asked(self, draft: Draft, documents: str) -> str:
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
         before = f"Previous summary: {draft.text}\n\nEvaluation of previous summary: {draft.evaluation}\n\n"
         return self.frame(draft.question, documents, before if draft.rounds else "")
 
-    def take(self, draft: Draft, output: str) -> None:
+    def take(self, draft: EvidenceDraft, output: str) -> None:
         written = parse(output)
         draft.text = written.summary or draft.text
         draft.evaluation, draft.complete = written.evaluation, written.complete
         if draft.complete:
             draft.parts.clear()
 
-    def notes(self, drafts: Sequence[Draft]) -> dict[str, int]:
+    def notes(self, drafts: Sequence[EvidenceDraft]) -> dict[str, int]:
         return {"rounds": sum(draft.rounds for draft in drafts), "complete": sum(draft.complete for draft in drafts)}

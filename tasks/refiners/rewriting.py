@@ -62,7 +62,7 @@ _HEADING = re.compile(r"#*\s*(\d{1,2}(?:\.\d{1,2})+|\d{1,2}(?:\.\d{1,2})*(?=\.))
 
 
 @dataclass(slots=True)
-class Draft:
+class EvidenceDraft:
     """A question's text on the way. `parts`: the documents of the rounds to come; `rounds`: done so far; `cut`: in any
     round; `finish_reason`: of the last round; `evaluation`, `complete`: what the model says of the text, if asked."""
 
@@ -108,20 +108,20 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
     def frame(self, question: str, documents: str) -> str:
         """Return the model's input."""
 
-    def draft(self, question: str, hits: Sequence[Hit]) -> Draft:
+    def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
         """Begin a question's text, with the documents that the model is to read."""
         documents = "\n".join(self.shown(hits))
-        return Draft(question, [documents] if documents else [])
+        return EvidenceDraft(question, [documents] if documents else [])
 
-    def asked(self, draft: Draft, documents: str) -> str:
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
         """Return the model's input in a draft's next round."""
         return self.frame(draft.question, documents)
 
-    def take(self, draft: Draft, output: str) -> None:
+    def take(self, draft: EvidenceDraft, output: str) -> None:
         """Put a round's output into a draft."""
         draft.text = output
 
-    def notes(self, drafts: Sequence[Draft]) -> dict[str, int]:
+    def notes(self, drafts: Sequence[EvidenceDraft]) -> dict[str, int]:
         """Return further counts for the manifest."""
         return {}
 
@@ -155,7 +155,7 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         """Return the hits as the model reads them."""
         return [hit.shown(self.options) for hit in hits[: self.options.top_k] if hit.text.strip()]
 
-    def _fitted(self, draft: Draft, documents: str) -> str:
+    def _fitted(self, draft: EvidenceDraft, documents: str) -> str:
         """Return the model's input in a draft's next round, with as much of the documents as the model takes."""
         frame = partial(self.asked, draft)
         made = self.model.fitted(documents, frame)
@@ -206,7 +206,7 @@ class Refiner7B(CausalRefiner):
     def frame(self, question: str, documents: str) -> str:
         return f"<<SYS>>[MONITOR]{documents}<</SYS>>{question}"
 
-    def take(self, draft: Draft, output: str) -> None:
+    def take(self, draft: EvidenceDraft, output: str) -> None:
         draft.text = restructured(output)
 
 
