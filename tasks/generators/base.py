@@ -1,4 +1,4 @@
-"""The contract of a generator: a batch of prompts in, an answer or an error for each out.
+"""The contract of a generator: a batch of prompts in, an answer or an error for every prompt out.
 
 A generator knows neither files nor tables. It is made from its `Options`, loads its model by its first `generate`, and
 keeps it. No prompt ends a batch: one that is too long, or a request that fails, comes back with its `error`.
@@ -30,8 +30,8 @@ class Rating:
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
-    contexts themselves, best first. `remembered`: for each context the rating that an earlier run gave it, or None;
-    empty: none has one."""
+    contexts themselves, best first. `remembered`: for every context the rating that an earlier run gave it, or None;
+    empty: no context has a rating."""
 
     text: str
     question: str
@@ -41,12 +41,12 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Stepwise(Completion):
-    """A completion, with what a generator that rates contexts did for it, step by step.
+    """A completion with the tokens and seconds of its steps, of a generator that rates contexts.
 
-    `prefill_tokens`: tokens that were read for it, those that were read several times each time; `kv_tokens`: those in
-    the cache that the answer is written from, without the control that asks for it. Seconds: `init`: until the model
-    begins; `prefill`: until it gives the first token, None where remembered ratings left out a part; `copy`: keys and
-    values of the kept contexts put together; `decode`: all further tokens."""
+    `prefill_tokens`: tokens that the model read, counted as often as it read them; `kv_tokens`: tokens of the cache
+    that the answer is written from, without the control that asks for it. Seconds: `init`: until the model begins;
+    `prefill`: until the first token, None where remembered ratings left out a part; `copy`: to put keys and values of
+    the kept contexts together; `decode`: for all further tokens."""
 
     prefill_tokens: int | None = None
     kv_tokens: int | None = None
@@ -58,7 +58,7 @@ class Stepwise(Completion):
 
     @classmethod
     def of(cls, completion: Completion, **steps: Any) -> "Stepwise":
-        """A completion with its steps."""
+        """Add steps to a completion."""
         given = {name: getattr(completion, name) for name in Completion.__dataclass_fields__}
         return cls(**{**given, **steps})
 
@@ -130,9 +130,13 @@ class WithEngine(Generator):
 
 
 class ByEngine(WithEngine):
-    """A generator that lets an engine answer the rendered prompts."""
+    """A generator that lets an engine answer the rendered prompts. `runs_on`: the engine's class."""
 
     engine: Engine
+    runs_on: ClassVar[type[Engine]]
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options, self.runs_on(options, "generate"))
 
     def identity(self) -> dict[str, Any]:
         return self.engine.identity()

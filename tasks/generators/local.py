@@ -19,10 +19,8 @@ class TransformersGenerator(ByEngine):
     class Options(Generator.Options, Transformers.Options):
         pass
 
+    runs_on = Transformers
     version: ClassVar[str] = Transformers.version
-
-    def __init__(self, options: Options) -> None:
-        super().__init__(options, Transformers(options, "generate"))
 
 
 class VllmGenerator(ByEngine):
@@ -33,7 +31,5 @@ class VllmGenerator(ByEngine):
     class Options(Generator.Options, Vllm.Options):
         pass
 
+    runs_on = Vllm
     version: ClassVar[str] = Vllm.version
-
-    def __init__(self, options: Options) -> None:
-        super().__init__(options, Vllm(options, "generate"))

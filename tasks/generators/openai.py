@@ -18,8 +18,6 @@ class OpenAIGenerator(ByEngine):
     class Options(Generator.Options, OpenAI.Options):
         pass
 
+    runs_on = OpenAI
     version: ClassVar[str] = OpenAI.version
     secrets = staticmethod(OpenAI.secrets)
-
-    def __init__(self, options: Options) -> None:
-        super().__init__(options, OpenAI(options, "generate"))

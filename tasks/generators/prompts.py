@@ -60,14 +60,19 @@ def names() -> list[str]:
 
 
 def source(name: str) -> str:
-    """The text of a template: a name of configs/prompts, or a file. Raises UnknownName, and ConfigError for a file that
+    """Read a template: a name of configs/prompts, or a file. Raises UnknownName, and ConfigError for a file that
     is not a template, does not ask the question, has an unknown variable, or fails with 0, 1 or 2 contexts."""
     path = FOLDER / f"{name}.jinja"
     if not path.exists() and (Path(name).suffix or "/" in name):
         path = Path(name)
     text = _text(path, name)
     try:
-        _check(path, variables(text))
+        used = variables(text)
+        if unknown := used - VARIABLES:
+            listed, known = (", ".join(sorted(each)) for each in (unknown, VARIABLES))
+            raise ConfigError(f"prompt {path}: unknown variable {listed}; known: {known}")
+        if "question" not in used:  # a mistake, or a file that the author of an experiment wants to be sent to a server
+            raise ConfigError(f"prompt {path} does not use the question; write {{{{ question }}}} where it goes")
         for contexts in _SAMPLES:
             _rendered(f"prompt {path}", text, "Who?", contexts)
     except TemplateFault as fault:
@@ -87,17 +92,8 @@ def _text(path: Path, name: str) -> str:
         raise ConfigError(f"prompt {path}: {error}") from error
 
 
-def _check(path: Path, used: set[str]) -> None:
-    if unknown := used - VARIABLES:
-        raise ConfigError(
-            f"prompt {path}: unknown variable {', '.join(sorted(unknown))}; known: {', '.join(sorted(VARIABLES))}"
-        )
-    if "question" not in used:  # a mistake, or a file that the author of an experiment would like a server to be sent
-        raise ConfigError(f"prompt {path} does not use the question; write {{{{ question }}}} where it goes")
-
-
 def render(template: str, question: str, contexts: tuple[str, ...]) -> str:
-    """Contexts and questions are data: what looks like a template in them is not read as one. Raises ConfigError."""
+    """Render a template. Contexts and questions are data: a template in them is plain text. Raises ConfigError."""
     return _rendered(f"prompt {template.strip()[:40]!r}…", template, question, contexts).strip()
 
 
@@ -110,7 +106,7 @@ def _rendered(named: str, template: str, question: str, contexts: tuple[str, ...
 
 
 def variables(template: str) -> set[str]:
-    """The names that it looks up. Raises TemplateFault."""
+    """Return the names that a template looks up. Raises TemplateFault."""
     with _explained():
         return meta.find_undeclared_variables(_parsed(template))
 
@@ -162,7 +158,7 @@ def _explained() -> Iterator[None]:
 
 
 def _refused(tree: nodes.Template) -> Iterator[tuple[int, str]]:
-    """Line and description of what it may not have."""
+    """Yield the line and description of every part that a template may not have."""
     for node in _walk(tree):
         if not isinstance(node, _NODES):
             yield node.lineno, f"{type(node).__name__.lower()}; it has if, for and filters"

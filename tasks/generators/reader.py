@@ -116,7 +116,11 @@ class Reader(InBatches, Generator):
         began = time.perf_counter()
         texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
         encodings = encoded(self.tokenizer, texts) if texts else {}
-        errors = [self._error(prompt, encodings) for prompt in prompts]
+        counts = [sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts)) for prompt in prompts]
+        errors = [
+            self._error(len(encodings[prompt.question].ids), count)
+            for prompt, count in zip(prompts, counts, strict=True)
+        ]
         pairs = {
             (prompt.question, context): windows(self.tokenizer, encodings[prompt.question], encodings[context])
             for prompt, error in zip(prompts, errors, strict=True)
@@ -127,32 +131,27 @@ class Reader(InBatches, Generator):
         new = self._read(due - self.kept.keys(), len(prompts), tick)
         self.kept |= new
         answers = []
-        for prompt, error in zip(prompts, errors, strict=True):
-            tokens = _prompt_tokens(prompt, encodings)
+        for prompt, error, count in zip(prompts, errors, counts, strict=True):
             if error:
-                answers.append(failed(error, tokens))
+                answers.append(failed(error, count))
                 continue
-            spans = [
-                (context, self.kept[window])
-                for context in prompt.contexts
-                for window in pairs[prompt.question, context]
-            ]
-            answers.append(_answer(spans, encodings, tokens))
+            read = [(context, pairs[prompt.question, context]) for context in prompt.contexts]
+            spans = [(context, self.kept[window]) for context, of_context in read for window in of_context]
+            answers.append(_answer(spans, encodings, count))
         for window in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT)]:
             del self.kept[window]  # the oldest
         rest = time.perf_counter() - began - sum(span.seconds for span in new.values())
         return _timed(answers, max(0.0, rest))
 
-    def _error(self, prompt: Prompt, encodings: dict[str, Encoding]) -> str:
-        length, limit = len(encodings[prompt.question].ids), self.options.max_input_tokens
-        if length > MAX_QUESTION:
-            return f"the question has {length} tokens, the reader takes at most {MAX_QUESTION}"
-        tokens = _prompt_tokens(prompt, encodings)
+    def _error(self, question: int, tokens: int) -> str:
+        """`question`, `tokens`: the lengths of the question and of the prompt."""
+        if question > MAX_QUESTION:
+            return f"the question has {question} tokens, the reader takes at most {MAX_QUESTION}"
+        limit = self.options.max_input_tokens
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 
     @torch.inference_mode()
     def _read(self, distinct: set[PairWindow], prompts: int, tick: Tick) -> dict[PairWindow, BestSpan]:
-        """The best span of every window."""
         # In an order of their own, so that what is in a batch does not depend on the order of the prompts.
         rows = sorted(distinct, key=lambda window: (window.ids, window.first, window.start))
         padding = special(self.tokenizer, "[PAD]")
@@ -198,11 +197,6 @@ def _answer(spans: list[tuple[str, BestSpan]], encodings: dict[str, Encoding], t
     return Completion(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
 
 
-def _prompt_tokens(prompt: Prompt, encodings: dict[str, Encoding]) -> int:
-    """Tokens of the question, counted once, and of all contexts."""
-    return sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts))
-
-
 def _timed(answers: list[Completion], seconds: float) -> list[Completion]:
     """Add to the seconds of every answer its share, by tokens, of the time besides the reading."""
     read = [0 if answer.error else answer.prompt_tokens for answer in answers]
@@ -230,7 +224,7 @@ class Told(NamedTuple):
 def log_likelihoods(
     reader: Reader, told: Sequence[Told], tick: Callable[[int], None] = lambda tokens: None
 ) -> list[float]:
-    """Natural logarithms; −inf where no answer stands in the text. `tick`: called with the tokens of a batch."""
+    """Return natural logarithms; −inf where no answer is in the text. `tick`: called with the tokens of a batch."""
     model = reader.model
     encodings = encoded(reader.tokenizer, [text for one in told for text in one[:2]]) if told else {}
     rows: list[tuple[PairWindow, int]] = []
@@ -261,7 +255,7 @@ def log_likelihoods(
 
 
 def occurrences(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a gold answer stands, as whole words, whatever the case: character ranges."""
+    """Find the gold answers in a text, as whole words, in any case; return character ranges."""
     known = sorted({answer for answer in answers if answer.strip()}, key=lambda answer: (-len(answer), answer))
     if not known:
         return []

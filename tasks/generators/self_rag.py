@@ -2,7 +2,7 @@
 2310.11511, table 1).
 
 Having read a context it writes whether that is relevant, an answer, how far the context supports it, and how useful it
-is: "[Relevant]Paris.[Fully supported][Utility:5]". Each judgement is one token of a group, and the probabilities of the
+is: "[Relevant]Paris.[Fully supported][Utility:5]". A judgement is one token of a group, and the probabilities of the
 whole group at its place are what the critic `reflection` reads. A group is looked at where one of its tokens was
 written first; the paper's program takes relevance at the first place, which is where a trained model writes it. The
 answer is what is left without the tokens.

@@ -25,7 +25,6 @@ of use. What scores below a threshold is dropped. The paper says nothing of a qu
 default its best context stays (`at_least: 0` is the literal rule).
 """
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -92,8 +91,8 @@ class RatingOptions(Controls):
             )
 
     def chosen(self, scores: Sequence[float], texts: Sequence[str]) -> list[int]:
-        """The contexts that are kept, in their order. `texts`: theirs, which decide between equal scores, so that their
-        order does not."""
+        """Return the places of the kept contexts, in their order. `texts`: the contexts, which decide between equal
+        scores, so that their order does not."""
         if self.threshold is None:
             return list(range(len(scores)))
         best = sorted(range(len(scores)), key=lambda place: (-scores[place], texts[place]))
@@ -122,7 +121,7 @@ class RatingOptions(Controls):
         return self.ratings(prompt, [rating.score for rating in known], [rating.tokens for rating in known])
 
     def kept(self, prompt: Prompt) -> tuple[str, ...] | None:
-        """The contexts that the answer is read from, best first; None as long as that is not known."""
+        """Return the contexts that the answer is read from, best first; None until all are rated."""
         if self.threshold is None or not prompt.contexts:
             return prompt.contexts
         ratings = self.rated(prompt)
@@ -204,7 +203,7 @@ class SparseRag(RatingGenerator):
 
     def __init__(self, options: Options) -> None:
         """Raises also EngineUnavailable for a model whose cache cannot be put together from blocks, and ConfigError for
-        words to rate with that are no single tokens."""
+        a yes or no of several tokens."""
         options.check("generate")
         engine = shared(options, "generate")
         require_blocks(engine.local.config, str(engine.local.directory))
@@ -233,7 +232,8 @@ class SparseRag(RatingGenerator):
         answers: dict[int, Completion] = {}
 
         def run(rows: Sequence[int]) -> list[Completion]:
-            return self._answered([Answering(prompts[row], segments[row], _steps(init)) for row in rows])
+            steps = {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
+            return self._answered([Answering(prompts[row], segments[row], {**steps}) for row in rows])
 
         for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
             done = in_halves(run, batch, lengths)
@@ -246,7 +246,7 @@ class SparseRag(RatingGenerator):
         return len(segments.prefix) + sum(map(len, segments.blocks)) + len(self.cut.generate)
 
     def _answered(self, readings: Sequence[Answering]) -> list[Completion]:
-        """Answers to prompts that are read together."""
+        """Answer prompts that are read together."""
         with all_cores(), torch.inference_mode():
             for each in readings:
                 each.error = self._too_long(each)
@@ -257,12 +257,15 @@ class SparseRag(RatingGenerator):
             if self.options.attention == "block":
                 self._read([(each, place) for each in due for place in each.kept if place not in each.reads], [])
             written: dict[int, Continuation] = {}
-            for group in self._groups(due):
+            groups: dict[tuple[int, bool], list[Answering]] = {}
+            for each in due:  # whose caches are equally long, are answered together
+                groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
+            for group in groups.values():
                 written |= zip(map(id, group), self._write(group), strict=True)
         return [self._completion(each, written.get(id(each))) for each in readings]
 
     def _too_long(self, reading: Answering) -> str:
-        """Why a prompt cannot be read: one of its rows is too long, or all of it is longer than was allowed."""
+        """Return the reason why a prompt cannot be read: a row, or the whole prompt, is too long; or ""."""
         limit, whole = self.options.max_input_tokens, self._length(reading.segments)
         if limit and whole > limit:
             return f"the prompt has {whole} tokens, max_input_tokens is {limit}"
@@ -282,7 +285,7 @@ class SparseRag(RatingGenerator):
         return min((limit for limit in limits if limit), default=None)
 
     def _rate(self, readings: Sequence[Answering]) -> None:
-        """The scores of all contexts, those that are remembered among them."""
+        """Score all contexts whose scores are not remembered."""
         if self.options.threshold is None:
             return
         for each in readings:
@@ -333,15 +336,8 @@ class SparseRag(RatingGenerator):
         beyond = {"kept": sum(kept), "all": sum(lengths), "longest": max(kept)}
         return reading.question + beyond[self.options.answer_position]
 
-    def _groups(self, readings: Sequence[Answering]) -> list[list[Answering]]:
-        """Those whose caches are equally long are answered together."""
-        groups: dict[tuple[int, bool], list[Answering]] = {}
-        for each in readings:
-            groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
-        return list(groups.values())
-
     def _write(self, group: Sequence[Answering]) -> list[Continuation]:
-        """The answers of readings with equally long caches, or of whole prompts where there are none."""
+        """Write the answers of readings with equally long caches, or of whole prompts without caches."""
         began = time.perf_counter()
         limit, control = self.options.max_tokens, self.cut.generate
         if group[0].reads and group[0].kept:
@@ -369,32 +365,22 @@ class SparseRag(RatingGenerator):
 
     def _completion(self, reading: Answering, written: Continuation | None) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
-        error = reading.error
-        if written and math.isnan(written.logprob):
-            error = "the model gave NaN; --set generate.precision=fp32 may help"
-        if error or not written:
-            return failed(error, tokens, seconds)
+        if not written:
+            return failed(reading.error, tokens, seconds)
+        answer = self.local.completion(tokens, written.ids, seconds, written.logprob, self.engine.ends, {})
+        if answer.error:
+            return answer
         scores = [reading.scores[place] for place in range(len(reading.scores))]
-        whole = not any(reading.prompt.remembered)
-        return Stepwise(
-            text=self.local.decode(written.ids),
-            prompt_tokens=tokens,
-            completion_tokens=len(written.ids),
-            seconds=seconds,
-            logprob=written.logprob,
-            finish_reason="stop" if written.ids[-1] in self.engine.ends else "length",
+        steps: dict[str, Any] = {f"{step}_seconds": spent for step, spent in reading.seconds.items()}
+        if any(reading.prompt.remembered):
+            steps["prefill_seconds"] = None
+        return Stepwise.of(
+            answer,
             prefill_tokens=reading.tokens,
             kv_tokens=reading.held,
-            init_seconds=reading.seconds["init"],
-            prefill_seconds=reading.seconds["prefill"] if whole else None,
-            copy_seconds=reading.seconds["copy"],
-            decode_seconds=reading.seconds["decode"],
             ratings=self.options.ratings(reading.prompt, scores, reading.lengths),
+            **steps,
         )
-
-
-def _steps(init: float) -> dict[str, float]:
-    return {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
 
 
 class RateThenPrompt(RatingGenerator):
@@ -436,7 +422,7 @@ class RateThenPrompt(RatingGenerator):
         return [error or next(answers) for error in errors]
 
     def _asked(self, prompts: Sequence[Prompt]) -> tuple[list[Prompt], list[Completion | None]]:
-        """The prompts with the ratings of all their contexts, and the failures of those that have none."""
+        """Return the prompts with the ratings of all their contexts, and the failures of prompts that got none."""
         if self.options.threshold is None:
             return [*prompts], [None] * len(prompts)
         due = [

@@ -8,7 +8,7 @@ Hannibal046/xRAG): the state of the last token, which ends the text (causal/vect
 
 Deviations. The paper passes one context on (refine.top_k=1); several are several placeholders, as in the program. The
 paper takes vectors from its index; here contexts are what a refiner made of hits, so that they are encoded anew:
-`init_seconds` has the time, which `seconds` has too, `prefill_tokens` the tokens, and `prompt_tokens` one for each
+`init_seconds` has the time, which `seconds` has too, `prefill_tokens` the tokens, and `prompt_tokens` one for every
 context (and for the space between two). The prompt has the program's frame (Background, Question, and an answer begun
 by "The answer is:") without its sentence of instruction. No comma, full stop or new line ends an answer, as they do in
 the program. The encoder's weights stay beside the model's: 14 GB more in bf16.
@@ -120,7 +120,7 @@ class XRag(WithEngine):
         return templates.render(self.template, question, (PLACEHOLDER,) * len(prompt.contexts))
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of the prompts, with what their answers begin with."""
+        """Return the token ids of the prompts and of the beginning of their answers."""
         begins = self.options.answer_begins.strip()
         ids = self.local.encode(texts, f" {begins}" if begins else "")
         end = self.local.tokenizer.eos_token_id  # which the published tokenizer may put behind every text
@@ -149,13 +149,13 @@ class XRag(WithEngine):
         return [_stepwise(answer, count, share * count) for answer, count in zip(answers, read, strict=True)]
 
     def _with_vectors(self, ids: list[int], numbers: Sequence[int]) -> list[int]:
-        """Token ids with those of vectors for the placeholders, as `placed` has them."""
+        """Replace placeholders by the ids of vectors, as `placed` reads them."""
         due = iter(numbers)
         return [-1 - next(due) if token == self.placeholder else token for token in ids]
 
 
 def _template(name: str) -> str:
-    """Raises ConfigError for one in which placeholders would not stand for the contexts one by one."""
+    """Raises ConfigError for a prompt in which placeholders would not stand for the contexts one by one."""
     template = templates.source(name)
     marks = ("1: first context", "2: second context")
     rendered = templates.render(template, "question", marks)
@@ -165,7 +165,7 @@ def _template(name: str) -> str:
 
 
 def _stepwise(answer: Completion, read: int, seconds: float) -> Stepwise:
-    """With what the contexts' vectors took: tokens and seconds."""
+    """Add the tokens and seconds that the contexts' vectors took."""
     return Stepwise.of(
         answer,
         seconds=answer.seconds + seconds,

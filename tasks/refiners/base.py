@@ -1,7 +1,7 @@
 """The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -13,6 +13,7 @@ from pydantic import ConfigDict
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 Span = tuple[int, int]
 """A half-open range of characters in a passage."""
@@ -46,6 +47,10 @@ class Hit:
         return self.label(options) + self.text.strip()
 
 
+Retrieved = Sequence[Sequence[Hit]]
+"""The hits of every question, best first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A context of a prompt. `origin`: (passage id, start, end) of its sources; empty if a model rewrote it."""
@@ -53,6 +58,36 @@ class Evidence:
     text: str
     tokens: int
     origin: tuple[tuple[int, int, int], ...] = ()
+
+
+class Budget:
+    """The words and tokens that max_words and max_tokens still allow for a question; None: any number."""
+
+    def __init__(self, options: RefineConfig) -> None:
+        self.words, self.tokens = options.max_words, options.max_tokens
+
+    def take(self, text: str) -> str:
+        """Spend the budget on the longest start of a text that it allows, and return that start."""
+        taken = first(text, self.words, self.tokens)
+        self.words = None if self.words is None else self.words - count_words(taken)
+        self.tokens = None if self.tokens is None else self.tokens - count_tokens(taken)
+        return taken
+
+    def holds(self, texts: Sequence[str]) -> bool:
+        """Test if the budget allows all of the texts together."""
+        limits = ((self.words, count_words), (self.tokens, count_tokens))
+        return all(most is None or sum(map(count, texts)) <= most for most, count in limits)
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Join adjacent ones of ascending spans, and leave out empty ones."""
+    runs: list[Span] = []
+    for start, end in spans:
+        if runs and runs[-1][1] == start:
+            runs[-1] = runs[-1][0], end
+        elif start < end:
+            runs.append((start, end))
+    return runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +111,7 @@ class Writing:
 class Refined:
     """The contexts of every question, best first; `tokens` that a model computed; `notes`: counts for the manifest.
 
-    `writings`: one for every question, of a refiner that rewrites; others have none."""
+    `writings`: one for every question, of a refiner that rewrites; empty for others."""
 
     contexts: list[list[Evidence]]
     tokens: int = 0
@@ -118,13 +153,13 @@ class Refiner(ABC):
         cut = {"cut": self.cut.identity()} if self.cut else {}
         return {"class": self.recorded or type(self).__name__, "version": self.version, **cut}
 
+    def budget(self) -> Budget:
+        """Return the budget of a question's contexts."""
+        return Budget(self.options)
+
     @abstractmethod
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         """The contexts of every question from its hits, best first."""
 
@@ -142,7 +177,7 @@ ModelT = TypeVar("ModelT", bound=Model)
 
 
 class ModelRefiner(Refiner, Generic[ModelT]):
-    """Base of refiners that one model serves. A subclass makes the model, and says in `refine` what it is asked."""
+    """Base of refiners that one model serves. A subclass makes the model, and asks it in `refine`."""
 
     role: ClassVar[str] = "model"
     """The key of the model in the identity."""
@@ -165,8 +200,8 @@ def answered(
     read: Callable[[Sequence[RequestT], Tick], Sequence[AnswerT]],
     tick: Tick,
 ) -> tuple[dict[RequestT, AnswerT], int]:
-    """The answers of a model to the requests of every question, and the tokens that were computed. Equal requests are
-    read once."""
+    """Return the answers of a model to the requests of all questions, and the tokens computed. Equal requests are read
+    once."""
     distinct = [*dict.fromkeys(chain(*requests))]
     watched = Watched(tick, len(requests), len(distinct))
     answers = read(distinct, watched)

@@ -7,18 +7,17 @@ the context, without its evaluation. Rounds, documents, 500 new tokens, greedy c
 `scripts/run_prompt.sh` (github.com/dmis-lab/CompAct); their script itself allows 900 tokens.
 
 Deviations:
-- The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in words of our own; the
+- The instructions (FIRST, FURTHER, TASK) ask for what the authors' `create_prompt` asks for, in other words; the
   parts of the input and the marks are named as there. The checkpoint was trained on the authors' words: compare before
   its figures are quoted.
 - A document begins with its title and a colon where refine.text and refine.titles show titles; theirs always begin
   with the title, without a colon. The chat template's <s> stands once before the input, in their script twice.
 - An output without its parts does not end in an error: what stands before "Evaluation:", or all of it, is the
   summary, and the last mark, wherever it stands, says whether it is complete; without a mark it is not. A round that
-  writes no summary leaves the one before. Marks are no part of a summary, and its lines become one.
+  writes no summary leaves the one before. Marks do not belong to a summary, and its lines become one.
 - The documents of a round are cut at 4096 tokens of input (our choice; they were trained on 2500, mark and all).
 
-All questions of a round go to the engine together. Of `Refined.writings`, `cut` is of any round, `finish_reason` of the
-last. The published checkpoint was not available during development: tests use a tiny Llama.
+The published checkpoint was not available during development: tests use a tiny Llama.
 """
 
 import re
@@ -28,10 +27,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from vitalfew.tasks.models.causal.engines.base import Completion
-from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Hit, Refined, Vectors, Writing
-from vitalfew.tasks.refiners.rewriting import CausalRefiner
+from vitalfew.tasks.refiners.base import Hit
+from vitalfew.tasks.refiners.rewriting import CausalRefiner, EvidenceDraft
 
 FIRST = "1. From the source documents below, write a summary that helps to answer the question."
 FURTHER = (
@@ -68,33 +65,6 @@ def parse(output: str) -> Round:
     return Round(summary, evaluation, _MARK.findall(output)[-1:] == [COMPLETE])
 
 
-@dataclass(slots=True)
-class _Reading:
-    """A question on the way. `segments`: of its hits, not yet read; `rounds`: done."""
-
-    question: str
-    segments: list[str]
-    last: Round = Round()
-    rounds: int = 0
-    cut: bool = False
-    finish_reason: str = ""
-
-    def frame(self, documents: str) -> str:
-        """The model's input in this round."""
-        before = f"Previous summary: {self.last.summary}\n\nEvaluation of previous summary: {self.last.evaluation}\n\n"
-        return (
-            f"{FURTHER if self.rounds else FIRST} {TASK}\n\nQuestion: {self.question}\n\n"
-            f"{before if self.rounds else ''}Source documents: {documents}\n\nSummary:"
-        )
-
-    def take(self, completion: Completion, cut: bool) -> None:
-        written = parse(completion.text)
-        self.last = Round(written.summary or self.last.summary, written.evaluation, written.complete)
-        self.rounds += 1
-        self.cut |= cut
-        self.finish_reason = completion.finish_reason
-
-
 class Compact(CausalRefiner):
     """A causal model summarises the hits segment by segment, until its summary answers the question (CompAct)."""
 
@@ -108,37 +78,28 @@ class Compact(CausalRefiner):
     max_new_tokens: ClassVar[int] = 500
     max_input_tokens: ClassVar[int] = 4096
 
-    def frame(self, question: str, documents: str) -> str:
-        """Return the input of the first round."""
-        return _Reading(question, []).frame(documents)
+    def frame(self, question: str, documents: str, before: str = "") -> str:
+        """Return the input of a round; `before`: the summary of the round before it, with its evaluation."""
+        return (
+            f"{FURTHER if before else FIRST} {TASK}\n\nQuestion: {question}\n\n"
+            f"{before}Source documents: {documents}\n\nSummary:"
+        )
 
-    def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
-    ) -> Refined:
-        readings = [_Reading(text, self._segments(own)) for text, own in zip(questions, hits, strict=True)]
-        due = [reading for reading in readings if reading.segments]
-        tick(len(readings) - len(due), 0)
-        tokens = 0
-        while due:
-            asked = [self.fitted(reading.segments.pop(0), reading.frame) for reading in due]
-            written = self.model.rewrite([text for text, _ in asked], lambda _, computed: tick(0, computed))
-            for reading, (_, cut), completion in zip(due, asked, written, strict=True):
-                reading.take(completion, cut)
-                tokens += completion.prompt_tokens + completion.completion_tokens
-            further = [reading for reading in due if reading.segments and not reading.last.complete]
-            tick(len(due) - len(further), 0)
-            due = further
-        notes = {
-            "rounds": sum(reading.rounds for reading in readings),
-            "complete": sum(reading.last.complete for reading in readings),
-        }
-        writings = [Writing(reading.cut, reading.finish_reason) for reading in readings]
-        return self.refined([reading.last.summary for reading in readings], writings, tokens, notes)
-
-    def _segments(self, hits: Sequence[Hit]) -> list[str]:
+    def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
         shown, size = self.shown(hits), self.options.segment
-        return ["\n".join(shown[at : at + size]) for at in range(0, len(shown), size)][: self.options.rounds]
+        segments = ["\n".join(shown[at : at + size]) for at in range(0, len(shown), size)]
+        return EvidenceDraft(question, segments[: self.options.rounds])
+
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
+        before = f"Previous summary: {draft.text}\n\nEvaluation of previous summary: {draft.evaluation}\n\n"
+        return self.frame(draft.question, documents, before if draft.rounds else "")
+
+    def take(self, draft: EvidenceDraft, output: str) -> None:
+        written = parse(output)
+        draft.text = written.summary or draft.text
+        draft.evaluation, draft.complete = written.evaluation, written.complete
+        if draft.complete:
+            draft.parts.clear()
+
+    def notes(self, drafts: Sequence[EvidenceDraft]) -> dict[str, int]:
+        return {"rounds": sum(draft.rounds for draft in drafts), "complete": sum(draft.complete for draft in drafts)}

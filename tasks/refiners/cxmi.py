@@ -25,9 +25,8 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
-from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.refiners.base import Hit, Refiner, answered
-from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
+from vitalfew.tasks.refiners.base import Hit, Refiner
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked
 
 
 class Cxmi(SentenceRefiner[SentenceFilter]):
@@ -49,25 +48,15 @@ class Cxmi(SentenceRefiner[SentenceFilter]):
 
     example: ClassVar[tuple[str, ...]] = ("refine.max_words=100",)
     counted: ClassVar[tuple[str, ...]] = ("sentences", "passed")
+    reads_blanks = True
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
         super().__init__(options, SentenceFilter(directory_of(source_of("pruner", options.model)), options, "refine"))
         self.natural = self.model.threshold
 
-    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
-        """The model reads a hit with all of its sentences, blank ones too."""
-        return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
-
-    def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
-    ) -> tuple[list[list[float]], int]:
-        requests: list[list[Request]] = [
-            [(question, *(each.text for each in of_hit)) for _, of_hit in groupby(own, attrgetter("hit"))]
-            for question, own in zip(questions, units, strict=True)
-        ]
-        known, tokens = answered(requests, self.model.read, tick)
-        return [[float(value) for request in own for value in known[request]] for own in requests], tokens
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Request]:
+        return [(question, *(each.text for each in of_hit)) for _, of_hit in groupby(units, attrgetter("hit"))]
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences that pass, and the best in any case."""

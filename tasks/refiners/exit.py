@@ -3,7 +3,7 @@
 Hwang et al., 2024 (arXiv 2412.12559): hits are cut into sentences. Gemma 2B with an adapter reads the question, the
 whole passage and one of its sentences, and is to say Yes or No. A sentence whose P(Yes) / (P(Yes) + P(No)), as the next
 token, is at least 0.5 is kept; those that are stand in their original order. The prompt is that of the paper's table 6,
-which the checkpoint was trained on, in the model's own chat template; a title stands on a line before its passage, as
+which the checkpoint was trained on, in the model's chat template; a title stands on a line before its passage, as
 in the authors' code (github.com/ThisIsHwang/EXIT).
 
 Deviations: the sentences are the index's, not spaCy's, and the passage is the hit as refine.text has it (with
@@ -26,8 +26,7 @@ from pydantic import Field
 from vitalfew.configs.options import Adapted
 from vitalfew.tasks.encoders.titles import MOST_CHARS
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
-from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.refiners.base import Hit, Refiner, answered
+from vitalfew.tasks.refiners.base import Hit, Refiner
 from vitalfew.tasks.refiners.sentences import Sentence, SentenceRefiner
 
 QUESTION = "Query:\n{}\nFull context:\n"
@@ -55,15 +54,8 @@ class Exit(SentenceRefiner[Verdict]):
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options, Verdict(options, "refine", options.yes, options.no))
 
-    def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
-    ) -> tuple[list[list[float]], int]:
-        prompts = [
-            [_prompt(question, own[each.hit], each.text) for each in of_own]
-            for question, own, of_own in zip(questions, hits, units, strict=True)
-        ]
-        known, tokens = answered(prompts, self.model.read, tick)
-        return [[known[prompt] for prompt in own] for own in prompts], tokens
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Prompt]:
+        return [_prompt(question, hits[each.hit], each.text) for each in units]
 
 
 def _prompt(question: str, hit: Hit, sentence: str) -> Prompt:

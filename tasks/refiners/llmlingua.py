@@ -1,82 +1,72 @@
-"""`llmlingua`: a small language model keeps the hits, and in them the tokens, that it would guess least (LLMLingua).
+"""`llmlingua` and `longllmlingua`: a small causal language model drops hits, and then tokens of the kept hits.
 
-Jiang et al., 2023 (arXiv 2310.05736), with hits for demonstrations:
+`llmlingua` keeps the hits, and in them the tokens, that the model would guess least (LLMLingua, Jiang et al., 2023,
+arXiv 2310.05736), with hits for demonstrations:
 
 - Budget controller (section 4.1, algorithm 1): hits in descending order of their perplexity are kept until they have
-  more than refine.coarse (k) times the tokens that are to be left. What is kept stands in the order of retrieval.
-- Token-level compression (section 4.2, algorithm 2): what was kept is read in segments, each after the compressed text
-  so far, and of its tokens those with the highest perplexity stay (as the authors' package does it, see below).
+  more than refine.coarse (k) times the tokens to keep. Kept hits stand in the order of retrieval.
+- Token-level compression (section 4.2, algorithm 2): the model reads the kept hits in segments, after the compressed
+  text so far, and the tokens with the highest perplexity stay (as the authors' package does it, see below).
 
 With refine.rest=whole the tokens that stay are those of the package (llmlingua 0.2.2) with the same `rate`,
-`iterative_size` for refine.segment and `context_budget="*2"` for refine.coarse=2, but for a few: the package gives the
-model no start token, and of several hits it reads each after those before it, where here each is read alone at first.
+`iterative_size` for refine.segment and `context_budget="*2"` for refine.coarse=2, with two exceptions: the package
+gives the model no start token, and reads a hit after the hits before it, where here a hit is at first read alone.
 
-Deviations: instruction and question are the generator's, who reads them whole, so they get no budget; the share that
-is left of a segment makes up for what the first step dropped, so that all together come to refine.rate; the small model
-is not aligned with the one that answers (section 4.3).
+`longllmlingua` keeps the hits and tokens that have to do with the question (LongLLMLingua, Jiang et al., 2024, arXiv
+2310.06839):
 
-Perplexity is that of a hit after its title. A title that is shown stays whole. A hit longer than the model is read in
-parts, and of a row that is longer the beginning is forgotten. max_words and max_tokens cut what was compressed at its
-end.
-
-`longllmlingua`: LLMLingua that knows the question: of hits and tokens, those stay that have to do with it.
-
-Jiang et al., 2024 (arXiv 2310.06839), whose sections are:
-
-- Coarse (4.1): r_k = 1/N Σ ln p(x_i | hit k, x_<i) over the N tokens of the question and of a sentence behind it that
-  says that the answer is in the text above. The hits with the highest r_k are kept until they have more than
-  refine.coarse times the tokens that are to be left.
-- Fine (4.1): as LLMLingua, but a token's worth is its contrastive perplexity, what the
-  question before the text takes from its surprise: ln p(x_i | question, x_<i) − ln p(x_i | x_<i).
+- Coarse (section 4.1): r_k = 1/N Σ ln p(x_i | hit k, x_<i) over the N tokens of the question and of a sentence behind
+  it that says that the answer is in the text above (our wording). The hits with the highest r_k are kept until they
+  have more than refine.coarse times the tokens to keep.
+- Fine (4.1): as LLMLingua, but a token's worth is its contrastive perplexity, by how much the question before the text
+  lowers its surprise: ln p(x_i | question, x_<i) − ln p(x_i | x_<i). The model reads a segment twice.
 - Reordering (4.2): the hits stand in descending order of r_k.
 - Dynamic ratio (4.3): of the i-th of K kept hits, i from 0, the share τ + δ (1 − 2 i / (K − 1)), held to 0 to 1, is
-  left. The paper divides by K; so that the shares are τ in the mean, the authors' package (llmlingua 0.2.2) and this
-  refiner divide by K − 1.
+  kept. The paper divides by K; by K − 1, as in the authors' package (llmlingua 0.2.2), the mean of the shares is τ.
+  Where a budget is to be filled, τ is such that the shares fill it.
 
-Deviations: instruction and question are the generator's, who reads them whole, and get no budget. The sentence behind
-the question is of our own wording. Where a budget is to be filled, τ is such that the shares fill it. The last step of
-the paper (4.4, subsequence recovery) mends names in the answer, and is left out: a refiner sees no answer.
+Deviations: instruction and question are the generator's, who reads them whole, and get no budget. The share of a
+segment makes up for what the first step dropped, so that all tokens come to refine.rate. The small model is not aligned
+with the one that answers (LLMLingua, 4.3). The last step of LongLLMLingua (4.4, subsequence recovery) mends names in
+the answer, and is left out: a refiner sees no answer.
 
-The model reads a segment twice, with the question and without it; what depends on a question and a single hit is
-remembered, so that further budgets cost the segments alone.
+Both compress tokens in the same way. A question's hits are one row of tokens, with an empty line between two, and a
+segment of it is decided at a time: the tokens that are worth most stay. The refiner says what a token is worth
+(LLMLingua: its surprise, minus the logarithm of its probability). As in the authors' package, and not in its paper:
 
-Both compress tokens in the same way. A question's hits are one row of tokens, with an empty line between two. It is
-decided on segment by segment: the model reads a segment after the compressed ones before, and the tokens that are worth
-most stay. The refiner says what a token is worth (LLMLingua: its surprise, minus the logarithm of its probability).
-
-As the authors' package has it (llmlingua 0.2.2), and its paper does not:
-
-- What decides on a token is the next token's worth, and the last token stays. `judge: own` is the paper's equation.
-- A token stays whose worth exceeds a threshold: the worth that the share to be left has of the whole row, what is left
-  so far and what has not been read yet included. Of the latter the worth is taken that it has in its hit alone (in the
-  package, that after all text before it). Where a segment reaches into several hits, each has its own threshold.
-- The first segment is one token shorter, and decided on by the reading of its hit alone.
+- The next token's worth decides on a token, and the last token stays. `judge: own` is the paper's equation.
+- A token stays if its worth exceeds a threshold: the worth that the share to be kept has in the whole row, of the
+  tokens kept so far and of those not read yet. The latter have the worth that they have in their hit alone (in the
+  package, after all text before it). Where a segment reaches into several hits, every hit has a threshold.
+- The first segment is one token shorter, and decided by the reading of its hit alone.
 - `rest: whole` leaves what is shorter than a segment as it is, the whole row too. The authors know of it as a fault
   that they left in (github.com/microsoft/LLMLingua, issues 73 and 196), so that the default here is not theirs.
 
 Where a budget is to be filled, the share of a segment's tokens is exact in the place of a threshold, by which fewer
-stay than it aims at, and what rounding adds or takes is made good by the next. A budget counts words, and a word may
-lose a part of its tokens alone: so in the end the tokens worth least are dropped too, or those worth most taken back,
-until the budget is used.
+stay than it aims at, and the next segment makes up for rounding. A budget counts words, and a word may lose only a part
+of its tokens: so in the end the tokens worth least are dropped too, or those worth most taken back, until the budget is
+used. max_words and max_tokens cut what was compressed at its end.
+
+The perplexity of a hit is that of its text after its title. A title that is shown stays whole. A hit longer than the
+model is read in parts, and the beginning of a longer row is forgotten.
 """
 
 from abc import abstractmethod
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Span, Vectors
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Span, Vectors, merged
 from vitalfew.tasks.refiners.whole_hits import Cut
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
@@ -91,8 +81,8 @@ RESTRICTION = " The text above holds the answer to this question."
 
 @dataclass(frozen=True, slots=True)
 class ReadHit:
-    """A hit as the model reads it, its title before it, of which only what is shown is a token here. `spans`: of every
-    token in the hit's text; empty: it is of the title. `worth`: of every token in its hit alone."""
+    """The tokens of a hit that are shown, those of its title first. `spans`: the places of the tokens in the hit's
+    text, empty for the title; `worth`: what the tokens are worth in their hit alone."""
 
     ids: list[int]
     spans: list[Span]
@@ -100,7 +90,7 @@ class ReadHit:
 
 
 def reading(hit: Hit, tokens: tuple[list[int], list[int]], worth: Floats, shows_titles: bool) -> ReadHit:
-    """`tokens`: their ids, and where in the hit as it is read each ends; `worth`: of every token."""
+    """`tokens`: their ids, and where every token ends in the hit as it is read; `worth`: of every token."""
     ids, ends = tokens
     lead = len(hit.titled) - len(hit.text)
     inside = [max(0, end - lead) for end in ends]
@@ -110,9 +100,9 @@ def reading(hit: Hit, tokens: tuple[list[int], list[int]], worth: Floats, shows_
 
 @dataclass(slots=True)
 class TokenRow:
-    """A question's tokens on the way. `hits`: the number of each one's hit, from 0; `spans`: its place in that hit's
-    text; `share`: of tokens like it, to be left; `worth`: infinite, if it stays in any case; `done`: tokens decided;
-    `again`: tokens that are left of the segment before, which are read again."""
+    """A question's tokens on the way. `hits`: the numbers of their hits, from 0; `spans`: their places in the texts of
+    these; `share`: the share of such tokens to keep; `worth`: infinite if a token stays in any case; `done`: tokens
+    decided; `again`: the kept tokens of the segment before, which are read again."""
 
     ids: NDArray[np.int64]
     hits: NDArray[np.int64]
@@ -138,15 +128,13 @@ class TokenRow:
         self.worth[self.stays] = np.inf
 
     def decide(self, size: int, exact: bool) -> None:
-        """Which of the next tokens stay, hit by hit."""
-        end = self.done + size
+        """Choose which of the next tokens stay, hit by hit."""
         begin = self.done
-        for _, same in groupby(range(begin, end), key=lambda place: self.hits[place]):
-            count = len([*same])
-            piece = slice(self.done, self.done + count)
+        for _, same in groupby(self.hits[begin : begin + size]):
+            piece = slice(self.done, self.done + len([*same]))
             self.left[piece] = self.stays[piece] | (self._best(piece) if exact else self._above(piece))
-            self.done += count
-        self.again = int(self.left[begin:end].sum())
+            self.done = piece.stop
+        self.again = int(self.left[begin : self.done].sum())
 
     def _best(self, piece: slice) -> NDArray[np.bool_]:
         """Keep as many as the share demands; of equal ones the first."""
@@ -155,7 +143,7 @@ class TokenRow:
         return np.isin(np.arange(piece.stop - piece.start), best)
 
     def _above(self, piece: slice) -> NDArray[np.bool_]:
-        """Those above the threshold."""
+        """Keep those above the threshold."""
         share = float(self.share[piece.start])
         of_row = np.concatenate([self.worth[: piece.start][self.left[: piece.start]], self.worth[piece.start :]])
         of_row = np.sort(of_row[np.isfinite(of_row)])[::-1]
@@ -165,71 +153,22 @@ class TokenRow:
         return np.asarray(self.worth[piece] > of_row[place])
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How it is decided. `segment`: tokens at once; `ahead`: 1 if the next token's worth decides on a token, 0 if its
-    own; `whole`: whether what is shorter than a segment stays; `exact`: whether the share is exact."""
-
-    segment: int
-    ahead: int
-    whole: bool
-    exact: bool
-
-    def size(self, text: TokenRow) -> int:
-        """Return the size of the next segment of a text."""
-        rest = len(text.ids) - text.done
-        return 0 if self.whole and rest < self.segment else min(rest, max(1, self.segment - (text.done == 0)))
-
-
-def joined(parts: Sequence[ReadHit], shares: Sequence[float], between: Sequence[int], rule: Rule) -> TokenRow:
-    """The tokens of a question's hits in this order. `between`: the tokens between two hits."""
-    ids: list[int] = []
-    hits: list[int] = []
-    spans: list[Span] = []
-    worth: list[float] = []
-    for number, part in enumerate(parts):
-        gap = [] if number == len(parts) - 1 else [*between]
-        ids += [*part.ids, *gap]
-        hits += [number] * (len(part.ids) + len(gap))
-        spans += [*part.spans, *([(0, 0)] * len(gap))]
-        worth += [*part.worth.tolist(), *([0.0] * len(gap))]
-    stays = np.zeros(len(ids), np.bool_)
-    at = 0
-    for number, part in enumerate(parts):
-        stays[at : at + sum(end == 0 for _, end in part.spans)] = True  # its title
-        at += hits.count(number)
-    if rule.ahead and ids:
-        worth = [*worth[1:], 0.0]
+def joined(parts: Sequence[ReadHit], shares: Sequence[float], between: Sequence[int], ahead: bool) -> TokenRow:
+    """Put the tokens of a question's hits into one row. `between`: the tokens between two hits; `ahead`: the next
+    token's worth decides on a token."""
+    gap = ReadHit([*between], [(0, 0)] * len(between), np.zeros(len(between), np.float32))
+    row = [(number, piece) for number, part in enumerate(parts) for piece in (part, gap)][:-1]
+    pieces = [piece for _, piece in row]
+    ids = np.array([*chain(*(piece.ids for piece in pieces))], np.int64)
+    hits = np.array([number for number, piece in row for _ in piece.ids], np.int64)
+    spans = [*chain(*(piece.spans for piece in pieces))]
+    worth = np.concatenate([np.empty(0, np.float32), *(piece.worth for piece in pieces)])
+    # A title stays whole.
+    stays = np.array([piece is not gap and end == 0 for piece in pieces for _, end in piece.spans], np.bool_)
+    if ahead and len(ids):
+        worth = np.roll(worth, -1)
         stays[-1] = True
-    share = np.array([shares[number] for number in hits], np.float32)
-    return TokenRow(np.array(ids, np.int64), np.array(hits, np.int64), spans, share, np.array(worth, np.float32), stays)
-
-
-def compress(text: TokenRow, rule: Rule, read: Callable[[Sequence[int], int], Floats]) -> None:
-    """Segment by segment. `read`: of tokens behind those that it was told to keep, what they are worth, and how many
-    of them, from the first on, are to be kept."""
-    while size := rule.size(text):
-        if text.done:
-            places = text.places(size)
-            worth = read(text.ids[places].tolist(), text.again)
-            text.learn(places[: len(places) - rule.ahead], settled(worth[rule.ahead :]))
-        text.decide(size, rule.exact)
-
-
-def fill(hits: Sequence[Hit], text: TokenRow, options: RefineConfig) -> None:
-    """Leave as many tokens as the budgets take: of what was left, or of what was dropped too, those worth most."""
-    order = np.lexsort((-text.worth, ~text.left))
-    fits, most = 0, len(order)
-    while fits < most:
-        count = (fits + most + 1) // 2
-        text.left = np.isin(np.arange(len(order)), order[:count])
-        shown = [made.shown(options) for made, _, _ in _hits(hits, text)]
-        words, tokens = sum(map(count_words, shown)), sum(map(count_tokens, shown))
-        if words <= (options.max_words or words) and tokens <= (options.max_tokens or tokens):
-            fits = count
-        else:
-            most = count - 1
-    text.left = np.isin(np.arange(len(order)), order[:fits])
+    return TokenRow(ids, hits, spans, np.array(shares, np.float32)[hits], worth, stays)
 
 
 def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
@@ -246,26 +185,15 @@ def _hits(hits: Sequence[Hit], text: TokenRow) -> list[tuple[Hit, Hit, list[Span
     """Return hits of the text that is left, with the hits that they come from, and their places in these."""
     found = []
     for number, hit in enumerate(hits):
-        spans = _runs([text.spans[place] for place in np.flatnonzero((text.hits == number) & text.left)])
+        spans = merged(text.spans[place] for place in np.flatnonzero((text.hits == number) & text.left))
         left = "".join(hit.text[start:end] for start, end in spans)
         if left.strip():
             found.append((Hit(hit.title, left, hit.passage_id, 0, len(left)), hit, spans))
     return found
 
 
-def _runs(spans: Sequence[Span]) -> list[Span]:
-    """Ascending spans, adjacent ones as one, empty ones left out."""
-    runs: list[Span] = []
-    for start, end in spans:
-        if runs and runs[-1][1] == start:
-            runs[-1] = runs[-1][0], end
-        elif start < end:
-            runs.append((start, end))
-    return runs
-
-
 def _origin(hit: Hit, spans: Sequence[Span], shown: Span) -> tuple[tuple[int, int, int], ...]:
-    """Where in its passage that part of a hit's spans stands; `shown`: in the text that they are together."""
+    """Return the places in the passage of a part of a hit's spans; `shown`: the part, in the text of all spans."""
     found = []
     before = 0
     for start, end in spans:
@@ -347,11 +275,7 @@ class TokenCompressor(ModelRefiner[Surprise]):
         return [min(1.0, aim / max(1, sum(lengths)))] * len(lengths)
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         # A hit of white space has nothing to leave.
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
@@ -361,14 +285,15 @@ class TokenCompressor(ModelRefiner[Surprise]):
             return Refined([[] for _ in questions], notes={"tokens": 0, "left": 0})
         parts, ranks = self._read(questions, read, count)
         chosen = [self._coarse(*of_question) for of_question in zip(read, parts, ranks, strict=True)]
-        [between] = self.model.encode([BETWEEN])
+        [gap] = self.model.encode([BETWEEN])
         texts = [
-            self._compressed(question, [own[number] for number in numbers], shares, between, count)
+            self._compressed(question, [own[number] for number in numbers], shares, gap, count)
             for question, own, (numbers, shares) in zip(questions, parts, chosen, strict=True)
         ]
         kept = [[own[number] for number in numbers] for own, (numbers, _) in zip(read, chosen, strict=True)]
-        for own, text in zip(kept, texts, strict=True) if self.options.fills else ():
-            fill(own, text, self.options)
+        if self.options.fills:
+            for own, text in zip(kept, texts, strict=True):
+                self._fill(own, text)
         contexts = [evidence(own, text, self.cut) for own, text in zip(kept, texts, strict=True)]
         tick(len(questions), 0)
         notes = {
@@ -378,26 +303,40 @@ class TokenCompressor(ModelRefiner[Surprise]):
         return Refined(contexts, count.tokens, notes)
 
     def _compressed(
-        self,
-        question: str,
-        parts: Sequence[ReadHit],
-        shares: Sequence[float],
-        between: Sequence[int],
-        count: TokensAlone,
+        self, question: str, parts: Sequence[ReadHit], shares: Sequence[float], gap: Sequence[int], count: TokensAlone
     ) -> TokenRow:
-        """The tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`: the
-        share of every hit to keep; `between`: the tokens between two."""
+        """Decide on the tokens of a question's hits. A question at a time: a model's cache of it is large. `shares`:
+        the share of every hit to keep; `gap`: the tokens between two hits."""
         segment = min(self.options.segment, max(2, self.model.limit // 2))
-        rule = Rule(segment, int(self.options.judge == "next"), self.options.rest == "whole", self.options.fills)
-        text = joined(parts, shares, between, rule)
+        ahead = int(self.options.judge == "next")
+        text = joined(parts, shares, gap, bool(ahead))
         rows = [Running(self.model, before, count) for before in self.model.encode(self.befores(question))]
-        compress(text, rule, lambda ids, keep: self.worth([row.of(ids, keep) for row in rows]))
+        while (rest := len(text.ids) - text.done) and not (self.options.rest == "whole" and rest < segment):
+            size = min(rest, max(1, segment - (text.done == 0)))
+            if text.done:
+                places = text.places(size)
+                ids = text.ids[places].tolist()
+                worth = self.worth([row.of(ids, text.again) for row in rows])
+                text.learn(places[: len(places) - ahead], settled(worth[ahead:]))
+            text.decide(size, exact=self.options.fills)
         return text
 
+    def _fill(self, hits: Sequence[Hit], text: TokenRow) -> None:
+        """Leave as many tokens as the budgets take: of what was left, or of what was dropped too, those worth most."""
+        order = np.lexsort((-text.worth, ~text.left))
+        budget = self.budget()
+
+        def holds_without(dropped: int) -> bool:
+            text.left = np.isin(np.arange(len(order)), order[: len(order) - dropped])
+            return budget.holds([made.shown(self.options) for made, _, _ in _hits(hits, text)])
+
+        dropped = bisect_left(range(len(order)), True, key=holds_without)
+        text.left = np.isin(np.arange(len(order)), order[: len(order) - dropped])
+
     def _read(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], count: TokensAlone
+        self, questions: Sequence[str], hits: Retrieved, count: TokensAlone
     ) -> tuple[list[list[ReadHit]], list[list[float]]]:
-        """Every question's hits as they are read, and their ranks."""
+        """Read every question's hits, and rank them."""
         pairs = [(question, hit) for question, own in zip(questions, hits, strict=True) for hit in own]
         texts = [hit.titled for _, hit in pairs]
         worth, ranks = self.rank([question for question, _ in pairs], texts, count)

@@ -29,8 +29,8 @@ from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.models.small.token_classifier import TokenClassifier, Word
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
-from vitalfew.tasks.splitters.tokens import count_tokens, count_words
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 NATURAL = 0.33
 """The rate where neither it nor a budget is named."""
@@ -67,11 +67,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         super().__init__(options, TokenClassifier(options.model, options, "refine"))
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [own[: self.options.top_k] for own in hits]
         known, tokens = answered([[("", hit.text) for hit in own] for own in read], self.model.read, tick)
@@ -96,14 +92,11 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
         return words[: max(1, int((tokens <= round(rate * tokens[-1])).sum()))] if words else ()
 
     def _within_budget(self, hits: Sequence[Hit], words: Sequence[ScoredWord]) -> Sequence[ScoredWord]:
-        """The first of them, as many as the budgets take."""
-        most_words, most_tokens = self.options.max_words, self.options.max_tokens
+        """Return the first of the words, as many as the budgets take."""
+        budget = self.budget()
 
-        def exceeds(count: int) -> bool:
-            texts = [context.text for context in self._contexts(hits, words[: count + 1])]
-            return (most_words is not None and sum(map(count_words, texts)) > most_words) or (
-                most_tokens is not None and sum(map(count_tokens, texts)) > most_tokens
-            )
+        def exceeds(last: int) -> bool:
+            return not budget.holds([context.text for context in self._contexts(hits, words[: last + 1])])
 
         return words[: bisect_left(range(len(words)), True, key=exceeds)]
 

@@ -25,9 +25,9 @@ from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource, greedy
+from vitalfew.tasks.models.small.policy import Policy, PolicyOutput, PolicySource, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 TOGETHER = 16
@@ -93,11 +93,7 @@ class Oreo(InBatches, Refiner):
         return read_policy(self.directory, shape).eval()
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [list(own[: self.options.top_k]) for own in hits]
         texts = [[hit.label(self.options) + hit.text for hit in own] for own in read]
@@ -135,16 +131,14 @@ class Oreo(InBatches, Refiner):
         found: dict[int, Reading] = {}
         for start in range(0, len(order), TOGETHER):
             some = order[start : start + TOGETHER]
-            for place, drawn in zip(some, self._drawn([sources[place] for place in some]), strict=True):
+            with torch.inference_mode():
+                memory = self.policy.encode([sources[place] for place in some])
+                lengths = self.options.max_new_tokens, self.options.min_new_tokens
+                written = greedy(self.policy, memory, *lengths, self.texts)
+            for place, drawn in zip(some, written, strict=True):
                 found[place] = Reading(np.array(drawn.actions, np.float32), sources[place].tokens)
             tick(len(some), sum(sources[place].tokens for place in some))
         return [found[place] for place in range(len(sources))]
-
-    @torch.inference_mode()
-    def _drawn(self, sources: Sequence[PolicySource]) -> list[Drawn]:
-        options = self.options
-        memory = self.policy.encode(sources)
-        return greedy(self.policy, memory, options.max_new_tokens, options.min_new_tokens, self.texts)
 
     def _evidence(self, source: PolicySource, actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
         written = self.policy.write(source, actions)
@@ -156,7 +150,7 @@ class Oreo(InBatches, Refiner):
         return [Evidence(text, count_tokens(text), tuple(spans))]
 
     def _shown(self, written: PolicyOutput, hits: Sequence[Hit], length: int) -> Iterator[CopiedRun]:
-        """The parts of the text as far as its first characters, which a budget left, show them."""
+        """Yield the copied parts of the first `length` characters of the text, to which a budget cut it."""
         at = 0
         for run in written.runs:
             hit = hits[run.chunk]
@@ -167,7 +161,7 @@ class Oreo(InBatches, Refiner):
             at += len(part)
 
     def _span(self, run: CopiedRun, hit: Hit) -> tuple[int, int, int] | None:
-        """Where a part of a hit, as it was read, lies in its passage; None of a title and of a hit without a place."""
+        """Return the place in its passage of a part of a hit as it was read; None for a title, or a rewritten hit."""
         shift = hit.start - len(hit.label(self.options))
         start, end = max(hit.start, run.start + shift), run.end + shift
         return (hit.passage_id, start, end) if start < end and hit.start < hit.end else None

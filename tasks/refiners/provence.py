@@ -22,9 +22,9 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.small import provence
-from vitalfew.tasks.models.small.pairs import Pair, PairReading
+from vitalfew.tasks.models.small.pairs import PairReading
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, answered
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Sentence, contexts, sentences
 
 
@@ -48,30 +48,27 @@ class Provence(ModelRefiner[provence.ProvenceModel]):
         super().__init__(options, provence.ProvenceModel(options.model, options, "refine"))
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         pairs = [[(question, hit.titled) for hit in own] for question, own in zip(questions, hits, strict=True)]
         readings, tokens = answered(pairs, self.model.read, tick)
-        made = [self._pruned(own, of_own, readings) for own, of_own in zip(hits, pairs, strict=True)]
+        made = [
+            self._pruned([(hit, readings[pair]) for hit, pair in zip(own, of_own, strict=True)])
+            for own, of_own in zip(hits, pairs, strict=True)
+        ]
         return Refined(made, tokens, {"empty": sum(not each for each in made)})
 
-    def _pruned(self, hits: Sequence[Hit], pairs: Sequence[Pair], readings: dict[Pair, PairReading]) -> list[Evidence]:
-        order = list(range(len(hits)))
+    def _pruned(self, read: list[tuple[Hit, PairReading]]) -> list[Evidence]:
         if self.options.reorder:
-            order.sort(key=lambda number: -readings[pairs[number]].score)
-        order = order[: self.options.top_k]
-        ordered = [hits[number] for number in order]
+            read.sort(key=lambda each: -each[1].score)
+        read = read[: self.options.top_k]
         kept = [
             sentence
-            for place, number in enumerate(order)
-            for sentence in sentences(hits[number], place)
-            if self._keeps(sentence, hits[number], readings[pairs[number]])
+            for place, (hit, reading) in enumerate(read)
+            for sentence in sentences(hit, place)
+            if self._keeps(sentence, hit, reading)
         ]
-        return contexts(ordered, kept, self.options)
+        return contexts([hit for hit, _ in read], kept, self.options)
 
     def _keeps(self, sentence: Sentence, hit: Hit, reading: PairReading) -> bool:
         """Test if more than a share of the sentence's tokens are kept."""

@@ -8,7 +8,7 @@ the sentences of the best 5 passages (refine.top_k=5).
 
 Deviations: the sentences are the index's, and one is encoded as the prompt shows it, with its passage's title where
 refine.text or refine.titles say so; how the authors' prepared files show titles is not published. What is kept stands
-in the order of the hits. A checkpoint's own files say where a text is cut, after 100 tokens for RECOMP's, which the
+in the order of the hits. A checkpoint's files say where a text is cut, after 100 tokens for RECOMP's, which the
 authors' script reads to 512. The paper has no budget: where one is set, and no number of sentences, the best fill it.
 
 Without a model, the bundled all-MiniLM-L6-v2 scores, by the cosine. The published checkpoints were not available during
@@ -33,8 +33,8 @@ from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.ticks import Tick, TokensAlone
-from vitalfew.tasks.refiners.base import Hit, Refiner
-from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, shown
+from vitalfew.tasks.refiners.base import Refiner, Retrieved
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, shown
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -84,7 +84,7 @@ class RecompExtractive(SentenceRefiner[Compressor]):
         _ = self.model.checkpoint  # what is missing is told before anything is encoded
 
     def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+        self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
         texts = [shown(own, parts, self.options) for own, parts in zip(hits, units, strict=True)]
@@ -105,7 +105,6 @@ class RecompExtractive(SentenceRefiner[Compressor]):
 
 
 def _scores(question: Values, vectors: Sequence[Values]) -> list[float]:
-    """The inner products of a question with its sentences."""
     scores = np.stack(vectors).astype(np.float64) @ question.astype(np.float64)
     scores[[not vector.any() for vector in vectors]] = -np.inf  # the model gave no numbers for it
     return [*scores.tolist()]

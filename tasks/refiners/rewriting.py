@@ -1,6 +1,6 @@
 """Refiners with a language model that writes one context from a question's hits: their base, `recomp`, `refiner_7b`.
 
-New lines join the hits, best first, each with its title where refine.text and refine.titles say so; hits without text
+New lines join the hits, best first, with their titles where refine.text and refine.titles say so; hits without text
 are left out. If the input is too long for the model, the end of the joined hits is cut at the end of a word, and the
 rest of the input stays whole. max_words and max_tokens limit what the model wrote. If that is nothing, or there was
 nothing to read, no context is passed on, and the question is answered without contexts. A causal model gets the input
@@ -20,13 +20,13 @@ cut and that word stays.
 `refiner_7b`: a causal model copies what answers the question out of the hits, in numbered sections (Refiner, Li et al.
 2024, arXiv 2406.11357): Llama-2-7b-chat with an adapter that was trained on what larger models agree to extract. It
 reads all documents at once and writes, word for word, what has to do with the question, in sections of related content:
-a section has a number and a title ("1."), under it the documents that it is of ("1.1.") with what is copied from each.
-That text is the context, in one piece, numbers and titles included.
+a section has a number and a title ("1."), under it its documents ("1.1.") with the text copied from them. That text is
+the context, in one piece, numbers and titles included.
 
 The authors' repository was not at hand. Input (documents after [MONITOR] in Llama 2's system part, then the question;
 the model's chat template adds the instruction's marks, with blanks) and the form of the output are written from memory;
 compare them with the card of al1231/Refiner-7B before figures of that checkpoint are believed. How the documents are
-joined (here by new lines), 512 new tokens, and the limit of input, which is what Llama 2 has room for, are our own.
+joined (here by new lines), 512 new tokens, and the limit of input, which is Llama 2's, are not the authors'.
 
 The output is read line by line. A line is a heading if its number follows the one before it, so that "3.5 million …" is
 content. Empty lines, headings with nothing behind or under their number, and what a model says again (the same heading
@@ -40,7 +40,8 @@ during development: tests use tiny models of their architectures.
 import re
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -50,7 +51,7 @@ from vitalfew.configs.options import Rewriting
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.rewriter import Rewriter
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 Number = tuple[int, ...]
@@ -60,9 +61,25 @@ Entry = tuple[Number, str, tuple[str, ...]]
 _HEADING = re.compile(r"#*\s*(\d{1,2}(?:\.\d{1,2})+|\d{1,2}(?:\.\d{1,2})*(?=\.))\.?(?:\s+(.*))?")
 
 
+@dataclass(slots=True)
+class EvidenceDraft:
+    """A question's text on the way. `parts`: the documents of the rounds to come; `rounds`: done so far; `cut`: in any
+    round; `finish_reason`: of the last round; `evaluation`, `complete`: what the model says of the text, if asked."""
+
+    question: str
+    parts: list[str]
+    text: str = ""
+    rounds: int = 0
+    cut: bool = False
+    finish_reason: str = ""
+    evaluation: str = ""
+    complete: bool = False
+
+
 class RewritingRefiner(ModelRefiner[Rewriter]):
     """Base of refiners that rewrite: one context, or none, for every question. A subclass has its model's presets, its
-    limits and `frame`; its model is an encoder-decoder unless it is `causal`."""
+    limits and `frame`; its model is an encoder-decoder unless it is `causal`. All questions of a round go to the engine
+    together; most methods have one round."""
 
     class Options(Rewriting, Refiner.Options):
         pass
@@ -89,48 +106,61 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
 
     @abstractmethod
     def frame(self, question: str, documents: str) -> str:
-        """The model's input."""
+        """Return the model's input."""
 
-    def read(self, output: str) -> str:
-        """The context in what the model wrote."""
-        return output
+    def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
+        """Begin a question's text, with the documents that the model is to read."""
+        documents = "\n".join(self.shown(hits))
+        return EvidenceDraft(question, [documents] if documents else [])
+
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
+        """Return the model's input in a draft's next round."""
+        return self.frame(draft.question, documents)
+
+    def take(self, draft: EvidenceDraft, output: str) -> None:
+        """Put a round's output into a draft."""
+        draft.text = output
+
+    def notes(self, drafts: Sequence[EvidenceDraft]) -> dict[str, int]:
+        """Return further counts for the manifest."""
+        return {}
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        documents = ["\n".join(self.shown(own)) for own in hits]
-        places = [place for place, text in enumerate(documents) if text]
-        tick(len(questions) - len(places), 0)
-        inputs = [self.fitted(documents[place], partial(self.frame, questions[place])) for place in places]
-        completions = self.model.rewrite([text for text, _ in inputs], tick)
-        texts, writings = [""] * len(questions), [Writing()] * len(questions)
-        for place, (_, cut), completion in zip(places, inputs, completions, strict=True):
-            texts[place] = self.read(completion.text)
-            writings[place] = Writing(cut, completion.finish_reason)
-        tokens = sum(completion.prompt_tokens + completion.completion_tokens for completion in completions)
-        return self.refined(texts, writings, tokens)
+        drafts = [self.draft(question, own) for question, own in zip(questions, hits, strict=True)]
+        due = [draft for draft in drafts if draft.parts]
+        tick(len(drafts) - len(due), 0)
+        tokens = 0
+        while due:
+            inputs = [self._fitted(draft, draft.parts.pop(0)) for draft in due]
+            is_last = not any(draft.parts for draft in due)
+            completions = self.model.rewrite(inputs, tick if is_last else lambda _, computed: tick(0, computed))
+            for draft, completion in zip(due, completions, strict=True):
+                self.take(draft, completion.text)
+                draft.rounds += 1
+                draft.finish_reason = completion.finish_reason
+                tokens += completion.prompt_tokens + completion.completion_tokens
+            further = [draft for draft in due if draft.parts]
+            if not is_last:
+                tick(len(due) - len(further), 0)
+            due = further
+        kept = [first(draft.text, self.options.max_words, self.options.max_tokens).strip() for draft in drafts]
+        contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
+        counts = {"cut_inputs": sum(draft.cut for draft in drafts), "empty": sum(not text for text in kept)}
+        writings = [Writing(draft.cut, draft.finish_reason) for draft in drafts]
+        return Refined(contexts, tokens, counts | self.notes(drafts), writings)
 
     def shown(self, hits: Sequence[Hit]) -> list[str]:
         """Return the hits as the model reads them."""
         return [hit.shown(self.options) for hit in hits[: self.options.top_k] if hit.text.strip()]
 
-    def fitted(self, documents: str, frame: Callable[[str], str]) -> tuple[str, bool]:
-        """The model's input, and whether the documents were cut for it."""
+    def _fitted(self, draft: EvidenceDraft, documents: str) -> str:
+        """Return the model's input in a draft's next round, with as much of the documents as the model takes."""
+        frame = partial(self.asked, draft)
         made = self.model.fitted(documents, frame)
-        return made, made != frame(documents)
-
-    def refined(
-        self, texts: Sequence[str], writings: Sequence[Writing], tokens: int, notes: Mapping[str, int] | None = None
-    ) -> Refined:
-        """The contexts of the texts that were written, one for every question; an empty text gives no context."""
-        kept = [first(text, self.options.max_words, self.options.max_tokens).strip() for text in texts]
-        contexts = [[Evidence(text, count_tokens(text))] if text else [] for text in kept]
-        own = {"cut_inputs": sum(writing.cut for writing in writings), "empty": sum(not text for text in kept)}
-        return Refined(contexts, tokens, {**own, **(notes or {})}, writings)
+        draft.cut |= made != frame(documents)
+        return made
 
 
 class CausalRefiner(RewritingRefiner):
@@ -176,8 +206,8 @@ class Refiner7B(CausalRefiner):
     def frame(self, question: str, documents: str) -> str:
         return f"<<SYS>>[MONITOR]{documents}<</SYS>>{question}"
 
-    def read(self, output: str) -> str:
-        return restructured(output)
+    def take(self, draft: EvidenceDraft, output: str) -> None:
+        draft.text = restructured(output)
 
 
 def restructured(output: str) -> str:

@@ -15,7 +15,7 @@ search, and hits are not cut into strips. The default threshold is the zero of C
 authors separate relevant hits from others. Sparse RAG's threshold for CRAG is not given. Where fewer hits than
 refine.at_least pass, the best are passed on all the same, as generator `sparse_rag` does.
 
-`dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, each is scored with the question, those
+`dslr` (Hwang et al., 2024, arXiv 2407.03627): a passage is cut into sentences, all are scored with the question, those
 under a threshold are dropped, and the rest stand in their original order. Here the sentences are the index's, a
 sentence is scored as the prompt shows it, with its passage's title, and top_k hits are read. The threshold's default
 is half of the scale, not the paper's. The paper has no budget. Where one is set, no threshold drops a sentence unless
@@ -50,7 +50,7 @@ from vitalfew.configs.options import Keeping, Scoring
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair, cross_encoder
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.embedded import Embedded
-from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Vectors, answered
+from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, contexts, ranked, sentences, shown
 from vitalfew.tasks.refiners.whole_hits import Cut
 
@@ -59,7 +59,7 @@ STRIPS = 5
 
 
 class Scorer:
-    """The model is loaded by the first score, and the same pair is scored once."""
+    """A cross-encoder or the embedded critic; the first pair loads it."""
 
     def __init__(self, options: Scoring) -> None:
         """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
@@ -74,52 +74,49 @@ class Scorer:
     def identity(self) -> dict[str, Any]:
         return self.model.identity()
 
-    def scores(
-        self,
-        questions: Sequence[str],
-        texts: Sequence[Sequence[str]],
-        tick: Tick,
-        known: dict[Pair, float] | None = None,
-    ) -> tuple[list[list[float]], int]:
-        """The score of every text of every question, and the tokens computed. Pairs in `known` are not scored again;
-        new scores are added to it."""
-        known = {} if known is None else known
-        pairs = [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
-        new, tokens = answered([[pair for pair in own if pair not in known] for own in pairs], self._scored, tick)
-        known.update(new)
-        return [[known[pair] for pair in own] for own in pairs], tokens
-
-    def _scored(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
+    def read(self, pairs: Sequence[Pair], tick: Tick) -> list[float]:
+        """Return the score of every pair of a question and a text."""
         if isinstance(self.model, Embedded):
             return self.model.relevance(pairs, tick)
         return [self.model.relevance(reading.score) for reading in self.model.read(pairs, tick)]
 
 
-class Rerank(ModelRefiner[Scorer]):
+def _pairs(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[list[Pair]]:
+    return [[(question, text) for text in own] for question, own in zip(questions, texts, strict=True)]
+
+
+class ScoringRefiner(ModelRefiner[Scorer]):
+    """Base of refiners that score texts with the question."""
+
+    role: ClassVar[str] = "scorer"
+
+    def __init__(self, options: Any) -> None:
+        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
+        super().__init__(options, Scorer(options))
+
+
+class Rerank(ScoringRefiner):
     """A cross-encoder scores every hit with the question; the best come first, down to top_k or a budget."""
 
     class Options(Scoring, Refiner.Options):
         pass
 
     example: ClassVar[tuple[str, ...]] = ("refine.top_k=5",)
-    role: ClassVar[str] = "scorer"
     cut: Cut
 
     def __init__(self, options: Any) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
+        super().__init__(options)
         self.cut = Cut(options)
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        texts = [[hit.shown(self.options) for hit in own] for own in hits]
-        scores, tokens = self.model.scores(questions, texts, tick)
-        best = [ranked(zip(of_own, own, strict=True)) for own, of_own in zip(hits, scores, strict=True)]
+        pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in hits])
+        scores, tokens = answered(pairs, self.model.read, tick)
+        best = [
+            ranked((scores[pair], hit) for pair, hit in zip(of_own, own, strict=True))
+            for of_own, own in zip(pairs, hits, strict=True)
+        ]
         kept = [[hit for _, hit in own[: self.most(own)]] for own in best]
         return Refined(self.cut.refine(questions, kept).contexts, tokens, self.notes(best))
 
@@ -150,7 +147,7 @@ class Relevance(Rerank):
         return {"hits": sum(map(len, scored)), "passed": sum(map(self.passing, scored))}
 
 
-class Dslr(SentenceRefiner[Scorer]):
+class Dslr(ScoringRefiner, SentenceRefiner[Scorer]):
     """A cross-encoder drops the sentences of the hits below a threshold; the others keep their order (DSLR)."""
 
     class Options(Scoring, Refiner.Options):
@@ -162,24 +159,14 @@ class Dslr(SentenceRefiner[Scorer]):
         )
 
     example: ClassVar[tuple[str, ...]] = ("refine.threshold=0.1",)
-    role: ClassVar[str] = "scorer"
     natural = 0.5
+    reads_blanks = True
 
-    def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
-
-    def units(self, hits: Sequence[Hit]) -> list[Sentence]:
-        return [sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number)]
-
-    def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
-    ) -> tuple[list[list[float]], int]:
-        texts = [shown(own, of_own, self.options) for own, of_own in zip(hits, units, strict=True)]
-        return self.model.scores(questions, texts, tick)
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Pair]:
+        return [(question, text) for text in shown(hits, units, self.options)]
 
 
-class Crag(ModelRefiner[Scorer]):
+class Crag(ScoringRefiner):
     """An evaluator decides if the hits are useful at all, and keeps their useful strips (CRAG)."""
 
     class Options(Scoring, Refiner.Options):
@@ -218,31 +205,23 @@ class Crag(ModelRefiner[Scorer]):
             return self
 
     example: ClassVar[tuple[str, ...]] = ("refine.upper=0.5", "refine.lower=0.1")
-    role: ClassVar[str] = "scorer"
     needs_sentences = True
 
-    def __init__(self, options: Options) -> None:
-        """Raises FileNotFoundError, UnsupportedModel, RaterUnavailable."""
-        super().__init__(options, Scorer(options))
-
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
-        texts = [[hit.shown(self.options) for hit in own] for own in read]
-        known: dict[Pair, float] = {}  # a short hit is its own strip
-        scores, of_hits = self.model.scores(questions, texts, lambda _, tokens: tick(0, tokens), known)
-        actions = [self._action(own) for own in scores]
+        pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in read])
+        scores, of_hits = answered(pairs, self.model.read, lambda _, tokens: tick(0, tokens))
+        actions = [self._action([scores[pair] for pair in own]) for own in pairs]
         strips = [self._strips(own, action) for own, action in zip(read, actions, strict=True)]
-        texts = [shown(own, of_own, self.options) for own, of_own in zip(read, strips, strict=True)]
-        scores, of_strips = self.model.scores(questions, texts, tick, known)
+        pairs = _pairs(questions, [shown(*of_question, self.options) for of_question in zip(read, strips, strict=True)])
+        due = [[pair for pair in own if pair not in scores] for own in pairs]  # a short hit is one strip
+        new, of_strips = answered(due, self.model.read, tick)
+        scores |= new
         kept = [
-            self._kept([*zip(own, of_own, strict=True)], action)
-            for own, of_own, action in zip(scores, strips, actions, strict=True)
+            self._kept([(scores[pair], strip) for pair, strip in zip(own, of_own, strict=True)], action)
+            for own, of_own, action in zip(pairs, strips, actions, strict=True)
         ]
         made = [contexts(own, of_own, self.options) for own, of_own in zip(read, kept, strict=True)]
         notes = {action: actions.count(action) for action in ACTIONS}
@@ -274,7 +253,7 @@ class Crag(ModelRefiner[Scorer]):
 
 
 def _joined(hit: Hit, parts: Sequence[Sentence]) -> Sentence:
-    """Sentences of a hit that follow one another, and what stands between them, as one."""
+    """Join sentences of a hit that follow one another, with the text between them."""
     if len(parts) == 1:
         return parts[0]
     start, end = parts[0].span[0], parts[-1].span[1]

@@ -7,8 +7,8 @@ With a budget and no percentile, the units with the most self-information fill i
 
 As the authors' package has it, the mean is taken, where equation 5 has the sum; sums would favour long units.
 
-Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads each sentence by itself,
-which comes to the same where the hits are sentences. Phrases are found by spelling, without a parser: one ends at a
+Deviations: a hit is read as a whole, its title first, as equation 1 has it; the package reads every sentence by itself,
+which comes to the same where the hits are sentences. Spelling decides on phrases, without a parser: one ends at a
 punctuation mark, and before a function word that follows another kind of word. The package's smallest unit is a token,
 ours a word. Sentences are the index's. A title stays whole where refine.text and refine.titles show it. What a model
 rewrote has no place in its passage, and is one unit.
@@ -26,8 +26,8 @@ from vitalfew.configs.options import CausalModel
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.causal.surprise import Surprise, Told
 from vitalfew.tasks.models.ticks import Tick, TokensAlone
-from vitalfew.tasks.refiners.base import Hit, Refiner
-from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, ranked, sentences
+from vitalfew.tasks.refiners.base import Hit, Refiner, Retrieved
+from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, Units, ranked, sentences
 
 _ENGLISH = """
 a about after against although an and any are as at be because been before between both but by can could did do does
@@ -69,7 +69,7 @@ class SelectiveContext(SentenceRefiner[Surprise]):
         self.needs_sentences = options.needs_sentences
 
     def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+        self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[list[list[float]], int]:
         count = TokensAlone(tick)
         texts = {hit: hit.titled for own in hits for hit in own}
@@ -116,9 +116,9 @@ class SelectiveContext(SentenceRefiner[Surprise]):
         return word.lower() in FUNCTION_WORDS and before.lower() not in FUNCTION_WORDS
 
 
-def _mean(told: Told, hit: Hit, unit: Sentence) -> float:
-    """The self-information of a unit: the mean over the tokens that end in it. `told`: of the hit's title and text."""
-    ends, surprise = told
+def _mean(read: Told, hit: Hit, unit: Sentence) -> float:
+    """Return the mean self-information of the tokens that end in a unit. `read`: the hit's title and text."""
+    ends, surprise = read
     start, end = (place - hit.start for place in unit.span) if unit.span[0] < unit.span[1] else (0, len(hit.text))
     lead = len(titles.lead(hit.title))
     own = surprise[slice(*np.searchsorted(ends, (lead + start, lead + end), side="right"))]

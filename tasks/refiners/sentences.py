@@ -2,9 +2,9 @@
 
 `refine.text` says how far a context reaches around the unit that was retrieved. `window` is the sentence window of
 LlamaIndex and others: a hit's sentence with `refine.window` sentences on either side of it, in its passage. Windows of
-one passage that overlap or adjoin become one context, so that none repeats a sentence. `passage` is the parent passage:
-the whole of it, once. Either way a context has the place of its best hit. A hit that is no sentence of its passage (a
-passage, a proposition) is its own window.
+one passage that overlap or adjoin become one context, and no sentence stands twice. `passage` is the parent passage:
+the whole of it, once. Either way a context has the place of its best hit. A hit that is not a sentence of its passage
+(a passage, a proposition) stays as it is.
 
 A refiner that drops sentences makes a context of the kept sentences of a hit: they stay in their order, the white
 space between neighbours as it was and a blank where something was left out. Contexts stand in the order of the hits.
@@ -12,16 +12,29 @@ Where a budget does not take every kept sentence, the first of an order of prior
 cut at the end of a word.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import ClassVar, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, ModelT, Refined, Span, Vectors
-from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
+from vitalfew.tasks.refiners.base import (
+    Budget,
+    Evidence,
+    Hit,
+    ModelRefiner,
+    ModelT,
+    Refined,
+    Retrieved,
+    Span,
+    Vectors,
+    answered,
+    merged,
+)
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 Place = tuple[int, Span]
 """Passage id, and what of it was retrieved; start = end: a model wrote it, and the passage does not contain it."""
@@ -44,9 +57,9 @@ def windows(hits: Sequence[Place], sentences: Mapping[int, Sequence[Span]], reac
         for sentence in range(max(0, at - reach), min(len(known), at + reach + 1)):
             covered.setdefault(sentence, number)
     for passage, covered in best.items():
-        for run in _runs(sorted(covered)):
-            span = sentences[passage][run[0]][0], sentences[passage][run[-1]][1]
-            extents.append((min(covered[sentence] for sentence in run), span))
+        for first, end in merged((place, place + 1) for place in sorted(covered)):
+            span = sentences[passage][first][0], sentences[passage][end - 1][1]
+            extents.append((min(covered[place] for place in range(first, end)), span))
     return sorted(extents)
 
 
@@ -63,17 +76,6 @@ def inside(sentences: Sequence[Span], span: Span) -> tuple[Span, ...]:
     return tuple(each for each in sentences if span[0] <= each[0] < each[1] <= span[1])
 
 
-def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers in runs without a gap."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] + 1 == number:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return runs
-
-
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence of a hit: the hit's number, its place in the passage and its text, white space behind it included."""
@@ -83,8 +85,12 @@ class Sentence:
     text: str
 
 
+Units = Sequence[Sequence[Sentence]]
+"""The sentences of every question's hits that may be kept, in order."""
+
+
 def sentences(hit: Hit, number: int) -> list[Sentence]:
-    """A hit's sentences in order; the hit itself if it has none in its passage (a proposition)."""
+    """Return a hit's sentences in order; the hit itself if its passage does not contain it (a proposition)."""
     if not hit.sentences:
         return [Sentence(number, (hit.start, hit.end), hit.text)]
     return [Sentence(number, span, hit.text[span[0] - hit.start : span[1] - hit.start]) for span in hit.sentences]
@@ -95,31 +101,25 @@ def contexts(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfi
     taken: dict[int, list[Sentence]] = {}
     for sentence in within_budget(hits, kept, options):
         taken.setdefault(sentence.hit, []).append(sentence)
-    return [_context(hits[number], sorted(taken[number], key=_place), options) for number in sorted(taken)]
+    return [_context(hits[number], sorted(taken[number], key=attrgetter("span")), options) for number in sorted(taken)]
 
 
 def within_budget(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfig) -> list[Sentence]:
     """The first of these sentences, as many as the budgets take with the titles of their hits."""
-    words, tokens = options.max_words, options.max_tokens
+    budget = Budget(options)
     taken: list[Sentence] = []
     titled: set[int] = set()
     for sentence in kept:
         label = "" if sentence.hit in titled else hits[sentence.hit].label(options)
         whole = label + sentence.text.strip()
-        shown = first(whole, words, tokens)
+        shown = budget.take(whole)
         if len(shown) <= len(label):
             break
         titled.add(sentence.hit)
         taken.append(sentence if shown == whole else _cut(sentence, shown[len(label) :]))
-        words = None if words is None else words - count_words(shown)
-        tokens = None if tokens is None else tokens - count_tokens(shown)
         if shown != whole:
             break
     return taken
-
-
-def _place(sentence: Sentence) -> Span:
-    return sentence.span
 
 
 def _cut(sentence: Sentence, text: str) -> Sentence:
@@ -129,18 +129,15 @@ def _cut(sentence: Sentence, text: str) -> Sentence:
 
 
 def _context(hit: Hit, kept: Sequence[Sentence], options: RefineConfig) -> Evidence:
-    """One hit's kept sentences in their order. Its origin: their places, those of neighbours as one."""
-    text, origin = "", list[Span]()
+    """Join one hit's kept sentences in their order; neighbours have one origin."""
+    text, last = "", None
     for sentence in kept:
-        follows = bool(origin) and origin[-1][1] == sentence.span[0]
-        text += sentence.text if follows or not text or text[-1].isspace() else f" {sentence.text}"
-        if follows:
-            origin[-1] = origin[-1][0], sentence.span[1]
-        else:
-            origin.append(sentence.span)
+        follows = not text or text[-1].isspace() or sentence.span[0] == last
+        text += sentence.text if follows else f" {sentence.text}"
+        last = sentence.span[1]
     shown = hit.label(options) + text.strip()
-    spans = tuple((hit.passage_id, *span) for span in origin if span[0] < span[1])
-    return Evidence(shown, count_tokens(shown), spans)
+    origin = tuple((hit.passage_id, *span) for span in merged(sentence.span for sentence in kept))
+    return Evidence(shown, count_tokens(shown), origin)
 
 
 ItemT = TypeVar("ItemT")
@@ -159,19 +156,29 @@ def shown(hits: Sequence[Hit], parts: Sequence[Sentence], options: RefineConfig)
 
 
 class SentenceRefiner(ModelRefiner[ModelT]):
-    """Base of refiners whose model scores every sentence of the hits. A subclass has `scores`, and perhaps `kept`."""
+    """Base of refiners whose model scores every sentence of the hits. A subclass has `requests`, which `read` of the
+    model answers, or else `scores`; and perhaps `units` and `kept`."""
 
     needs_sentences = True
+    reads_blanks: ClassVar[bool] = False
+    """Also ask the model about sentences of white space."""
     natural: float = 0.0
     """The threshold where neither it nor a budget is set."""
     counted: ClassVar[tuple[str, ...]] = ("sentences", "passed", "empty")
     """The names of the notes: sentences, those that are kept, and questions without contexts."""
 
-    @abstractmethod
+    def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> Sequence[Any]:
+        """Return the requests to the model that give the scores of a question's sentences, in their order."""
+        raise NotImplementedError
+
     def scores(
-        self, questions: Sequence[str], hits: Sequence[Sequence[Hit]], units: Sequence[Sequence[Sentence]], tick: Tick
+        self, questions: Sequence[str], hits: Retrieved, units: Units, tick: Tick
     ) -> tuple[Sequence[Sequence[float]], int]:
-        """The score of every sentence of every question, and the tokens computed."""
+        """Return the score of every sentence of every question, and the tokens computed."""
+        requests = [self.requests(*of_question) for of_question in zip(questions, hits, units, strict=True)]
+        model: Any = self.model
+        known, tokens = answered(requests, model.read, tick)
+        return [[float(score) for each in own for score in np.atleast_1d(known[each])] for own in requests], tokens
 
     @property
     def threshold(self) -> float:
@@ -183,18 +190,15 @@ class SentenceRefiner(ModelRefiner[ModelT]):
 
     def units(self, hits: Sequence[Hit]) -> list[Sentence]:
         """The sentences of a question's hits that may be kept, in order."""
-        return [each for number, hit in enumerate(hits) for each in sentences(hit, number) if each.text.strip()]
+        every = (sentence for number, hit in enumerate(hits) for sentence in sentences(hit, number))
+        return [sentence for sentence in every if self.reads_blanks or sentence.text.strip()]
 
     def kept(self, scored: Sequence[Scored]) -> list[Sentence]:
         """The sentences of a question that are kept, the best first."""
         return [sentence for score, sentence in ranked(scored) if score >= self.threshold]
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         read = [own[: self.options.top_k] for own in hits]
         units = [self.units(own) for own in read]

@@ -5,7 +5,7 @@ compares at 400 words (arXiv 2502.08178, figures 4 and 5). A hit that exceeds th
 and no later hit is passed on; the origin of the cut hit is the remaining part. A proposition has no origin.
 
 `gold`: of the hits those of the question's gold passages, as the data set says: an upper bound of every filter. Sparse
-RAG's gold labels in the place of its own ratings (arXiv 2405.16178, table 10): what perfect assessment of what was
+RAG's gold labels in the place of its ratings (arXiv 2405.16178, table 10): what perfect assessment of what was
 retrieved would come to. A gold passage that was not retrieved is not passed on. Where none was, and where the data set
 names none, the best hits are passed on as they are, refine.at_least of them.
 
@@ -29,8 +29,8 @@ from pydantic import Field
 from vitalfew.configs.options import Keeping
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors
-from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 Floats = NDArray[np.float32]
 
@@ -41,11 +41,7 @@ class Cut(Refiner):
     version: ClassVar[str] = "2"
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         tick(len(questions), 0)
         return Refined([self.best(own) for own in hits])
@@ -53,17 +49,15 @@ class Cut(Refiner):
     def best(self, hits: Sequence[Hit]) -> list[Evidence]:
         """The contexts of one question: its first hits, as many as the limits allow."""
         contexts = []
-        words, tokens = self.options.max_words, self.options.max_tokens
+        budget = self.budget()
         for hit in hits[: self.options.top_k]:
             label = hit.label(self.options)
             text = hit.text.strip()
-            shown = first(label + text, words, tokens)
+            shown = budget.take(label + text)
             if len(shown) > len(label):
                 start = hit.start + hit.text.index(text)
                 origin = (hit.passage_id, start, start + len(shown) - len(label))
                 contexts.append(Evidence(shown, count_tokens(shown), (origin,) if hit.start < hit.end else ()))
-            words = None if words is None else words - count_words(shown)
-            tokens = None if tokens is None else tokens - count_tokens(shown)
             if len(shown) < len(label + text):
                 break
         return contexts
@@ -82,11 +76,7 @@ class GoldHits(Refiner):
         self.cut: Cut = Cut(options)
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         gold = [[hit for hit in own if hit.is_gold] for own in hits]
         kept = [of_own or own[: self.options.at_least] for own, of_own in zip(hits, gold, strict=True)]
@@ -131,18 +121,14 @@ class Mmr(Refiner):
         return MiniLM(MiniLM.Options())
 
     def refine(
-        self,
-        questions: Sequence[str],
-        hits: Sequence[Sequence[Hit]],
-        vectors: Vectors | None = None,
-        tick: Tick = no_tick,
+        self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
         vectors = vectors or self._encoded(questions, hits)
         order = mmr(vectors, self.options.mmr_lambda, self.options.top_k)
         taken = [[question_hits[place] for place in places] for question_hits, places in zip(hits, order, strict=True)]
         return self.cut.refine(questions, taken, tick=tick)
 
-    def _encoded(self, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
+    def _encoded(self, questions: Sequence[str], hits: Retrieved) -> Vectors:
         """MiniLM's vectors of what a prompt shows; every distinct text is encoded once."""
         shown = [[hit.label(self.options) + hit.text for hit in question_hits] for question_hits in hits]
         places = {text: place for place, text in enumerate(dict.fromkeys(chain(*shown)))}

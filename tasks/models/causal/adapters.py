@@ -10,7 +10,7 @@ Only safetensors are read, as for any model here: a pickle can run code. The pub
 available during development: tests use a tiny Llama.
 
 In training (`CausalLora`) the frozen weights are in the precision of the matrix products, the updates in float32. Every
-forward pass has a mask of its own, of four dimensions: without one, transformers reads positions that are not
+forward pass gets a mask of four dimensions: without one, transformers reads positions that are not
 consecutive as several texts in one row. On a CPU, where PyTorch's fused attention is slow in bf16 with a backward pass,
 and a mask over the whole row costs as much as what it hides, a token's attention is computed for the segments that it
 sees alone. transformers calls that attention by its name, `SEGMENTED`; models that choose their attention in the usual
@@ -38,15 +38,15 @@ SEGMENTED = "vitalfew_segmented"
 
 Span = tuple[int, int]
 Layout = Sequence[tuple[Span, Sequence[Span]]]
-"""Of every segment, in the row's order, its first token and one past its last, and the spans of the segments that it
-sees besides itself. Within itself a segment is causal."""
+"""The segments of a row in order: a segment's first token and one past its last, and the spans of the other segments
+that it sees. Within a segment attention is causal."""
 
 _layout: ContextVar[Layout] = ContextVar("layout")
 
 
 @contextmanager
 def laid_out(layout: Layout) -> Iterator[None]:
-    """In this context a forward pass of one row has this layout."""
+    """Give forward passes of one row this layout within the block."""
     token = _layout.set(layout)
     try:
         yield
@@ -55,7 +55,7 @@ def laid_out(layout: Layout) -> Iterator[None]:
 
 
 def layout_mask(layout: Layout) -> Tensor:
-    """bool (tokens, tokens): whether the token of a row sees that of a column."""
+    """Return the mask, bool (tokens, tokens): the token of a row sees the token of a column."""
     mask = torch.zeros(layout[-1][0][1], layout[-1][0][1], dtype=torch.bool)
     for (start, end), seen in layout:
         for first, last in seen:
@@ -76,7 +76,7 @@ def attention(
 
 
 def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequence[Span]) -> Tensor:
-    """The states of one segment (heads, tokens, size). `heads`: (key heads, heads of each, tokens, size)."""
+    """Return a segment's states, (heads, tokens, size). `heads`: (key heads, heads per key head, tokens, size)."""
     spans = [*seen, span]
     keys, values = (torch.cat([part[:, start:end] for start, end in spans], 1) for part in (key, value))
     asked = heads[:, :, span[0] : span[1]]
@@ -85,13 +85,6 @@ def _segment(heads: Tensor, key: Tensor, value: Tensor, span: Span, seen: Sequen
     ahead = torch.ones(length, scores.shape[3], dtype=torch.bool).triu(scores.shape[3] - length + 1)
     weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)
     return (weights.view(groups, shared * length, -1) @ values).view(groups * shared, length, size)
-
-
-def register() -> None:
-    """Make it known to transformers."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
 
 
 SETTINGS, WEIGHTS, PICKLE = "adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"
@@ -140,18 +133,16 @@ class Adapter:
         return EngineUnavailable(f"{self.directory} is an adapter for {base}, not for {self.section}.model: {reason}")
 
 
-def adapter_of(name: str | None, section: str, library: str | None = "peft") -> Adapter | None:
-    """The adapter of that name; None without a name. `library`: needed to load it. Raises EngineUnavailable."""
-    if name is None:
-        return None
-    if library and not readable(library):
+def adapter_of(name: str | None, section: str, needs_peft: bool = True) -> Adapter | None:
+    """Return the adapter of that name; None without a name. Raises EngineUnavailable."""
+    if name and needs_peft and not readable():
         raise EngineUnavailable(f"{section}.adapter: {MISSING}")
-    return Adapter(name, section)
+    return None if name is None else Adapter(name, section)
 
 
-def readable(library: str = "peft") -> bool:
-    """Return whether the library that reads adapters is installed."""
-    return importlib.util.find_spec(library) is not None
+def readable() -> bool:
+    """Return whether PEFT, which reads adapters, is installed."""
+    return importlib.util.find_spec("peft") is not None
 
 
 def _read(folder: Path, setting: str) -> dict[str, Any]:
@@ -199,12 +190,13 @@ class CausalLora:
             raise EngineUnavailable(MISSING)
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForCausalLM
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
         self.device, self.dtype = device, dtype
-        register()
-        attention = SEGMENTED if device.type == "cpu" else "sdpa"
+        ALL_ATTENTION_FUNCTIONS.register(SEGMENTED, attention)
+        chosen = SEGMENTED if device.type == "cpu" else "sdpa"
         model = AutoModelForCausalLM.from_pretrained(
-            base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=attention
+            base, dtype=dtype, use_safetensors=True, local_files_only=True, attn_implementation=chosen
         )
         names: Any = "all-linear" if "all-linear" in targets else list(targets)
         lora = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=names, task_type="CAUSAL_LM")
@@ -250,7 +242,7 @@ class CausalLora:
 
     @contextmanager
     def weights_of(self, directory: Path) -> Iterator[None]:
-        """In this context the model has the updates that lie in a directory, afterwards its own again."""
+        """Give the model the updates of a directory within the block, and restore its updates afterwards."""
         from peft import set_peft_model_state_dict
 
         own = {name: weight.detach().clone() for name, weight in self.trained().items()}

@@ -1,4 +1,4 @@
-"""Blocks of tokens that do not see one another: each is read behind a prefix, and an answer is written from some.
+"""Blocks of tokens that do not see one another: all are read behind a prefix, and an answer is written from some.
 
 A block is a row of a batch: prefix, block and a tail, padded on the right. No mask is needed: a causal model does not
 look to the right, and what padding leaves is never read. Rows that begin with one prefix have it read once. Keys are
@@ -8,9 +8,9 @@ are copied behind one another into one cache, which what follows attends to.
 That is the block mask of Parallel Context Windows (Ratner et al. 2023, arXiv 2212.10947) and Sparse RAG (Zhu et al.
 2024, arXiv 2405.16178, section 3.1), computed without the part that the mask would discard.
 
-The cache has room for all that is to come (`RoomyLayer`). The library's own (DynamicCache) copies everything at every
-step, which makes a long cache look slower than it is; this one is allocated once, and a step writes its own token
-alone. What is attended to has no gap: attention needs no mask.
+The cache has room for all tokens to come (`RoomyLayer`). The library's DynamicCache copies everything at every step,
+which makes a long cache look slower than it is; this one is allocated once, and a step writes its token alone. Without
+a gap in the cache, attention needs no mask.
 """
 
 import time
@@ -28,7 +28,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.halving import while_memory_lasts
-from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.sampling import RowSampler, until_end
 
 Pair = tuple[Tensor, Tensor]
 """Keys and values."""
@@ -51,15 +51,14 @@ class RoomyLayer(DynamicLayer):
         self.is_initialized = True
 
     def hold(self, rows: Sequence[Sequence[Pair]]) -> None:
-        """Write each row's pieces (keys and values, (heads, tokens, width)) behind one another: equally many tokens."""
+        """Write the pieces of every row, keys and values (heads, tokens, width), behind one another. All rows have the
+        same number of tokens."""
         self.allocate(len(rows), *rows[0][0])
         for number, pieces in enumerate(rows):
             self.filled = 0
             for piece in pieces:
-                end = self.filled + piece[0].shape[1]
-                for whole, states in zip(self._all, piece, strict=True):
-                    whole[number, :, self.filled : end] = states
-                self.filled = end
+                self.put(slice(number, number + 1), self.filled, piece)
+                self.filled += piece[0].shape[1]
         self._look()
 
     def gape(self, rows: int, filled: int, keys: Tensor, values: Tensor) -> None:
@@ -70,18 +69,16 @@ class RoomyLayer(DynamicLayer):
         self.filled = filled
 
     def put(self, rows: Sequence[int] | slice, start: int, pair: Sequence[Tensor]) -> None:
-        """Write keys and values of some rows, (rows, heads, tokens, width), from a column on."""
+        """Write keys and values of some rows, ([rows,] heads, tokens, width), from a column on."""
         for whole, states in zip(self._all, pair, strict=True):
-            whole[rows, :, start : start + states.shape[2]] = states
+            whole[rows, :, start : start + states.shape[-2]] = states
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> Pair:
         """Write behind what there is; all keys and all values so far."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        end = self.filled + key_states.shape[2]
-        for whole, states in zip(self._all, (key_states, value_states), strict=True):
-            whole[:, :, self.filled : end] = states
-        self.filled = end
+        self.put(slice(None), self.filled, (key_states, value_states))
+        self.filled += key_states.shape[2]
         return self._look()
 
     def _look(self) -> Pair:
@@ -93,8 +90,8 @@ class RoomyLayer(DynamicLayer):
 
 
 def roomy_cache(room: int, layers: Sequence[Sequence[Sequence[Pair]]] = ()) -> Cache:
-    """A cache for `room` tokens. `layers`: of each layer, the pieces that each row begins with; without, it is empty
-    and gets its layers as they are written."""
+    """Return a cache for `room` tokens. `layers`: for every layer the pieces that the rows begin with; without, the
+    cache is empty and gets its layers as they are written."""
     if not layers:
         layer: Any = partial(RoomyLayer, room)
         return Cache(layer_class_to_replicate=layer)
@@ -105,8 +102,8 @@ def roomy_cache(room: int, layers: Sequence[Sequence[Sequence[Pair]]] = ()) -> C
 
 
 def gapped_cache(rows: int, filled: int, room: int, like: Sequence[Pair]) -> Cache:
-    """A cache whose first `filled` columns hold zeros, over which keys and values are put, with room for more. `like`:
-    of each layer, keys and values of the same heads and width."""
+    """Return a cache whose first `filled` columns hold zeros, over which keys and values are put, with room for more.
+    `like`: keys and values of every layer, with the same heads and width."""
     layers: list[Any] = [RoomyLayer(filled + room) for _ in like]
     for layer, (keys, values) in zip(layers, like, strict=True):
         layer.gape(rows, filled, keys[0], values[0])
@@ -114,7 +111,7 @@ def gapped_cache(rows: int, filled: int, room: int, like: Sequence[Pair]) -> Cac
 
 
 MOVING_ROPE = ("dynamic", "longrope")
-"""Rotations that follow the length of what is read: blocks of different lengths would not fit together."""
+"""Rotations that follow the length of the input: blocks of different lengths would not fit together."""
 WITH_KEYS = ("full_attention", "sliding_attention")
 
 
@@ -133,7 +130,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What reading a row gave. `layers`: keys and values of each layer, (heads, tokens of prefix and block, width);
+    """The result of reading a row. `layers`: keys and values by layer, (heads, tokens of prefix and block, width);
     `logprobs`: float32, of the tokens that were asked for, as the next one behind the row (natural logarithm);
     `computed`: tokens, a prefix that several rows share in the first of them alone."""
 
@@ -192,8 +189,8 @@ class BlockModel:
         return reads
 
     def _shared(self, prefixes: Sequence[Sequence[int]]) -> tuple[Any, int]:
-        """A cache of the prefix that all rows have, and its length; an empty one where they differ, and for one row:
-        what that gives then depends on no other."""
+        """Return a cache of the prefix that all rows have, and its length. It is empty where the prefixes differ, and
+        for a single row, whose result then depends on no other row."""
         prefix = prefixes[0]
         if len(prefixes) == 1 or not prefix or any(each != prefix for each in prefixes):
             return DynamicCache(), 0
@@ -204,7 +201,7 @@ class BlockModel:
         return DynamicCache([tuple(each.expand(rows, -1, -1, -1) for each in pair) for pair in pairs]), len(prefix)
 
     def _logits(self, tokens: Tensor, last: Tensor, **inputs: Any) -> Tensor:
-        """float32 (rows, vocabulary), at one position of each row: those of all would take gigabytes."""
+        """Return logits, float32 (rows, vocabulary), at one position per row: those of all would take gigabytes."""
         rows = torch.arange(len(tokens), device=self.device)
         head = self.model.get_output_embeddings()
         hook = head.register_forward_pre_hook(lambda _, states: (states[0][rows, last][:, None],))
@@ -216,8 +213,8 @@ class BlockModel:
 
     @torch.inference_mode()
     def joined(self, sets: Sequence[Sequence[Read]], prefixes: Sequence[int], room: int) -> Cache:
-        """A cache that holds, for each set, the prefix and then the blocks of its rows: equally many tokens in each.
-        `prefixes`: the prefix's length in each set; `room`: for how many tokens besides."""
+        """Return a cache that holds, for every set, the prefix and then the blocks of its rows. All sets have the same
+        number of tokens. `prefixes`: the lengths of their prefixes; `room`: for how many tokens besides."""
         held = prefixes[0] + sum(read.tokens - prefixes[0] for read in sets[0])
         layers = [
             [
@@ -232,7 +229,7 @@ class BlockModel:
     def write(
         self, cache: Cache, ids: Tensor, positions: Sequence[int], sampler: RowSampler, limit: int
     ) -> list[Continuation]:
-        """Continue each row of a cache by `ids`, int64 (rows, tokens), the first of which stands at the row's position,
+        """Continue all rows of a cache by `ids`, int64 (rows, tokens), the first of which stands at the row's position,
         and then by at most `limit` tokens that the sampler chooses."""
         began = time.perf_counter()
         place = torch.tensor(positions, device=self.device)[:, None]
@@ -251,13 +248,8 @@ class BlockModel:
             open_rows &= ~torch.isin(chosen[-1], torch.tensor(sorted(self.ends)))
             first = first or time.perf_counter() - began
         rest = time.perf_counter() - began - first
-        written = torch.stack(chosen, 1).tolist()
-        return [self._written(row, number, sampler, first, rest) for number, row in enumerate(written)]
-
-    def _written(self, row: list[int], number: int, sampler: RowSampler, first: float, rest: float) -> Continuation:
-        end = next((place for place, token in enumerate(row) if token in self.ends), len(row))
-        ids = row[: end + 1]
-        return Continuation(ids, sampler.logprob(number, len(ids)), first, rest)
+        written = [until_end(row, self.ends) for row in torch.stack(chosen, 1).tolist()]
+        return [Continuation(own, sampler.logprob(number, len(own)), first, rest) for number, own in enumerate(written)]
 
 
 def _cut(pair: Pair, start: int, end: int | None = None) -> Pair:
@@ -272,7 +264,7 @@ def require_blocks(config: PretrainedConfig, name: str) -> None:
 
 
 def obstacle(config: PretrainedConfig) -> str:
-    """Why keys and values that a model computed for some tokens cannot stand behind one another; empty if they can."""
+    """Return the reason why a model's keys and values of separate blocks cannot be joined; empty if they can."""
     text = config.get_text_config()
     if config.is_encoder_decoder:
         return "is an encoder-decoder: its cache does not hold the text that it reads"
@@ -286,7 +278,7 @@ def obstacle(config: PretrainedConfig) -> str:
 
 
 def window(config: PretrainedConfig) -> int | None:
-    """How far back the model looks, in tokens, where that is not all the way."""
+    """Return how many tokens back the model looks; None: all the way."""
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     slides = "sliding_attention" in kinds if kinds else getattr(text, "use_sliding_window", True)
@@ -294,7 +286,7 @@ def window(config: PretrainedConfig) -> int | None:
 
 
 def _rope_types(config: PretrainedConfig) -> list[str]:
-    """Of all layers: some models have several."""
+    """Some models have several, for different layers."""
     rope = getattr(config, "rope_parameters", None) or {}
     each = [rope, *(value for value in rope.values() if isinstance(value, dict))]
     return [str(kind) for one in each if (kind := one.get("rope_type", one.get("type")))]

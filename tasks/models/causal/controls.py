@@ -39,51 +39,51 @@ class Controls(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Token ids of a prompt: of its prefix and of each block."""
+    """Token ids of a prompt: of its prefix and of its blocks."""
 
     prefix: list[int]
     blocks: list[list[int]]
 
 
 class Segmenter:
-    """Makes segments for one tokenizer. `assess` and `generate`: the controls' token ids; `yes` and `no`: one id each.
+    """Makes segments for one tokenizer. `assess` and `generate`: the controls' token ids; `yes` and `no`: single ids.
 
     Raises ConfigError, with the remedy, for a yes/no word of several tokens and a chat template that cannot be cut.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, controls: Controls, template: str | None = None) -> None:
-        """`template`: a chat template for a tokenizer that has none and needs one."""
+        """`template`: a chat template for a tokenizer that lacks one."""
         self.tokenizer, self.controls = tokenizer, controls
         self.template = template or tokenizer.chat_template
         self.head, self.tail = self._cut()
-        self.assess = self._ids(controls.assess_control, self.tail)
-        self.generate = self._ids(controls.generate_control, self.tail)
+        self.assess = self._own(controls.assess_control + self.tail)
+        self.generate = self._own(controls.generate_control + self.tail)
         self.yes, self.no = (self._rating(name, getattr(controls, name)) for name in ("yes", "no"))
         if self.yes == self.no:
             raise ConfigError(f"yes and no must be two different words, got {controls.yes!r} for both")
 
     def segments(self, question: str, contexts: Sequence[str]) -> Segments:
-        """The prefix with the question, and a block for each context."""
+        """Return the prefix with the question, and a block for every context."""
         start = self._own(self.head, special=self.template is None)
         prefix = start + self._own(PREFIX.format(question), plain=True)
         return Segments(prefix, [self._own(BLOCK.format(context), plain=True) for context in contexts])
 
     def text(self, question: str, contexts: Sequence[str]) -> str:
-        """The whole message that asks for an answer, in one piece."""
+        """Return the message that asks for an answer, in one piece."""
         blocks = "".join(BLOCK.format(context) for context in contexts)
         return f"{PREFIX.format(question)}{blocks}{self.controls.generate_control}".strip()
 
     def rating_text(self, question: str, context: str) -> str:
-        """The whole message that asks whether a context is of use."""
+        """Return the message that asks whether a context is of use."""
         return f"{PREFIX.format(question)}{BLOCK.format(context)}{self.controls.assess_control}".strip()
 
     def answer(self, text: str) -> list[int]:
-        """The ids of an answer as the model should write it behind a control, with the token that ends it."""
+        """Return the ids of an answer as the model should write it behind a control, with the end token."""
         end = self.tokenizer.eos_token_id
         return self._behind(text, plain=True) + ([] if end is None else [end])
 
     def _cut(self) -> tuple[str, str]:
-        """What the chat template has before and behind a message."""
+        """Return the text of the chat template before a message, and the text behind it."""
         if not self.template:
             return "", ""
         rendered = self.tokenizer.apply_chat_template(
@@ -110,16 +110,13 @@ class Segmenter:
         return ids[0]
 
     def _behind(self, text: str, plain: bool = False) -> list[int]:
-        """The ids of a text as it follows a control: with a space, unless the chat template ends in white space."""
+        """Return the ids of a text behind a control: with a space, unless the chat template ends in white space."""
         spaced = text if self.tail != self.tail.rstrip() else f" {text}"
         # A tokenizer of SentencePiece's kind begins every text with a space of its own: "." takes it away.
         before, both = self._own(".", plain=plain), self._own(f".{spaced}", plain=plain)
         if spaced != text and both[: len(before)] == before:
             return both[len(before) :]
         return self._own(spaced, plain=plain)
-
-    def _ids(self, control: str, tail: str) -> list[int]:
-        return self._own(control + tail)
 
     def _own(self, text: str, special: bool = False, plain: bool = False) -> list[int]:
         """`special`: with those that begin a text; `plain`: special tokens in the text are spelled out."""

@@ -20,7 +20,7 @@ def halved(
     rows: Sequence[RowT],
     give_up: Callable[[Exception, Sequence[RowT]], list[ResultT] | None],
 ) -> list[ResultT]:
-    """`run(rows)`; if it raises, the results of both halves, unless `give_up` raises or has the rows' results."""
+    """Return `run(rows)`; if it raises, the results of both halves, unless `give_up` raises or has the results."""
     try:
         return run(rows)
     except Exception as error:
@@ -37,7 +37,7 @@ def halved(
 def in_halves(
     run: Callable[[Sequence[int]], list[Completion]], rows: Sequence[int], prompt_tokens: Sequence[int]
 ) -> list[Completion]:
-    """`run(rows)`; if it raises, the results of both halves, and for a single prompt a row with the error.
+    """Return `run(rows)`; if it raises, the results of both halves, and for a single prompt a row with the error.
 
     Whatever the failure, out of memory or a fault of the model, the other prompts are still answered.
     """
@@ -53,11 +53,11 @@ def in_halves(
 
 
 _told: set[str] = set()
-"""What was said once in this process."""
+"""Warnings that this process gave already."""
 
 
 def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Sequence[RowT]) -> list[ResultT]:
-    """`run(rows)`; out of memory, the results of both halves. Raises every other error, and that of one row alone."""
+    """Return `run(rows)`; out of memory, the results of both halves. Raises other errors, and the error of one row."""
 
     def give_up(error: Exception, some: Sequence[RowT]) -> None:
         if len(some) == 1 or not _is_memory(error):
@@ -72,5 +72,5 @@ def while_memory_lasts(run: Callable[[Sequence[RowT]], list[ResultT]], rows: Seq
 
 
 def _is_memory(error: Exception) -> bool:
-    """PyTorch has no class of its own for a CPU that is out of memory."""
+    """PyTorch has no exception class for a CPU that is out of memory."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,25 +1,39 @@
-"""A language model on this machine: its files, its tokenizer with the chat template, and the limit of a prompt.
+"""A language model on this machine: its files, its tokenizer with the chat template, the limit of a prompt, its engine.
 
 Nothing is downloaded: a hub name is looked up in the local Hugging Face cache, with HF_HUB_OFFLINE set or not.
 
 The presets (configs/models.yaml) are SmolLM2 (smollm2.py) and the language models of ParetoRAG's appendix E.1. Vicuna
-1.3 has no chat template of its own: a model or directory with "vicuna" in its name gets the roles of its conversations,
+1.3 has no chat template: a model or directory with "vicuna" in its name gets the roles of its conversations,
 USER and ASSISTANT, without an introduction. Its weights are published as pickles, so that it takes a copy in
 safetensors, named as a directory. The paper's four were not available during development: tests use a tiny Llama.
 """
 
-from collections.abc import Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.causal.adapters import Adapter
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    failed,
+    sampling_seed,
+)
+from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.encoder.recipe import read_config, usable_positions
 from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 VICUNA = "{{ bos_token }}{% for turn in messages %}USER: {{ turn['content'] }} {% endfor %}ASSISTANT:"
 
@@ -52,7 +66,7 @@ class LocalModel:
 
     @property
     def given_template(self) -> str | None:
-        """A chat template for a model that needs one and has none; None for all others."""
+        """Return a chat template for a model that needs and lacks one; None for all others."""
         names = (self.options.model or "", getattr(self.config, "_name_or_path", ""))
         is_vicuna = any("vicuna" in Path(name).name.lower() for name in names)
         return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
@@ -72,8 +86,8 @@ class LocalModel:
             raise EngineUnavailable(f"{self.directory}: the tokenizer cannot be read ({_line(error)})") from None
 
     def encode(self, texts: Sequence[str], begun: str = "") -> list[list[int]]:
-        """Token ids of every prompt, in the model's chat template if it has one. `begun`: of the answer, which the
-        model then continues."""
+        """Return the token ids of every prompt, in the model's chat template if it has one. `begun`: the beginning of
+        the answer, which the model then continues."""
         if not texts:
             return []
         template = self.given_template
@@ -116,7 +130,7 @@ class LocalModel:
         return usable_positions(config) or None
 
     def refusal(self, tokens: int) -> str:
-        """The reason why a prompt of that many tokens cannot be answered; "" if it can."""
+        """Return the reason why a prompt of that many tokens cannot be answered; "" if it can."""
         if tokens == 0:
             return "the prompt is empty"
         limit = self.prompt_limit
@@ -130,11 +144,7 @@ class LocalModel:
         A token is an entry of the vocabulary in its exact spelling ("▁Yes", "ĠYes"), or a text that is one token.
         Raises ConfigError for anything else, and for a position that no answer reaches.
         """
-        if probe.position >= self.options.max_tokens:
-            raise ConfigError(
-                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
-                f"got {probe.position}"
-            )
+        probe.check(self.options.max_tokens)
         vocabulary = self.tokenizer.get_vocab()
         return {token: vocabulary[token] if token in vocabulary else self._one(token) for token in probe.tokens}
 
@@ -145,11 +155,93 @@ class LocalModel:
             raise ConfigError(f"probe {token!r} must be one token of {self.directory}, got {len(ids)} ({pieces})")
         return ids[0]
 
+    def completion(
+        self,
+        prompt_tokens: int,
+        tokens: Sequence[int],
+        seconds: float,
+        logprob: float,
+        ends: Container[int],
+        probabilities: Mapping[str, float],
+    ) -> Completion:
+        """Return the completion that these tokens are; `ends`: the tokens that end an answer."""
+        if math.isnan(logprob):
+            return self.no_numbers(prompt_tokens, seconds)
+        reason = "stop" if tokens[-1] in ends else "length"
+        text = self.decode(tokens)
+        return Completion(text, prompt_tokens, len(tokens), seconds, logprob, reason, probabilities=probabilities)
+
+    def no_numbers(self, prompt_tokens: int, seconds: float) -> Completion:
+        return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)
+
     def decode(self, ids: Sequence[int]) -> str:
-        """Without special tokens, and without half a character where the limit cut one in two (as vLLM does)."""
+        """Return the text without special tokens, and without half a character at a limit (as vLLM does)."""
         return (
             str(self.tokenizer.decode(list(ids), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}").strip()
         )
+
+
+class LocalEngine(Engine):
+    """An engine that runs a model on this machine. A subclass has `_load` and `_batch`."""
+
+    options: LocalOptions
+    local: LocalModel
+    adapter: Adapter | None
+
+    def _adapted(self) -> dict[str, Any]:
+        """Return the adapter's part of the identity."""
+        return {"adapter": self.adapter.files()} if self.adapter else {}
+
+    @property
+    def vocabulary(self) -> Container[str]:
+        return self.local.tokenizer.get_vocab()
+
+    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+
+    def complete_ids(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+    ) -> list[Completion]:
+        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt."""
+        probed = self._probed(probe) if probe else {}
+        counts = [len(tokens) for tokens in ids]
+        refusals = [self._refusal(count) for count in counts]
+        answers = {row: failed(why, counts[row]) for row, why in enumerate(refusals) if why}
+        tick(len(answers), 0)
+        todo = [row for row in range(len(ids)) if row not in answers]
+        if todo:
+            self._load()  # a model that cannot be loaded is not a fault of a prompt
+
+        def run(rows: Sequence[int]) -> list[Completion]:
+            return self._batch([ids[row] for row in rows], [seeds[row] for row in rows], probe, probed)
+
+        for batch in self._batches([counts[row] for row in todo]):
+            rows = [todo[place] for place in batch]
+            done = in_halves(run, rows, counts)
+            answers |= zip(rows, done, strict=True)
+            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
+        return [answers[row] for row in range(len(ids))]
+
+    def _probed(self, probe: Probe) -> dict[str, int]:
+        return self.local.probe_ids(probe)
+
+    def _refusal(self, tokens: int) -> str:
+        return self.local.refusal(tokens)
+
+    def _batches(self, lengths: Sequence[int]) -> Iterable[Sequence[int]]:
+        """Choose the prompts that are computed together, by their lengths."""
+        return [range(len(lengths))] if lengths else []
+
+    @abstractmethod
+    def _load(self) -> None:
+        """Load the model unless it is loaded."""
+
+    @abstractmethod
+    def _batch(
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
+    ) -> list[Completion]:
+        """Answer the prompts of a batch; their seconds are shares of the batch's time."""
 
 
 def _line(error: Exception) -> str:

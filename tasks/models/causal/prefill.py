@@ -1,9 +1,9 @@
 """Prompts that are continued together: a causal model computes what all of them begin with once, and no padding.
 
-All tokens stand in one row: those that every prompt begins with (the head of a chat template, an instruction), then
-what is each prompt's own. Matrix products, norms and rotations know single tokens; attention alone knows prompts, and
-computes those of similar length together. The first answered tokens come from that pass. Then one cache holds a row
-for each prompt: the head, its own tokens, a gap that a mask hides, and what is written, in the same columns of all.
+All tokens stand in one row: those that every prompt begins with (the head of a chat template, an instruction), then the
+rest of every prompt. Matrix products, norms and rotations know single tokens; attention alone knows prompts, and
+computes those of similar length together. The first answered tokens come from that pass. Then one cache holds a row for
+every prompt: the head, the rest, a gap that a mask hides, and the answer, in the same columns of all rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,24 +26,24 @@ from vitalfew.tasks.models.causal.sampling import RowSampler
 PACKED = "vitalfew_packed"
 """The attention's name in transformers."""
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
-"""Models whose attention is the plain one: no biases, sinks or caps of its own."""
+"""Models whose attention is the plain one, without biases, sinks or caps."""
 TOGETHER = {"cpu": 1024, "cuda": 65_536}
 """Tokens that are attended from at once, with their padding, by device."""
 LONG = 1024
-"""Of prompts with more tokens of their own the head is read anew each time: they need no mask then."""
+"""The head is read anew for every prompt with more tokens behind it: these prompts then need no mask."""
 
 
 def continues(model: Any) -> bool:
-    """Return whether a model can be read so: every layer sees all tokens before, at positions that it is given."""
+    """Test if every layer of a model sees all tokens before, at the given positions."""
     config = model.config
     return config.model_type in KINDS and not obstacle(config) and not window(config)
 
 
 @torch.inference_mode()
 def continued(model: Any, ids: Sequence[list[int]], sampler: RowSampler, limit: int, ends: set[int]) -> Tensor:
-    """The tokens that the sampler chooses behind each prompt, int64 (n, at most limit): until all rows have ended.
+    """Return the tokens that the sampler chooses behind every prompt, int64 (n, at most limit), until all rows end.
 
-    `ids`: none of them empty. What a row has behind its own end means nothing.
+    `ids`: at least one token per prompt. The tokens of a row behind its end mean nothing.
     """
     prompts = _Prompts(model, ids, limit)
     logits = prompts.read()
@@ -59,7 +59,7 @@ def continued(model: Any, ids: Sequence[list[int]], sampler: RowSampler, limit: 
 
 
 class _Group:
-    """Prompts of similar length. `starts`, `lengths`: of each one's own tokens in the row; `shared`: tokens before."""
+    """Prompts of similar length. `starts`, `lengths`: of their tokens in the row; `shared`: the tokens before these."""
 
     def __init__(self, rows: list[int], starts: list[int], lengths: list[int], shared: int, model: Any) -> None:
         self.rows, self.shared, self.longest = rows, shared, max(lengths)
@@ -73,7 +73,7 @@ class _Group:
         self.ahead = self._ahead(model) if shared else None
 
     def _ahead(self, model: Any) -> Tensor:
-        """What no token sees, behind a head: for the query heads that share a key head one below the other."""
+        """Return the mask behind a head: for the query heads that share a key head one below the other."""
         hidden = torch.full((self.longest, self.shared + self.longest), torch.finfo(model.dtype).min)
         heads = model.config.num_attention_heads // model.config.num_key_value_heads
         return hidden.triu(self.shared + 1).repeat(heads, 1).to(model.device, model.dtype)
@@ -84,7 +84,7 @@ class _Group:
         return tokens.view(*self.places.shape, *tokens.shape[1:])
 
     def attended(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """(heads, tokens, size) each → the states of these prompts' own tokens, (tokens of them, heads, size)."""
+        """Inputs (heads, tokens, size) → the states of these prompts' tokens, (tokens of them, heads, size)."""
         asked, keys, values = self.of(query), self.of(key), self.of(value)
         rows, longest, heads, size = asked.shape
         if self.ahead is None:
@@ -103,7 +103,7 @@ class _Group:
 
 
 class _Prompts:
-    """The prompts of one batch, with room for `limit` tokens behind each."""
+    """The prompts of one batch, with room for `limit` tokens behind them."""
 
     def __init__(self, model: Any, ids: Sequence[list[int]], limit: int) -> None:
         self.model, self.ids, self.limit = model, ids, limit
@@ -123,7 +123,7 @@ class _Prompts:
         self.gaps: Tensor | None = None
 
     def read(self) -> Tensor:
-        """Logits of the first token behind each prompt, float32 (n, vocabulary)."""
+        """Return the logits of the first token behind every prompt, float32 (n, vocabulary)."""
         parts = [(self.ids[0], 0, self.shared)] + [
             (self.ids[row], self.shared, self.lengths[row]) for row in self.order
         ]
@@ -143,7 +143,7 @@ class _Prompts:
         return logits
 
     def attended(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """(heads, tokens, size) each → (tokens, heads, size)."""
+        """Inputs (heads, tokens, size) → (tokens, heads, size)."""
         parts = [group.attended(query, key, value, scaling) for group in self.groups]
         if self.shared:
             head = [states[None, :, : self.shared] for states in (query, key, value)]
@@ -166,7 +166,7 @@ class _Prompts:
 
     @cached_property
     def cache(self) -> Any:
-        """One cache with a row for each prompt, from the row of all."""
+        """Return a cache with a row for every prompt, from the row of all."""
         cache: Any = gapped_cache(
             len(self.ids), self.width, self.limit, [(each.keys, each.values) for each in self.row.layers]
         )
@@ -185,7 +185,7 @@ class _Prompts:
 
 
 def shared_tokens(ids: Sequence[list[int]]) -> int:
-    """How many tokens all rows begin with, leaving each at least one of its own."""
+    """Return how many tokens all rows begin with; at least one token of every row does not count."""
     first, last = min(ids), max(ids)  # in alphabetical order, those that differ first
     limit = min(map(len, ids)) - 1
     return next((place for place in range(limit) if first[place] != last[place]), limit)
@@ -196,7 +196,7 @@ _prompts: ContextVar[_Prompts] = ContextVar("prompts")
 
 @contextmanager
 def _packed(model: Any, prompts: _Prompts) -> Iterator[None]:
-    """In this context the model attends as these prompts' row needs it."""
+    """Let the model attend within the block as these prompts' row needs it."""
     before = model.config._attn_implementation
     token = _prompts.set(prompts)
     model.set_attn_implementation(PACKED)

@@ -35,8 +35,8 @@ class Rewriter:
         max_input_tokens: int,
         causal: bool = False,
     ) -> None:
-        """`section`: of the settings, for messages; the limits apply if `options` have none; `causal`: which of the two
-        the model has to be. An `adapter` in `options` is merged into it.
+        """`section`: of the settings, for messages; the limits apply where `options` set no others; `causal`: the model
+        must be a causal one, not an encoder-decoder. An `adapter` in `options` is merged into it.
 
         Raises ConfigError, and EngineUnavailable if the model is not on this machine or has another architecture.
         """
@@ -63,8 +63,7 @@ class Rewriter:
         self.limit = options.max_input_tokens or min(max_input_tokens, room)
         limited = chosen.model_copy(update={"max_input_tokens": self.limit})
         self.engine = Transformers(limited, section, length="max_new_tokens")
-        self.uses_gpu = self.engine.uses_gpu
-        self.workers = self.engine.workers
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:
         limits = {"max_new_tokens": self.engine.options.max_tokens, "max_input_tokens": self.limit}
@@ -74,8 +73,8 @@ class Rewriter:
         return len(self.engine.local.encode([text])[0]) <= self.limit
 
     def fitted(self, text: str, frame: Callable[[str], str]) -> str:
-        """`frame(text)`; if that is too long, with the longest beginning of the text that the model takes, cut at the
-        end of a word (if there are blanks)."""
+        """Return `frame(text)`; if that is too long, with the longest beginning of the text that the model takes, cut
+        at the end of a word (if there are blanks)."""
         if self.fits(frame(text)):
             return frame(text)
         size = bisect_left(range(1, len(text) + 1), True, key=lambda size: not self.fits(frame(text[:size])))

@@ -1,18 +1,24 @@
-"""Sampling in which every row of a batch has its own random numbers, so that an answer does not depend on its batch."""
+"""Sampling with separate random numbers for every row of a batch, so that an answer does not depend on its batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import torch
 from torch import Tensor
 from transformers import LogitsProcessor
 
 
+def until_end(tokens: list[int], ends: Container[int]) -> list[int]:
+    """Return the tokens up to the first end token, inclusive; the rest is padding."""
+    end = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
+    return tokens[: end + 1]
+
+
 class RowSampler(LogitsProcessor):
     """Chooses the next token of every row, and keeps its log probability and the probabilities of the probed tokens.
 
     At temperature T > 0 it adds Gumbel noise to logits / T; the maximum is a draw from softmax(logits / T)
-    (Gumbel 1954). The noise of a row comes from its own generator, seeded by its prompt. `generate` then takes the
-    maximum (do_sample=False), which is the token chosen here. Log probabilities are the model's own, at T = 1.
+    (Gumbel 1954). The noise of a row comes from a generator seeded by its prompt. `generate` then takes the maximum
+    (do_sample=False), which is the token chosen here. Log probabilities are the model's, at T = 1.
     """
 
     def __init__(self, temperature: float, seeds: Sequence[int], device: torch.device, probed: Sequence[int]) -> None:

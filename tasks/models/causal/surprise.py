@@ -1,4 +1,4 @@
-"""How much each token of a text surprises a causal language model: minus the natural logarithm of its probability.
+"""The surprise of a text's tokens for a causal language model: minus the natural logarithm of their probability.
 
 Rows are padded on the right, without a mask: what stands behind a token changes nothing for a causal model.
 """
@@ -21,7 +21,7 @@ from vitalfew.tasks.models.causal.prefill import continues
 from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Of a text's tokens, in order: where each ends in it (code points), and its surprise in nats."""
+"""A text's tokens in order: where they end in it (code points), and their surprise in nats."""
 TokenTick = Callable[[int], None]
 """Called with how many more tokens were computed."""
 
@@ -35,9 +35,7 @@ class Surprise:
             model=name,
             temperature=0,
             max_tokens=1,
-            device=options.device,
-            precision=options.precision,
-            batch_tokens=options.batch_tokens,
+            **options.model_dump(include={"device", "precision", "batch_tokens"}),
         )
         self.section = section
         self.engine = Transformers(chosen, section)
@@ -48,8 +46,7 @@ class Surprise:
             )
         # Smaller than for answers: a batch has logits of its whole vocabulary at every position.
         self.batch_tokens = options.batch_tokens or (16_384 if self.engine.uses_gpu else 512)
-        self.uses_gpu = self.engine.uses_gpu
-        self.workers = self.engine.workers
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:
         return {**self.engine.identity(), "batch_tokens": self.batch_tokens}
@@ -65,7 +62,8 @@ class Surprise:
         return ids
 
     def places(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Token ids of plain texts, and where in its text each token ends (code points). Raises EngineUnavailable."""
+        """Return the token ids of plain texts, and the places where the tokens end in their text (code points). Raises
+        EngineUnavailable."""
         tokenizer = self.engine.local.tokenizer
         if not tokenizer.is_fast:
             raise EngineUnavailable(
@@ -79,8 +77,8 @@ class Surprise:
         return [*zip(encoded["input_ids"], ends, strict=True)]
 
     def read(self, pairs: Sequence[tuple[str, str]], tick: TokenTick) -> list[Told]:
-        """For every pair (what stands before it, a text): how much the text's tokens surprise. A pair is read once, and
-        remembered across methods, ratios and runs. A text that is too long is read in parts, each after what stands
+        """Return the surprise of a text's tokens for every pair (text before it, text). A pair is read once, and
+        remembered across methods, ratios and runs. A text that is too long is read in parts, always after the text
         before it. Raises EngineUnavailable."""
         befores = [*dict.fromkeys(before for before, _ in pairs)]
         texts = [*dict.fromkeys(text for _, text in pairs)]
@@ -100,16 +98,15 @@ class Surprise:
         parts = [(row, at) for row, (_, ids) in enumerate(rows) for at in range(0, len(ids), size)]
         split = [([*rows[row][0], *rows[row][1][:at]], rows[row][1][at : at + size]) for row, at in parts]
         found: list[list[NDArray[np.float32]]] = [[np.empty(0, np.float32)] for _ in rows]
-        for (row, _), surprise in zip(parts, self.of(split, tick), strict=True):
-            found[row].append(surprise)
         lengths = [0] * len(rows)
-        for (row, _), (before, ids) in zip(parts, split, strict=True):
+        for (row, _), (before, ids), surprise in zip(parts, split, self.of(split, tick), strict=True):
+            found[row].append(surprise)
             lengths[row] += min(len(before), self.limit - len(ids)) + len(ids)
         return [Reading(settled(np.concatenate(own)), length) for own, length in zip(found, lengths, strict=True)]
 
     @cached_property
     def _start(self) -> list[int]:
-        """What every row begins with, so that its first token has a probability."""
+        """The start of every row, so that its first token has a probability."""
         tokenizer = self.engine.local.tokenizer
         start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
         return [] if start is None else [int(start)]
@@ -117,11 +114,11 @@ class Surprise:
     def of(
         self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick, started: bool = True
     ) -> list[NDArray[np.float32]]:
-        """For every row, (what stands before it, its tokens), the surprise of its tokens in nats, float32 (n,). What
-        stands before it is cut at its beginning where the model has no room. The very first token of a model without
-        a start token is no surprise (0). A row has one token at least and `limit` at most. `started`: by that token."""
+        """Return the surprise in nats, float32 (n,), of every row (tokens before it, its tokens). The tokens before it
+        lose their beginning where the model has no room. Without a start token (`started`), which some models lack,
+        the surprise of the very first token is 0. A row has one token at least and `limit` at most."""
         start = self._start if started else []
-        whole = [[*start, *_end(before, self.limit - len(ids)), *ids] for before, ids in rows]
+        whole = [[*start, *before[max(0, len(before) + len(ids) - self.limit) :], *ids] for before, ids in rows]
         found: dict[int, NDArray[np.float32]] = {}
         lengths = [len(ids) for ids in whole]
         for batch in batches(lengths, self.batch_tokens):
@@ -133,7 +130,7 @@ class Surprise:
 
     @torch.inference_mode()
     def _batch(self, rows: Sequence[Sequence[int]], own: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Of the last `own` tokens of every row."""
+        """`own`: the number of the last tokens of a row whose surprise is returned."""
         longest = max(map(len, rows))
         ids = torch.zeros((len(rows), longest), dtype=torch.long)
         for number, row in enumerate(rows):
@@ -149,7 +146,7 @@ class Surprise:
 
 
 def _losses(logits: torch.Tensor, ids: torch.Tensor, begin: int, count: int) -> NDArray[np.float32]:
-    """Of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
+    """Return the surprise of the last `count` ids; `logits`: (positions from `begin` on, vocabulary)."""
     start = len(ids) - count
     known = max(start, 1)
     of_them = logits[known - 1 - begin : len(ids) - 1 - begin].float()
@@ -157,16 +154,12 @@ def _losses(logits: torch.Tensor, ids: torch.Tensor, begin: int, count: int) -> 
     return np.concatenate([np.zeros(known - start, np.float32), losses])
 
 
-def _end(ids: Sequence[int], room: int) -> Sequence[int]:
-    return ids[max(0, len(ids) - room) :]
-
-
 class Running:
     """A row that a causal model reads on, part by part, while parts of it are dropped: what stays is read once.
 
-    What was read stays in the model's cache; of the next part only its beginning is kept, which stands where it will
-    stand. No start token stands before it, as in the package llmlingua: the very first token is no surprise (0).
-    Memory: keys and values of the row. `before`: token ids that it begins with, and that are not asked for."""
+    The model's cache holds the tokens that were read; only the beginning of the next part is kept, where it will stand.
+    The row has no start token, as in the package llmlingua: the surprise of the very first token is 0.
+    Memory: keys and values of the row. `before`: token ids that it begins with, whose surprise is not asked for."""
 
     def __init__(self, model: Surprise, before: Sequence[int], tick: TokenTick) -> None:
         self.model, self.tick = model, tick
@@ -177,9 +170,9 @@ class Running:
         """The logits at the last token that was kept."""
 
     def of(self, ids: Sequence[int], keep: int) -> NDArray[np.float32]:
-        """The surprise of these tokens behind the row, float32 (n,); the first `keep` of them belong to it from then
-        on. Of a row that is too long the beginning is forgotten, and it is read anew each time, as it is by a model
-        whose layers do not see all tokens before."""
+        """Return the surprise of these tokens behind the row, float32 (n,), and add the first `keep` of them to it. A
+        row that is too long loses its beginning, and is then read anew at every call, as is every row by a model whose
+        layers do not see all tokens before."""
         if len(self.kept) + len(ids) > self.model.limit or not continues(self.model.engine.model):
             self.cache, self.cached, self.last = None, 0, None
             [surprise] = self.model.of([(self.kept, ids)], self.tick, started=False)

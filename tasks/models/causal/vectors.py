@@ -7,7 +7,7 @@ whatever the model's files say for comparing vectors: who reads it need not comp
 
 The projector makes a token's state of a vector: two linear layers with GELU (the exact one) between them, from the
 vector's size to the model's, then from that to itself (Cheng et al. 2024, arXiv 2405.13792, section 3). The published
-checkpoints have it among the language model's own weights, under the names below. It is computed in float32, the
+checkpoints have it among the language model's weights, under the names below. It is computed in float32, the
 authors' program takes the model's precision.
 
 A prompt names its vectors by negative ids, -1 the first: who lays out prompts need not know that some of their tokens
@@ -78,7 +78,7 @@ class LastToken(InBatches):
         return self.tower.tokenizer.token_to_id(end) if stated.get("add_eos_token") and end else None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, cut to the limit; the special ones at its end stay."""
+        """Return the token ids of every text, cut to the limit; the special tokens at its end stay."""
         rows = []
         for encoding in self.tower.tokenizer.encode_batch(list(texts)):
             ends = [] if self._end is None or encoding.ids[-1:] == [self._end] else [self._end]
@@ -104,10 +104,7 @@ NAMES = ("projector.0.weight", "projector.0.bias", "projector.2.weight", "projec
 def require_projector(folder: Path, given: int, due: int, setting: str) -> None:
     """Raises UnsupportedModel, with the remedy, where a model's directory has no projector from vectors of `given`
     numbers to states of `due`. `setting`: the key that names the model."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file, names in _files(folder).items():
-        with safe_open(file, "pt") as weights:
-            shapes |= {name.removeprefix(PREFIX): tuple(weights.get_slice(name).get_shape()) for name in names}
+    shapes = {name: tuple(weight.get_shape()) for name, weight in _stored(folder)}
     expected = dict(zip(NAMES, ((due, given), (due,), (due, due), (due,)), strict=True))
     if odd := sorted(shapes.keys() ^ expected.keys()):
         state = "lacks the weights" if odd[0] in expected else "has also"
@@ -125,23 +122,20 @@ def require_projector(folder: Path, given: int, due: int, setting: str) -> None:
 
 def read_projector(folder: Path) -> nn.Sequential:
     """The projector, float32."""
-    weights: dict[str, Tensor] = {}
-    for file, names in _files(folder).items():
-        with safe_open(file, "pt") as stored:
-            weights |= {name.removeprefix(f"{PREFIX}projector."): stored.get_tensor(name).float() for name in names}
+    weights: dict[str, Tensor] = {name.removeprefix(PREFIX): weight[:].float() for name, weight in _stored(folder)}
     due, given = weights["0.weight"].shape
     projector = nn.Sequential(nn.Linear(given, due), nn.GELU(), nn.Linear(due, due))
     projector.load_state_dict(weights)
     return projector.eval()
 
 
-def _files(folder: Path) -> dict[Path, list[str]]:
-    """Files with weights of the projector, with the weights' names."""
-    found = {}
+def _stored(folder: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the names of the projector's weights, without the prefix, and the weights as slices of their files."""
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, "pt") as weights:
-            found[file] = [name for name in weights.keys() if name.startswith(PREFIX)]  # noqa: SIM118 (no mapping)
-    return found
+            for name in weights.keys():  # noqa: SIM118 (no mapping)
+                if name.startswith(PREFIX):
+                    yield name.removeprefix(PREFIX), weights.get_slice(name)
 
 
 class _WithVectors(nn.Module):
@@ -158,7 +152,7 @@ class _WithVectors(nn.Module):
 
 @contextmanager
 def placed(model: Any, projector: nn.Module, vectors: Vectors) -> Iterator[None]:
-    """In this context a causal model (PreTrainedModel) reads -1 - n as the n-th of the vectors, float32 (n, d)."""
+    """Let a causal model (PreTrainedModel) read the id -1 - n as the n-th of the vectors, float32 (n, d)."""
     embedding = model.get_input_embeddings()
     with torch.inference_mode():
         # One by one, for the same bits whatever the others are: little work beside what made the vectors.

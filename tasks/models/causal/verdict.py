@@ -1,9 +1,8 @@
-"""How sure a causal language model is of one word against another, as the next behind a prompt.
+"""A causal language model decides between two words as the next one behind a prompt: P(yes) / (P(yes) + P(no)).
 
-That is P(yes) / (P(yes) + P(no)), as of a classifier with two labels. Prompts that have the same beginning and the same
-body are a group, which is read by itself: what its prompts have in common once, and the rest of each behind that
-(blocks.py). So a reading depends on nothing outside its group. Of a body for which the model has no room the middle is
-left out.
+Prompts that have the same beginning and the same body are a group, which is read by itself: the tokens that its prompts
+begin with once, and the other tokens of every prompt behind these (blocks.py). So a reading depends on nothing outside
+its group. A body that is too long for the model loses its middle.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vitalfew.configs.options import Adapted
-from vitalfew.tasks.models.causal.blocks import BlockModel, Row, obstacle
+from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, obstacle
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
@@ -29,7 +28,7 @@ class Verdict:
     """A causal language model of Hugging Face that decides between two words. The first prompt loads it."""
 
     def __init__(self, options: Adapted, section: str, yes: str, no: str) -> None:
-        """`section`: of the settings, for messages. Raises ConfigError, for words that are no single tokens too, and
+        """`section`: of the settings, for messages. Raises ConfigError, also for a word of several tokens, and
         EngineUnavailable, with the remedy."""
         computing = options.model_dump(include={"model", "adapter", "device", "precision", "batch_tokens"})
         self.engine = shared(Transformers.Options(temperature=0, max_tokens=1, **computing), section)
@@ -51,8 +50,8 @@ class Verdict:
         return BlockModel(self.engine.model, self.engine.device, self.engine.batch_tokens, self.engine.ends)
 
     def read(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[float]:
-        """For every prompt how sure the model is of yes, from 0 to 1; 0 where its beginning and its end are too long
-        for the model. A prompt is read once, and remembered across methods, ratios and runs."""
+        """Return for every prompt how sure the model is of yes, from 0 to 1; 0 where its beginning and its end are too
+        long for the model. A prompt is read once, and remembered across methods, ratios and runs."""
 
         def read(places: Sequence[int]) -> list[Reading]:
             groups: dict[tuple[str, str], list[int]] = {}
@@ -74,18 +73,10 @@ class Verdict:
         common = shared_tokens(fitting) if fitting else 0
         with all_cores():
             reads = iter(self.model.read([Row(ids[:common], ids[common:]) for ids in fitting], self.words))
-        readings = []
-        for ids in rows:
-            if ids:
-                read = next(reads)
-                sure = (read.logprobs[0] - read.logprobs[1]).sigmoid().item()
-                readings.append(Reading(settled(np.array([sure], np.float32)), read.computed))
-            else:
-                readings.append(Reading(np.zeros(1, np.float32), 0))
-        return readings
+        return [_reading(next(reads)) if ids else Reading(np.zeros(1, np.float32), 0) for ids in rows]
 
     def _rows(self, start: str, body: str, ends: Sequence[str]) -> list[list[int]]:
-        """The token ids of a group's prompts; none of a prompt that does not fit even without the body."""
+        """Return the token ids of a group's prompts; [] for a prompt that does not fit even without the body."""
         encode, limit = self.engine.local.encode, self.engine.local.prompt_limit
         rows = encode([start + body + end for end in ends])
         if limit is None or max(map(len, rows)) <= limit:
@@ -101,6 +92,11 @@ class Verdict:
         return [ids if fit else [] for ids, fit in zip(rows, fits, strict=True)]
 
     def _places(self, text: str) -> list[tuple[int, int]]:
-        """Where every token of a text stands in it (code points)."""
+        """Return the place of every token in a text (code points)."""
         encoded = self.engine.local.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         return [(start, end) for start, end in encoded["offset_mapping"]]
+
+
+def _reading(read: Read) -> Reading:
+    sure = (read.logprobs[0] - read.logprobs[1]).sigmoid().item()
+    return Reading(settled(np.array([sure], np.float32)), read.computed)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Computing
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -67,12 +68,19 @@ class Probe:
     alone: bool = False
 
     def limit(self, max_tokens: int) -> int:
-        """The tokens that are written, at most."""
+        """Return the maximum number of tokens to write."""
         return min(max_tokens, self.position + 1) if self.alone else max_tokens
 
+    def check(self, max_tokens: int) -> None:
+        """Raises ConfigError for a position that an answer of so many tokens does not reach."""
+        if self.position >= max_tokens:
+            raise ConfigError(
+                f"the position of a probe must be below {max_tokens}, the tokens of an answer, got {self.position}"
+            )
+
     def places(self, ids: Mapping[str, int], written: Sequence[int]) -> dict[str, int]:
-        """The output position at which a token's probability is read, by token. `ids`: the tokens' numbers in the
-        vocabulary; `written`: the numbers of an answer's tokens; the answer may end before the position."""
+        """Return for the tokens the output positions at which their probability is read. `ids`: the tokens' numbers in
+        the vocabulary; `written`: the numbers of an answer's tokens; the answer may end before the position."""
         places = dict.fromkeys(self.tokens, self.position) if self.position < len(written) else {}
         for group in self.groups:
             numbers = {ids[token] for token in group}
@@ -139,7 +147,7 @@ class Engine(ABC):
 
     @abstractmethod
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        """The model's answers, in the order of the prompts. A prompt is one user message."""
+        """Answer the prompts, in their order. A prompt is one user message."""
 
     @property
     def vocabulary(self) -> Container[str] | None:
@@ -153,5 +161,5 @@ def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Completi
 
 
 def sampling_seed(seed: int, prompt: str) -> int:
-    """The 31-bit seed of a prompt's own random numbers, which do not depend on the other prompts of its batch."""
+    """Return the 31-bit seed of a prompt's random numbers, which do not depend on the other prompts of its batch."""
     return int.from_bytes(blake2b(f"{seed}\n{prompt}".encode(), digest_size=4).digest(), "big") >> 1

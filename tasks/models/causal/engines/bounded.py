@@ -10,7 +10,6 @@ import logging
 import socket
 import time
 import zlib
-from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -183,7 +182,11 @@ class _Network(httpcore2.NetworkBackend):
     ) -> httpcore2.NetworkStream:
         """Connect to the first address that answers: the network itself would grant all of them the same time."""
         failure: Exception | None = None
-        for address in _addresses(host, port):
+        try:
+            addresses = [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        except OSError as error:
+            raise httpcore2.ConnectError(str(error)) from error
+        for address in addresses:
             try:
                 return _Stream(self._network.connect_tcp(address, port, _left(timeout), *given, **options))
             except httpx2.ReadTimeout as error:
@@ -194,11 +197,3 @@ class _Network(httpcore2.NetworkBackend):
 
     def sleep(self, seconds: float) -> None:
         self._network.sleep(seconds)
-
-
-def _addresses(host: str, port: int) -> Iterable[str]:
-    """Raises ConnectError."""
-    try:
-        return [str(place[0]) for *_, place in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    except OSError as error:
-        raise httpcore2.ConnectError(str(error)) from error

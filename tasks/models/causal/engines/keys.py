@@ -1,7 +1,7 @@
 """Which key goes to which server. No setting says so: an experiment is shared, and with it the address of its server.
 
 The user's environment does. OPENAI_API_KEY, and whatever else OpenAI's client reads from the environment, is for the
-server of OPENAI_BASE_URL, or for OpenAI's own where that is not set. VITALFEW_API_KEYS names the variable with the key
+server of OPENAI_BASE_URL, or for OpenAI's where that is not set. VITALFEW_API_KEYS names the variable with the key
 of another server: `models.example.org=EXAMPLE_KEY,127.0.0.1:8000=LOCAL_KEY`. Any other server gets none.
 """
 
@@ -27,13 +27,13 @@ Server = tuple[str, int]
 
 
 def variable_for(url: str) -> str:
-    """The environment variable with the key of this server; '' where none is meant for it. Raises ConfigError."""
+    """Return the environment variable with the key of this server, or ''. Raises ConfigError."""
     return _variables().get(_server(url), "")
 
 
 def key_for(url: str) -> str:
-    """The key of this server; '' where it has none. Raises ConfigError if it would travel unencrypted, or is missing
-    where the user says that there is one."""
+    """Return the key of this server, or ''. Raises ConfigError if it would travel unencrypted, or is missing where the
+    user says that there is one."""
     variable = variable_for(url)
     key = os.environ.get(variable, "") if variable else ""
     if variable and variable != OWN_KEY and not key:
@@ -64,7 +64,7 @@ def restrict(request: Any) -> None:
 
 
 def refusal(url: str) -> str:
-    """Words for a server that refuses to answer for want of a (right) key, with the remedy."""
+    """Return the message for a server that refuses to answer without a (right) key, with the remedy."""
     if variable := variable_for(url):
         return f"{url} refuses the key in {variable} ({'set' if os.environ.get(variable) else 'not set'})"
     host, port = _server(url)
@@ -82,7 +82,7 @@ def blocks() -> dict[str, str]:
 
 
 def redacted(text: str) -> str:
-    """The text without any of the keys."""
+    """Return the text without the keys."""
     for variable in blocks():
         if key := os.environ.get(variable):
             text = text.replace(key, "***")
@@ -105,7 +105,7 @@ def _own_server() -> Server:
 
 
 def _server(url: str) -> Server:
-    """Raises ConfigError for an address that is none."""
+    """Raises ConfigError for an invalid address."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)

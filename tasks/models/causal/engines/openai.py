@@ -218,11 +218,7 @@ class OpenAI(Remote):
 
         Raises ConfigError for a text that is not one token.
         """
-        if probe.position >= self.options.max_tokens:
-            raise ConfigError(
-                f"the position of a probe must be below {self.options.max_tokens}, the tokens of an answer, "
-                f"got {probe.position}"
-            )
+        probe.check(self.options.max_tokens)
         url = self.base_url.removesuffix("/v1") + "/tokenize"
         ids: dict[str, int] = {}
         for token in probe.tokens:
@@ -293,7 +289,7 @@ def _logprob(entry: Any) -> float | None:
 
 
 def _probabilities(steps: Sequence[Any], probe: Probe, probed: dict[str, int]) -> dict[str, float]:
-    """Of the probe's tokens, as far as the server gives them; none if the answer ended before the position."""
+    """Return those of the probe's tokens that the server gives; none if the answer ended before the position."""
     if probe.position >= len(steps):
         return {}
     seen = {entry["token"]: _logprob(entry) for entry in steps[probe.position]["top_logprobs"]}

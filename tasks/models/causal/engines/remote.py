@@ -1,8 +1,8 @@
-"""Engines that ask a server: every prompt is a request, several are under way at once, and each may cost money.
+"""Engines that ask a server: every prompt is a request, several are under way at once, and a request may cost money.
 
-What is paid for is kept before anything else happens with it, in the `AnswerMemory` of whoever is at work (a stage
-keeps the answers of its shard in a journal: tasks/stage.py), and nothing is asked for that is in there. Equal prompts
-of a batch are one request. Without a memory the answers live as long as the batch.
+An answer that is paid for is kept before anything else happens with it, in an `AnswerMemory` (a stage keeps the answers
+of its shard in a journal: tasks/stage.py), and is not asked for again. Equal prompts of a batch are one request.
+Without a memory the answers live as long as the batch.
 
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
@@ -38,16 +38,16 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 
 class AnswerMemory(Protocol):
-    """Where answers are kept that were paid for: plain JSON by the key of their request. Threads share it."""
+    """Keeps the answers that were paid for: plain JSON by the key of their request. Threads share it."""
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The answer to a request that was paid for already."""
+        """Return the answer to a request that was paid for already."""
 
     def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
-        """Once this returns, the answer is not lost any more; `tokens`: as the server counted them."""
+        """Store an answer so that it cannot be lost. `tokens`: as the server counted them."""
 
     def give(self, tokens: int) -> None:
-        """A completion of so many tokens is returned for a prompt, whether it was asked for now or kept."""
+        """Note the tokens of a completion that is returned for a prompt, whether it is new or was kept."""
 
 
 _memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
@@ -69,7 +69,7 @@ _assumption: ContextVar[Assumption | None] = ContextVar("assumption", default=No
 
 @contextmanager
 def assuming(assumption: Assumption) -> Iterator[None]:
-    """In this block remote engines that this thread asks send no request: what a prompt comes to is assumed."""
+    """In this block, remote engines that this thread asks send no request, and return assumed completions."""
     token = _assumption.set(assumption)
     try:
         yield
@@ -94,7 +94,7 @@ class Unanswered(ValueError):
 
     @classmethod
     def together(cls, failures: Sequence["Unanswered"], stage: str) -> "Unanswered":
-        """Those of several shards of a stage."""
+        """Join the failures of several shards of a stage."""
         reasons = sum((failure.reasons for failure in failures), Counter[str]())
         return cls(reasons, sum(failure.sent for failure in failures), stage)
 
@@ -129,12 +129,14 @@ class Remote(Engine):
 
     @abstractmethod
     def asker(self, probe: Probe | None) -> Callable[[str], ServerAnswer]:
-        """A function of a prompt that asks the server, and is called in several threads at once. Raises
-        EngineUnavailable, ConfigError; what the function itself raises ends the batch."""
+        """Return a function of a prompt that asks the server, for several threads at once. Raises EngineUnavailable,
+        ConfigError; an exception of the function ends the batch."""
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
         if assumption := _assumption.get():
-            return [_told(assumption(self, prompt), tick) for prompt in prompts]
+            assumed = [assumption(self, prompt) for prompt in prompts]
+            tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
+            return assumed
         memory = _memory.get()
         keys = [self._key(prompt, probe) for prompt in prompts]
         times = Counter(keys)
@@ -156,7 +158,11 @@ class Remote(Engine):
         for key, answer in self._ask(due, probe, memory):
             if answer.may_pass and not self.options.accept_errors:
                 lost[answer.completion.error] += 1
-                self._bear(answer.completion.error)
+                self._lost_in_a_row += 1
+                if self._lost_in_a_row == PATIENCE:
+                    self._lost_in_a_row = 0
+                    reason = answer.completion.error.rstrip(".")
+                    raise EngineUnavailable(f"the last {PATIENCE} requests have no answer: {reason}. {GOES_ON}")
             else:
                 self._lost_in_a_row = 0
                 enter(key, answer.completion)
@@ -164,17 +170,10 @@ class Remote(Engine):
             raise Unanswered(lost, len(due))
         return [answers[key] for key in keys]
 
-    def _bear(self, error: str) -> None:
-        """Raises EngineUnavailable where no request is answered any more."""
-        self._lost_in_a_row += 1
-        if self._lost_in_a_row == PATIENCE:
-            self._lost_in_a_row = 0
-            raise EngineUnavailable(f"the last {PATIENCE} requests have no answer: {error.rstrip('.')}. {GOES_ON}")
-
     def _ask(
         self, due: dict[str, str], probe: Probe | None, memory: AnswerMemory | None
     ) -> Iterator[tuple[str, ServerAnswer]]:
-        """The answers to prompts, each with its key, as they come."""
+        """Yield the answers to prompts, with their keys, as they come."""
         if not due:
             return
         ask = self.asker(probe)
@@ -207,13 +206,8 @@ class Remote(Engine):
 
 
 def _writable(completion: Completion) -> Completion:
-    """With U+FFFD for whatever no table can hold."""
+    """Put U+FFFD in the place of characters that no table can hold."""
     text, reason, error = (
         _HALVES.sub("\ufffd", each) for each in (completion.text, completion.finish_reason, completion.error)
     )
     return replace(completion, text=text, finish_reason=reason, error=error)
-
-
-def _told(completion: Completion, tick: Tick) -> Completion:
-    tick(1, completion.prompt_tokens + completion.completion_tokens)
-    return completion

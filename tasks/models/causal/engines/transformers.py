@@ -4,16 +4,16 @@ Prompts are sorted by length into batches of a number of tokens (answers include
 tokens before reads what they begin with once, and the rest without padding it to the longest (prefill.py). For
 others the library's `generate` gets a batch, padded on the left (on the right for an encoder).
 
-A prompt has its own random numbers, whatever its batch (sampling.py), and temperature 0 takes the most probable
+A prompt has random numbers that do not depend on its batch (sampling.py), and temperature 0 takes the most probable
 token. But another batch has other shapes, which changes the last bits of the logits; in bf16 or fp16 this can flip a
 choice between two nearly equal tokens. `precision=fp32` makes that rare, `batch_tokens=16` (every prompt alone) rules
-it out. Beams, penalties and warpers in a model's own settings are not used.
+it out. Beams, penalties and warpers in a model's settings are not used.
 """
 
 import logging
 import os
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import cached_property
@@ -26,27 +26,17 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, Generation
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.adapters import adapter_of
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    Engine,
-    EngineUnavailable,
-    LocalOptions,
-    Probe,
-    failed,
-    sampling_seed,
-)
-from vitalfew.tasks.models.causal.halving import in_halves
-from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe
+from vitalfew.tasks.models.causal.language_model import LocalEngine, LocalModel
 from vitalfew.tasks.models.causal.prefill import continued, continues
-from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.causal.sampling import RowSampler, until_end
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading, pretrained
-from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 class SingleRow(nn.Linear):
-    """A linear layer without bias that multiplies one row, as of each token of an answer, by PyTorch's matrix-vector
+    """A linear layer without bias that multiplies a single row, a token of an answer, by PyTorch's matrix-vector
     product. oneDNN, to which PyTorch hands a linear layer in bf16, is made for many rows; for one the product is faster
     (1.2 to 1.4 times for the shapes of SmolLM2, two hyperthreads of a Xeon with AMX)."""
 
@@ -57,15 +47,12 @@ class SingleRow(nn.Linear):
 
 
 def quicker_rows(model: Any) -> Any:
-    """The model, whose linear layers without bias are `SingleRow`s where that is faster: in bf16 on a CPU."""
+    """Make linear layers without bias `SingleRow`s where that is faster: in bf16 on a CPU. Return the model."""
     for module in model.modules():
-        if type(module) is nn.Linear and module.bias is None and _gains(module.weight):
+        plain = type(module) is nn.Linear and module.bias is None
+        if plain and module.weight.device.type == "cpu" and module.weight.dtype == torch.bfloat16:
             module.__class__ = SingleRow
     return model
-
-
-def _gains(weight: Tensor) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.bfloat16
 
 
 logger = logging.getLogger("vitalfew")
@@ -74,10 +61,10 @@ PLAIN: dict[str, Any] = {
     "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
     "encoder_no_repeat_ngram_size": 0, "length_penalty": 1.0, "early_stopping": False,
 }  # fmt: skip
-"""Turns off the options that a model's own generation_config.json may turn on."""
+"""Turns off the options that a model's generation_config.json may turn on."""
 
 
-class Transformers(InBatches, Engine):
+class Transformers(InBatches, LocalEngine):
     """A Hugging Face language model on PyTorch, by name or directory. The first answer loads it."""
 
     class Options(LocalOptions, Batching):
@@ -99,94 +86,43 @@ class Transformers(InBatches, Engine):
         return self.local.files()
 
     def identity(self) -> dict[str, Any]:
-        return {**super().identity(), **({"adapter": self.adapter.files()} if self.adapter else {})}
+        return {**super().identity(), **self._adapted()}
 
-    @property
-    def vocabulary(self) -> Container[str]:
-        return self.local.tokenizer.get_vocab()
+    def _load(self) -> None:
+        _ = self.model
 
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
-        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
-
-    def complete_ids(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
-    ) -> list[Completion]:
-        """As `complete`, of prompts in the model's tokens, each with the seed of its own random numbers."""
-        probed = self.local.probe_ids(probe) if probe else {}
-        answers: dict[int, Completion] = {}
-        for row, tokens in enumerate(ids):
-            if refusal := self.local.refusal(len(tokens)):
-                answers[row] = failed(refusal, len(tokens))
-        tick(len(answers), 0)
-        todo = [row for row in range(len(ids)) if row not in answers]
-        lengths = [len(ids[row]) + self.options.max_tokens for row in todo]
-        counts = [len(tokens) for tokens in ids]
-        model = self.model if todo else None  # a model that cannot be loaded is not a fault of a prompt
-        for batch in batches(lengths, self.batch_tokens):
-            rows = [todo[place] for place in batch]
-            assert model is not None
-
-            def run(some: Sequence[int]) -> list[Completion]:
-                return self._batch([ids[row] for row in some], [seeds[row] for row in some], probe, probed)
-
-            done = in_halves(run, rows, counts)
-            answers |= zip(rows, done, strict=True)
-            tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
-        return [answers[row] for row in range(len(ids))]
+    def _batches(self, lengths: Sequence[int]) -> Iterable[Sequence[int]]:
+        return batches([length + self.options.max_tokens for length in lengths], self.batch_tokens)
 
     def _batch(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: dict[str, int]
+        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
     ) -> list[Completion]:
-        """Answers of a batch; the seconds are divided among them by tokens."""
+        """The seconds are divided among the prompts by tokens."""
         sampler = RowSampler(self.options.temperature, seeds, self.device, sorted(set(probed.values())))
         start = time.perf_counter()
         with all_cores(), torch.inference_mode():
             limit = probe.limit(self.options.max_tokens) if probe else self.options.max_tokens
-            if self._continues:
+            if continues(self.model):
                 output = continued(self.model, ids, sampler, limit, self.ends)
             else:
                 output = self._generated(ids, sampler, limit)
         seconds = time.perf_counter() - start
-        completions = [self._until_end(row) for row in output.tolist()]
-        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, completions, strict=True))
-        answers = []
-        for row, (prompt, tokens) in enumerate(zip(ids, completions, strict=True)):
-            places = probe.places(probed, tokens) if probe else {}
-            answers.append(
-                self._completion(
-                    len(prompt),
-                    tokens,
-                    sampler.logprob(row, len(tokens)),
-                    share * (len(prompt) + len(tokens)),
-                    sampler.probabilities(row, places, probed),
-                )
+        written = [until_end(row, self.ends) for row in output.tolist()]
+        share = seconds / sum(len(prompt) + len(tokens) for prompt, tokens in zip(ids, written, strict=True))
+        return [
+            self.local.completion(
+                len(prompt),
+                tokens,
+                share * (len(prompt) + len(tokens)),
+                sampler.logprob(row, len(tokens)),
+                self.ends,
+                sampler.probabilities(row, probe.places(probed, tokens) if probe else {}, probed),
             )
-        return answers
-
-    def _completion(
-        self, prompt_tokens: int, tokens: list[int], logprob: float, seconds: float, probabilities: dict[str, float]
-    ) -> Completion:
-        if logprob != logprob:
-            return failed(
-                f"the model gave NaN; --set {self.local.section}.precision=fp32 may help", prompt_tokens, seconds
-            )
-        return Completion(
-            text=self.local.decode(tokens),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=len(tokens),
-            seconds=seconds,
-            logprob=logprob,
-            finish_reason="stop" if tokens[-1] in self.ends else "length",
-            probabilities=probabilities,
-        )
-
-    @cached_property
-    def _continues(self) -> bool:
-        return continues(self.model)
+            for row, (prompt, tokens) in enumerate(zip(ids, written, strict=True))
+        ]
 
     def _generated(self, ids: Sequence[list[int]], sampler: RowSampler, limit: int) -> Tensor:
-        """What the library's own `generate` writes, int64 (n, at most limit)."""
+        """Return what the library's `generate` writes, int64 (n, at most limit)."""
         inputs = self._padded(ids)
         settings = copy(self._settings)
         settings.max_new_tokens = limit
@@ -204,11 +140,6 @@ class Transformers(InBatches, Engine):
             tokens[row, place] = torch.tensor(prompt)
             mask[row, place] = 1
         return {"input_ids": tokens.to(self.device), "attention_mask": mask.to(self.device)}
-
-    def _until_end(self, tokens: list[int]) -> list[int]:
-        """The tokens up to the first end token, inclusive; the rest is padding."""
-        end = next((place for place, token in enumerate(tokens) if token in self.ends), len(tokens))
-        return tokens[: end + 1]
 
     @cached_property
     def ends(self) -> set[int]:
@@ -252,8 +183,8 @@ _latest: list[Transformers] = []
 
 
 def shared(options: LocalOptions, section: str) -> Transformers:
-    """An engine with those of the options that it has: the latest one, with the model that it has loaded, where these
-    are the same and so are the model's files. A sweep of what an engine does not know loads its model once."""
+    """Return an engine with the options that engines have: the latest one, with its loaded model, if these options and
+    the model's files are the same. So a sweep over a generator's or refiner's options loads its model once."""
     own = {name: getattr(options, name) for name in Transformers.Options.model_fields}
     made = Transformers(Transformers.Options(**own), section)
     for other in _latest:

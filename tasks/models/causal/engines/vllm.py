@@ -1,8 +1,8 @@
 """`vllm`: the offline engine of vLLM (`vllm.LLM`), with prefix caching: a shared start of prompts is computed once.
 
-Every prompt has its own seed. Its answer can still depend on its batch, which changes the last bits of the logits,
-as in transformers.py. The engine runs in its own processes; if they die, it is started once more
-and gets the same prompts again. Only a second failure gives rows with errors.
+Every prompt has a seed. Its answer can still depend on its batch, which changes the last bits of the logits, as in
+transformers.py. The engine runs in separate processes; if they die, it is started once more and gets the same prompts
+again. Only a second failure gives rows with errors.
 """
 
 import importlib.util
@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -21,20 +21,10 @@ import psutil
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import Adapter, adapter_of
-from vitalfew.tasks.models.causal.engines.base import (
-    Completion,
-    Engine,
-    EngineUnavailable,
-    LocalOptions,
-    Probe,
-    failed,
-    sampling_seed,
-)
-from vitalfew.tasks.models.causal.halving import in_halves
-from vitalfew.tasks.models.causal.language_model import LocalModel
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, failed
+from vitalfew.tasks.models.causal.language_model import LocalEngine, LocalModel
 from vitalfew.tasks.models.device import choose_device, choose_dtype, require_device
 from vitalfew.tasks.models.loading import loading
-from vitalfew.tasks.models.ticks import Tick, no_tick
 
 logger = logging.getLogger("vitalfew")
 
@@ -48,7 +38,7 @@ MAX_PROBED = 128
 """vLLM's limit of `logprob_token_ids`."""
 
 
-class Vllm(Engine):
+class Vllm(LocalEngine):
     """vLLM's offline engine, with a model's directory or Hugging Face name. The first answer starts it."""
 
     class Options(LocalOptions):
@@ -67,7 +57,7 @@ class Vllm(Engine):
                 f"{section}.model: {self.local.directory} is an encoder-decoder, which vLLM does not run; use "
                 "transformers instead of vllm"
             )
-        self.adapter = adapter_of(options.adapter, section, library=None)  # vLLM reads it itself
+        self.adapter = adapter_of(options.adapter, section, needs_peft=False)  # vLLM reads it itself
         self.device = choose_device(options.device)
         self.dtype = choose_dtype(options.precision, self.device)
         self.uses_gpu = self.device.type == "cuda"
@@ -80,57 +70,51 @@ class Vllm(Engine):
             "dtype": DTYPES[str(self.dtype)],
             "device": self.device.type,
             "files": self.local.files(),
-            **({"adapter": self.adapter.files()} if self.adapter else {}),
+            **self._adapted(),
         }
 
-    @property
-    def vocabulary(self) -> Container[str]:
-        return self.local.tokenizer.get_vocab()
-
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        probed = self._probed(probe) if probe else {}
-        ids = self.local.encode(prompts)
-        answers: dict[int, Completion] = {}
-        for row, tokens in enumerate(ids):
-            if refusal := self.local.refusal(len(tokens)) or self._too_long(len(tokens)):
-                answers[row] = failed(refusal, len(tokens))
-        todo = [row for row in range(len(ids)) if row not in answers]
-
-        def run(rows: Sequence[int]) -> list[Completion]:
-            seeds = [sampling_seed(self.options.seed, prompts[row]) for row in rows]
-            return self._batch([ids[row] for row in rows], seeds, probe, probed)
-
-        if todo:
-            answers |= zip(todo, in_halves(run, todo, [len(tokens) for tokens in ids]), strict=True)
-        tick(len(prompts), sum(answer.prompt_tokens + answer.completion_tokens for answer in answers.values()))
-        return [answers[row] for row in range(len(prompts))]
+    def _load(self) -> None:
+        _ = self.engine
 
     def _probed(self, probe: Probe) -> dict[str, int]:
         if len(probe.tokens) > MAX_PROBED:
             raise ConfigError(f"a probe can have at most {MAX_PROBED} tokens with vLLM, got {len(probe.tokens)}")
-        return self.local.probe_ids(probe)
+        return super()._probed(probe)
 
-    def _too_long(self, tokens: int) -> str:
-        """The reason of a refusal: the engine may use a shorter context than the model's, to fit its memory."""
+    def _refusal(self, tokens: int) -> str:
+        """The engine may use a shorter context than the model's, to fit its memory."""
+        if refusal := super()._refusal(tokens):
+            return refusal
         room = self.engine.model_config.max_model_len - self.options.max_tokens
-        if tokens <= room:
-            return ""
-        return f"the prompt has {tokens} tokens, but vLLM's memory has room for {room}"
+        return "" if tokens <= room else f"the prompt has {tokens} tokens, but vLLM's memory has room for {room}"
 
     def _batch(
         self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None, probed: Mapping[str, int]
     ) -> list[Completion]:
-        """Answers of a batch; the seconds are divided among them by vLLM's times of the requests."""
+        """The seconds are divided among the prompts by vLLM's times of the requests."""
+        from vllm import SamplingParams
+        from vllm.lora.request import LoRARequest
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        params = self._sampling(seeds, probed, probe.limit(self.options.max_tokens) if probe else None)
+        numbers = sorted(set(probed.values()))
+        params = [
+            SamplingParams(
+                temperature=self.options.temperature,
+                max_tokens=probe.limit(self.options.max_tokens) if probe else self.options.max_tokens,
+                seed=seed,
+                logprobs=len(numbers),  # that of the chosen token comes with them
+                logprob_token_ids=numbers or None,
+            )
+            for seed in seeds
+        ]
+        lora = LoRARequest("adapter", 1, str(self.adapter.directory)) if self.adapter else None
         for attempt in (1, 2):
             engine = self.engine
             start = time.perf_counter()
             try:
                 with _woken(engine):
                     asked: Any = [{"prompt_token_ids": tokens} for tokens in ids]
-                    outputs = engine.generate(asked, params, use_tqdm=False, lora_request=self._lora)
+                    outputs = engine.generate(asked, params, use_tqdm=False, lora_request=lora)
             except EngineDeadError:
                 logger.warning("vLLM's engine died on %d prompts, attempt %d of 2", len(ids), attempt)
                 self.close()
@@ -141,29 +125,11 @@ class Vllm(Engine):
             ]
         return [failed("vLLM's engine died twice on this batch", len(tokens)) for tokens in ids]
 
-    def _sampling(self, seeds: Sequence[int], probed: Mapping[str, int], limit: int | None = None) -> list[Any]:
-        """The prompts' SamplingParams; `limit`: of tokens, where it is not that of answers.
-
-        vLLM returns the chosen token's log probability with the probed ones."""
-        from vllm import SamplingParams
-
-        numbers = sorted(set(probed.values()))
-        return [
-            SamplingParams(
-                temperature=self.options.temperature,
-                max_tokens=limit or self.options.max_tokens,
-                seed=seed,
-                logprobs=len(numbers),
-                logprob_token_ids=numbers or None,
-            )
-            for seed in seeds
-        ]
-
     def _completion(self, output: Any, seconds: float, probe: Probe | None, probed: Mapping[str, int]) -> Completion:
         [answer] = output.outputs
         prompt_tokens = len(output.prompt_token_ids)
         if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
-            return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)
+            return self.local.no_numbers(prompt_tokens, seconds)
         places = probe.places(probed, answer.token_ids) if probe else {}
         return Completion(
             text=answer.text.strip(),
@@ -176,13 +142,6 @@ class Vllm(Engine):
                 token: math.exp(answer.logprobs[place][probed[token]].logprob) for token, place in places.items()
             },
         )
-
-    @property
-    def _lora(self) -> Any:
-        """vLLM's LoRARequest of the adapter; None without one."""
-        from vllm.lora.request import LoRARequest
-
-        return LoRARequest("adapter", 1, str(self.adapter.directory)) if self.adapter else None
 
     @cached_property
     @loading()
@@ -243,7 +202,7 @@ def _woken(engine: Any) -> Iterator[None]:
 
 
 def _shares(outputs: Sequence[Any], seconds: float) -> list[float]:
-    """The batch's time, divided by the time that a request spent in the engine, or equally if vLLM gives no times."""
+    """Divide the batch's time by the time that the requests spent in the engine, or equally if vLLM gives no times."""
     metrics = [getattr(output, "metrics", None) for output in outputs]
     own = [max(0.0, times.last_token_ts - times.scheduled_ts) if times else 0.0 for times in metrics]
     if not sum(own):
