@@ -47,7 +47,9 @@ def options(about: str | None, store: Path | None = None) -> argparse.ArgumentPa
 
 
 def specifications() -> tuple[str, ...]:
-    """Return the dataset specifications of the benchmark corpus."""
+    """Return the dataset specifications of the benchmark corpus; $VITALFEW_BENCH names another one."""
+    if "VITALFEW_BENCH" in os.environ:
+        return tuple(os.environ["VITALFEW_BENCH"].split())
     if all(path.exists() for path in REAL.values()):
         return tuple(f"{name}:{path}" for name, path in REAL.items())
     return ("synthetic:passages=9000,questions=1500,seed=0",)
