@@ -61,7 +61,7 @@ def run(store: Path, name: str, corpus: Corpus, questions: int) -> Results:
 
 
 def by_corpus(name: str, results: Results) -> list[str]:
-    """Return a row: questions and their conditions, figures and tokens by method, and the difference at equal tokens."""
+    """Return a row: questions, their conditions, figures and tokens by method, and the difference at equal tokens."""
     metric = results.primary or ""
     methods = {method.name: method for method in results.methods}
     like = [_mean(methods[BASELINE], column.name) for column in COLUMNS]
