@@ -47,13 +47,16 @@ DOCUMENTED = {
 }
 
 
+FILLER = "It says what it has to do with it."
+
+
 def ranges(count: int, size: int) -> Iterator[np.ndarray]:
     for start in range(0, count, size):
         yield np.arange(start, min(count, start + size), dtype=np.int64)
 
 
 def filled(schema: pa.Schema, count: int, **known: Any) -> pa.Table:
-    """Return `count` rows with the `known` columns; another column is NULL if it may be, else zero, "" or empty."""
+    """Return `count` rows with the `known` columns; another one is NULL if it may be, else zero, FILLER or empty."""
     if unknown := known.keys() - set(schema.names):
         raise KeyError(f"the table has no columns {sorted(unknown)}")
     return pa.table([pa.array(known.get(field.name, _blank(field, count)), field.type) for field in schema], schema)
@@ -65,14 +68,13 @@ def _blank(field: pa.Field, count: int) -> list[Any]:
     if pa.types.is_nested(field.type):
         return [[]] * count
     zero = False if pa.types.is_boolean(field.type) else 0
-    return ["" if pa.types.is_string(field.type) else zero] * count
+    return [FILLER if pa.types.is_string(field.type) else zero] * count
 
 
 def passages(ids: np.ndarray) -> pa.Table:
     texts = [f"Passage {each} says what {each % 97} has to do with {each % 89}. " * 6 for each in ids]
     names = [str(each) for each in ids]
-    known = {"passage_id": ids, "source": ["bench"] * len(ids), "source_id": names, "title": names, "text": texts}
-    return filled(schemas.PASSAGES, len(ids), **known)
+    return filled(schemas.PASSAGES, len(ids), passage_id=ids, source_id=names, title=names, text=texts)
 
 
 def sentences(ids: np.ndarray) -> pa.Table:
@@ -107,17 +109,10 @@ def drawn(count: int, seed: int) -> pa.Array:
 
 
 def questions(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
-    names = [str(each) for each in ids]
-    return filled(
-        schema,
-        len(ids),
-        question_id=ids,
-        source=["bench"] * len(ids),
-        source_id=names,
-        text=[f"What has {each} to do with it?" for each in ids],
-        answers=[[name] for name in names],
-        gold_passages=[[int(each) % PASSAGES] for each in ids],
-    )
+    texts = [f"What has {each} to do with it?" for each in ids]
+    gold = [[int(each) % PASSAGES] for each in ids]
+    answers = [[str(each)] for each in ids]
+    return filled(schema, len(ids), question_id=ids, text=texts, answers=answers, gold_passages=gold)
 
 
 def hits(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
@@ -133,15 +128,13 @@ def hits(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
         passage_id=unit // SENTENCES,
         end=np.full(len(owner), 40),
         score=(1 / rank).astype(np.float32),
-        title=[str(each) for each in unit // SENTENCES],
-        text=[f"Passage {each} says what it has to do with it." for each in unit],
     )
 
 
 def evidence(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
-    found = hits(schemas.HITS, ids).select(["question_id", "rank", "text", "passage_id"])
+    found = hits(schemas.HITS, ids)
     spans = [[{"passage_id": each, "start": 0, "end": 40}] for each in found["passage_id"].to_pylist()]
-    kept = {name: found[name].combine_chunks() for name in ("question_id", "rank", "text")}
+    kept = {name: found[name].combine_chunks() for name in ("question_id", "rank")}
     return filled(schema, len(spans), **kept, tokens=np.full(len(spans), 9), origin=spans)
 
 
@@ -153,12 +146,12 @@ def candidates(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
         question_id=ids,
         contexts=[list(range(1, HITS + 1))] * count,
         prompt_id=ids,
-        text=[f"answer {each}" for each in ids],
         prompt_tokens=np.full(count, 300),
         completion_tokens=np.full(count, 4),
         logprob=np.full(count, -1.0),
         seconds=np.full(count, 0.05),
         finish_reason=["stop"] * count,
+        error=[""] * count,
     )
 
 

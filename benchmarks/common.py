@@ -213,11 +213,11 @@ def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask
     command, pipe = [str(python), "-m", module, *arguments], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
 
-        def ask(**order: Any) -> dict[str, Any]:
+        def ask(do: str, **order: Any) -> dict[str, Any]:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                print(json.dumps(order), file=process.stdin, flush=True)
+                print(json.dumps({"do": do, **order}), file=process.stdin, flush=True)
                 return json.loads(process.stdout.readline() or '{"error": "the process has ended"}')
             except BrokenPipeError:
                 return {"error": "the process has ended"}
@@ -225,10 +225,11 @@ def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask
         yield ask
 
 
-def serve(answer: Ask) -> None:
+def serve(worker: Any) -> None:
     """Read orders from stdin, as lines of JSON, and write their answers in the same way; PyTorch has one thread.
 
-    An error of any library is answered as {"error": …}: the benchmark shows it, and goes on with the others.
+    An order is {"do": a method of the worker, …: its arguments}. An error of any library is answered as {"error": …}:
+    the benchmark shows it, and goes on with the others.
     """
     import torch
 
@@ -237,7 +238,8 @@ def serve(answer: Ask) -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     for line in sys.stdin:
         try:
-            made = answer(**json.loads(line))
+            order = json.loads(line)
+            made = getattr(worker, order.pop("do"))(**order)
         except Exception as error:
             made = {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
         print(json.dumps(made), file=answers, flush=True)

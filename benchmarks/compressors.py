@@ -150,7 +150,7 @@ class Contest:
 
     def turn(self, texts: Sequence[str]) -> None:
         prompts = [[text] for text in texts]
-        answer = self.ask(compress=self.name, prompts=prompts)
+        answer = self.ask("compress", name=self.name, prompts=prompts)
         if "error" in answer:
             raise RuntimeError(f"{self.name}: {answer['error']}")
         began = time.process_time()
@@ -198,7 +198,7 @@ def main() -> None:
         for name in names:
             texts = texts_of(name, found, count)
             model = model_of(name, Path(scratch), found)
-            answer = ask(load=name, model=str(model))
+            answer = ask("load", name=name, model=str(model))
             if "error" in answer:
                 print(f"{name}: left out: {answer['error']}")
                 continue

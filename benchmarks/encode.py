@@ -104,7 +104,7 @@ def ours(texts: dict[str, list[str]]) -> Iterator[Contender]:
 
 def asked(ask: Ask, name: str, what: str, to: Path | None) -> tuple[float, float]:
     """Let a process of benchmarks/rivals.py encode."""
-    answer = ask(encode=name, texts=what, to=str(to) if to else None)
+    answer = ask("encode", name=name, texts=what, to=str(to) if to else None)
     if "error" in answer:
         raise RuntimeError(f"{name}: {answer['error']}")
     return answer["cpu"], answer["clock"]
@@ -121,7 +121,7 @@ def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
             continue
         if environment not in workers:
             workers[environment] = stack.enter_context(other_side(python, "benchmarks.rivals", *models))
-        answer = workers[environment](load=name)
+        answer = workers[environment]("load", name=name)
         if "error" in answer:
             print(f"{name}: left out: {answer['error']}")
             continue

@@ -38,8 +38,8 @@ class Line(Config):
 
 
 class Measured(Config):
-    """A run. `asked`: the source of the questions, in a word, if the corpus has several; `commit`: that of the code that
-    read the run, with + if it was not committed."""
+    """A run. `asked`: the source of the questions, in a word, if the corpus has several; `commit`: the version of the
+    code that read the run, with + if it was not committed."""
 
     experiment: str
     corpus: str
