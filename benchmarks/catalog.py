@@ -66,9 +66,9 @@ def _blank(field: pa.Field, count: int) -> list[Any]:
     if field.nullable:
         return [None] * count
     if pa.types.is_nested(field.type):
-        return [[]] * count
-    zero = False if pa.types.is_boolean(field.type) else 0
-    return [FILLER if pa.types.is_string(field.type) else zero] * count
+        return [[0.0] * getattr(field.type, "list_size", 0)] * count
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return [FILLER if pa.types.is_string(kind) else False if pa.types.is_boolean(kind) else 0] * count
 
 
 def passages(ids: np.ndarray) -> pa.Table:
@@ -93,14 +93,14 @@ def sentences(ids: np.ndarray) -> pa.Table:
 
 
 def vectors(ids: np.ndarray) -> pa.Table:
-    schema, count = schemas.vectors(WIDTH), len(ids) * SENTENCES
-    kinds = pa.array(["core"] * count).dictionary_encode().cast(schema.field("kind").type)
-    first = int(ids[0]) * SENTENCES
-    return pa.table([pa.array(np.arange(first, first + count)), kinds, drawn(count, first)], schema=schema)
+    count, first = len(ids) * SENTENCES, int(ids[0]) * SENTENCES
+    known = {"id": np.arange(first, first + count), "kind": ["core"] * count, "vector": drawn(count, first)}
+    return filled(schemas.vectors(WIDTH), count, **known)
 
 
 def question_vectors(ids: np.ndarray) -> pa.Table:
-    return pa.table([pa.array(ids), drawn(len(ids), int(ids[0]))], schema=schemas.question_vectors(WIDTH))
+    schema = schemas.question_vectors(WIDTH)
+    return filled(schema, len(ids), question_id=ids, vector=drawn(len(ids), int(ids[0])))
 
 
 def drawn(count: int, seed: int) -> pa.Array:

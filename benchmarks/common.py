@@ -65,7 +65,7 @@ def machine() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
     names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{names[0] if names else platform.machine()}, {cores} cores"
+    return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
 
 
 def texts(kind: type, of: Sequence[str] = ()) -> Iterator[str]:
@@ -171,6 +171,12 @@ def difference(base: "np.ndarray", values: "np.ndarray") -> str:
 
     [found] = paired_bootstrap(base, values[None])
     return f"{found.mean_difference:+.3f} ({found.low:.3f} to {found.high:.3f})"
+
+
+def read_questions(passages: "Artifact") -> list[dict[str, Any]]:
+    """Return the rows of `questions` beside some passages, by id."""
+    shards = [passages.read(record.shard, "questions").to_pylist() for record in passages.completed().shards]
+    return sorted((row for rows in shards for row in rows), key=lambda row: row["question_id"])
 
 
 def complete(made: "Artifact", stage: str, records: "list[ShardRecord]", rows: dict[str, int], **more: Any) -> None:

@@ -23,7 +23,6 @@ from pathlib import Path
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.common import (
     NQ,
@@ -34,6 +33,7 @@ from benchmarks.common import (
     nq_articles,
     one_core,
     options,
+    read_questions,
     show,
     specifications,
 )
@@ -128,10 +128,8 @@ class Asked:
 
 def asked(store: Path, mode: str) -> Asked:
     searcher = Searcher.named(store, mode)
-    passages = searcher.index.artifacts["passages"]
-    shards = [passages.read(record.shard, "questions") for record in passages.completed().shards]
     by_source: dict[str, list[dict]] = {}
-    for row in sorted(pa.concat_tables(shards).to_pylist(), key=lambda row: row["question_id"]):
+    for row in read_questions(searcher.index.artifacts["passages"]):
         name = "NQ" if row["source"].endswith("nq.json") else row["source"].partition(":")[0]
         by_source.setdefault(name, []).append(row)
     kept = {name: random.Random(SEED).sample(each, min(MOST, len(each))) for name, each in sorted(by_source.items())}

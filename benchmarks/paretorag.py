@@ -20,11 +20,10 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import faiss
 import numpy as np
-import pyarrow.parquet as pq
 
-from benchmarks.common import clock, describe, index, machine, one_core, options, show, specifications
+from benchmarks.common import clock, describe, index, machine, one_core, options, read_questions, show, specifications
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks.retrieve import Searcher
 
 ALPHAS = [round(0.1 * step, 1) for step in range(11)]
@@ -64,11 +63,10 @@ def totals(stages: list[Manifest]) -> tuple[int, float, float]:
     return sum(cost.tokens for cost in costs), *seconds
 
 
-def sample_questions(store: Path, passages: str, count: int) -> list[dict]:
+def sample_questions(passages: Artifact, count: int) -> list[dict]:
     """Return a seeded sample of SQuAD's questions, or of all if there are none, in random order."""
-    rows = pq.read_table(store / "questions" / passages.split("/")[1]).to_pylist()
+    rows = read_questions(passages)
     squad = [row for row in rows if row["source"].startswith("squad:")] or rows
-    squad.sort(key=lambda row: row["question_id"])
     return random.Random(SEED).sample(squad, min(count, len(squad)))
 
 
@@ -95,7 +93,7 @@ HEADER = [f"{kind}@{k}" for kind in ("passage", "answer") for k in KS]
 def retrieval(mode: str, count: int, results: dict[str, dict[str, float]]) -> Iterator[Sequence[object]]:
     """Yield a row for every alpha, and enter its recalls in `results`; print the speed."""
     searcher = Searcher.named(BUILD / mode, mode)
-    questions = sample_questions(BUILD / mode, searcher.index.artifacts["passages"], count)
+    questions = sample_questions(searcher.index.artifacts["passages"], count)
     began = time.perf_counter()
     texts = [question["text"] for question in questions]
     vectors = searcher.encoder.encode_questions(texts).vectors

@@ -145,7 +145,7 @@ SENTENCE_END = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
 
 
 def placed(text: str, units: Sequence[str], kept: Sequence[bool]) -> Kept:
-    """Return the places of units in their text, one after the other; units that the text spells otherwise are left out."""
+    """Return the places of units in their text, one after the other, without units that the text spells otherwise."""
     found: Kept = []
     at = 0
     for unit, keeps in zip(units, kept, strict=True):
