@@ -322,7 +322,7 @@ def _ctxs_question(fields: dict[str, Any], name: str, gold: list[int | None]) ->
 
 
 def _ctxs_answers(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the gold answers of a row; () where it has none. Raises RowError."""
+    """Return the gold answers of a row, () without any. Raises RowError."""
     value = next((fields[key] for key in _CTXS_ANSWERS if key in fields), None)
     if isinstance(value, str) and value.lstrip().startswith("["):
         return listed_answers(value)

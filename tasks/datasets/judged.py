@@ -281,7 +281,7 @@ class MSMarco(JudgedDataset):
         return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
 
     def _of_split(self, kind: str, name: str | None) -> Path | None:
-        """Return the named file, or that of the split; None if no file is named and the split has none."""
+        """Return the named file, or that of the split; None if neither exists."""
         source = self.source()
         if name or self.options.split or os.path.isdir(source):
             required = name is not None or (kind == "queries" and self.options.split is not None)

@@ -184,7 +184,7 @@ def check_text(value: object, name: str, *, blank: bool = False, strip: bool = T
 
 
 def id_of(row: dict[str, Any], key: str) -> str:
-    """Return a row's name in its source, from a string or an integer; "" if it has none. Raises RowError."""
+    """Return a row's name in its source, from a string or an integer, "" without any. Raises RowError."""
     value = row.get(key)
     if value is None:
         return ""

@@ -61,7 +61,7 @@ def rouge_l(text: str, gold: str) -> float:
 
 
 class ContrastCandidate(NamedTuple):
-    """A text and the `actions` that write it; another question's text has none, but an `embedding` already."""
+    """A text and the `actions` that write it; another question's text comes without actions, with an `embedding`."""
 
     kind: str
     text: str
