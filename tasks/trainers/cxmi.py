@@ -172,9 +172,14 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         asked = self._of(self.split.held_out, CARD_QUESTIONS)
         rows = [figures("cxmi", asked, self._probabilities(directory, asked, tick), threshold)]
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
-        shown = {"labels": self._learnt, "threshold": threshold, "choosing": len(self._chosen_by)}
-        files = settings_file(self.base, threshold=threshold)
-        return self.described("cxmi", [asdict(row) for row in rows], files=files, **shown)
+        return self.described(
+            "cxmi",
+            [asdict(row) for row in rows],
+            files=settings_file(self.base, threshold=threshold),
+            labels=self._learnt,
+            threshold=threshold,
+            choosing=len(self._chosen_by),
+        )
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
         """Yield the scores that the bundled encoder and critic give the same sentences, read one by one."""
