@@ -101,7 +101,7 @@ def retrieval(mode: str, count: int, results: dict[str, dict[str, float]]) -> It
     naive = mode == "naive"
     retriever, unit = ("passage", "passage") if naive else ("core_context", "sentence")
     for alpha in [1.0] if naive else ALPHAS:
-        request = RetrieveConfig(retriever=retriever, alpha=alpha, top_k=max(KS))
+        request = RetrieveConfig(retriever=retriever, top_k=max(KS), **({} if naive else {"alpha": alpha}))
         found = results[f"{mode} {alpha}"] = recalls(searcher, questions, vectors, request)
         yield mode, "–" if naive else alpha, *(f"{found[name]:.3f}" for name in HEADER)
     request = RetrieveConfig(retriever=retriever, top_k=10)

@@ -33,9 +33,17 @@ _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 class JudgedDataset(FileDataset):
     """A corpus, its questions and its judgements in three files, of which the last two may be missing."""
 
-    _corpus: Path
-    _queries: Path | None
-    _qrels: Path | None
+    @property
+    @abstractmethod
+    def _corpus(self) -> Path: ...
+
+    @property
+    @abstractmethod
+    def _queries(self) -> Path | None: ...
+
+    @property
+    @abstractmethod
+    def _qrels(self) -> Path | None: ...
 
     @abstractmethod
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
