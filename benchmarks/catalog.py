@@ -1,14 +1,16 @@
 """`make bench-catalog`: the documented queries, and the catalog's rebuilding, on a store with 10^6 hits.
 
-The store is made of invented rows through the writers that the stages use: METHODS methods of answering QUESTIONS
-questions with HITS hits each, and PASSAGES passages with SENTENCES sentences, each with a vector of WIDTH numbers;
-shards are as long as the default settings make them. A query is timed from `catalog.connect` to its last row, in one
-process; the best and the worst of `rounds` are shown.
+    python -m benchmarks.catalog [ROUNDS] [--questions N]
+
+The store has invented rows, written by the writers of the stages: METHODS methods of answering QUESTIONS questions with
+HITS hits each, and PASSAGES passages with SENTENCES sentences, each with a vector of WIDTH numbers; shards are as long
+as the default settings make them. Columns come from storage/schemas.py, so that a new one is filled without a change
+here. A query is timed from `catalog.connect` to its last row, in one process; the best and the worst of the rounds are
+shown.
 """
 
 import shutil
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.common import clock, table_head, table_row
+from benchmarks.common import clock, complete, in_turns, machine, options, show
 from vitalfew.storage import schemas
-from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.artifacts import Artifact, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build, connect, query
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.costs import Cost
@@ -45,41 +47,60 @@ DOCUMENTED = {
 }
 
 
+FILLER = "It says what it has to do with it."
+
+
 def ranges(count: int, size: int) -> Iterator[np.ndarray]:
     for start in range(0, count, size):
         yield np.arange(start, min(count, start + size), dtype=np.int64)
 
 
-def passages(ids: np.ndarray) -> dict[str, Any]:
+def filled(schema: pa.Schema, count: int, **known: Any) -> pa.Table:
+    """Return `count` rows with the `known` columns; another one is NULL if it may be, else zero, FILLER or empty."""
+    if unknown := known.keys() - set(schema.names):
+        raise KeyError(f"the table has no columns {sorted(unknown)}")
+    return pa.table([pa.array(known.get(field.name, _blank(field, count)), field.type) for field in schema], schema)
+
+
+def _blank(field: pa.Field, count: int) -> list[Any]:
+    if field.nullable:
+        return [None] * count
+    if pa.types.is_nested(field.type):
+        return [[0.0] * getattr(field.type, "list_size", 0)] * count
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return [FILLER if pa.types.is_string(kind) else False if pa.types.is_boolean(kind) else 0] * count
+
+
+def passages(ids: np.ndarray) -> pa.Table:
     texts = [f"Passage {each} says what {each % 97} has to do with {each % 89}. " * 6 for each in ids]
     names = [str(each) for each in ids]
-    return {"passage_id": ids, "source": ["bench"] * len(ids), "source_id": names, "title": names, "text": texts}
+    return filled(schemas.PASSAGES, len(ids), passage_id=ids, source_id=names, title=names, text=texts)
 
 
-def sentences(ids: np.ndarray) -> dict[str, Any]:
-    count = len(ids) * SENTENCES
-    position = np.tile(np.arange(SENTENCES, dtype=np.int32), len(ids))
-    owner = np.repeat(ids, SENTENCES)
-    return {
-        "sentence_id": owner * SENTENCES + position,
-        "passage_id": owner,
-        "position": position,
-        "start": position * 40,
-        "end": position * 40 + 40,
-        "text": [f"Passage {each} says what {each % 97} has to do." for each in owner],
-        "tokens": np.full(count, 9, np.int32),
-    }
+def sentences(ids: np.ndarray) -> pa.Table:
+    position, owner = np.tile(np.arange(SENTENCES), len(ids)), np.repeat(ids, SENTENCES)
+    return filled(
+        schemas.SENTENCES,
+        len(owner),
+        sentence_id=owner * SENTENCES + position,
+        passage_id=owner,
+        position=position,
+        start=position * 40,
+        end=position * 40 + 40,
+        text=[f"Passage {each} says what {each % 97} has to do." for each in owner],
+        tokens=np.full(len(owner), 9),
+    )
 
 
 def vectors(ids: np.ndarray) -> pa.Table:
-    schema, count = schemas.vectors(WIDTH), len(ids) * SENTENCES
-    kinds = pa.array(["core"] * count).dictionary_encode().cast(schema.field("kind").type)
-    first = int(ids[0]) * SENTENCES
-    return pa.table([pa.array(np.arange(first, first + count)), kinds, drawn(count, first)], schema=schema)
+    count, first = len(ids) * SENTENCES, int(ids[0]) * SENTENCES
+    known = {"id": np.arange(first, first + count), "kind": ["core"] * count, "vector": drawn(count, first)}
+    return filled(schemas.vectors(WIDTH), count, **known)
 
 
 def question_vectors(ids: np.ndarray) -> pa.Table:
-    return pa.table([pa.array(ids), drawn(len(ids), int(ids[0]))], schema=schemas.question_vectors(WIDTH))
+    schema = schemas.question_vectors(WIDTH)
+    return filled(schema, len(ids), question_id=ids, vector=drawn(len(ids), int(ids[0])))
 
 
 def drawn(count: int, seed: int) -> pa.Array:
@@ -87,72 +108,68 @@ def drawn(count: int, seed: int) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(numbers), type=schemas.vectors(WIDTH).field("vector").type)
 
 
-def questions(ids: np.ndarray) -> dict[str, Any]:
-    names = [str(each) for each in ids]
-    return {
-        "question_id": ids,
-        "source": ["bench"] * len(ids),
-        "source_id": names,
-        "text": [f"What has {each} to do with it?" for each in ids],
-        "answers": [[name] for name in names],
-        "gold_passages": [[int(each) % PASSAGES] for each in ids],
-        "supporting_facts": [[] for _ in ids],
-    }
+def questions(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
+    texts = [f"What has {each} to do with it?" for each in ids]
+    gold = [[int(each) % PASSAGES] for each in ids]
+    answers = [[str(each)] for each in ids]
+    return filled(schema, len(ids), question_id=ids, text=texts, answers=answers, gold_passages=gold)
 
 
-def hits(ids: np.ndarray) -> dict[str, Any]:
-    count = len(ids) * HITS
-    owner, rank = np.repeat(ids, HITS), np.tile(np.arange(1, HITS + 1, dtype=np.int32), len(ids))
+def hits(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
+    owner, rank = np.repeat(ids, HITS), np.tile(np.arange(1, HITS + 1), len(ids))
     unit = (owner * 7919 + rank) % (PASSAGES * SENTENCES)
-    return {
-        "question_id": owner,
-        "rank": rank,
-        "unit": ["sentence"] * count,
-        "unit_id": unit,
-        "passage_id": unit // SENTENCES,
-        "start": np.zeros(count, np.int32),
-        "end": np.full(count, 40, np.int32),
-        "score": (1 / rank).astype(np.float32),
-        "title": [str(each) for each in unit // SENTENCES],
-        "text": [f"Passage {each} says what it has to do with it." for each in unit],
-    }
+    return filled(
+        schema,
+        len(owner),
+        question_id=owner,
+        rank=rank,
+        unit=["sentence"] * len(owner),
+        unit_id=unit,
+        passage_id=unit // SENTENCES,
+        end=np.full(len(owner), 40),
+        score=(1 / rank).astype(np.float32),
+    )
 
 
-def evidence(ids: np.ndarray) -> dict[str, Any]:
-    found = hits(ids)
-    spans = [[{"passage_id": int(each), "start": 0, "end": 40}] for each in found["passage_id"]]
-    kept = {name: found[name] for name in ("question_id", "rank", "text")}
-    return {**kept, "tokens": np.full(len(spans), 9, np.int32), "origin": spans}
+def evidence(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
+    found = hits(schemas.HITS, ids)
+    spans = [[{"passage_id": each, "start": 0, "end": 40}] for each in found["passage_id"].to_pylist()]
+    kept = {name: found[name].combine_chunks() for name in ("question_id", "rank")}
+    return filled(schema, len(spans), **kept, tokens=np.full(len(spans), 9), origin=spans)
 
 
-def candidates(ids: np.ndarray) -> dict[str, Any]:
+def candidates(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
     count = len(ids)
-    return {
-        "question_id": ids,
-        "candidate": np.zeros(count, np.int32),
-        "contexts": [list(range(1, HITS + 1))] * count,
-        "prompt_id": ids,
-        "text": [f"answer {each}" for each in ids],
-        "prompt_tokens": np.full(count, 300, np.int32),
-        "completion_tokens": np.full(count, 4, np.int32),
-        "logprob": np.full(count, -1.0),
-        "seconds": np.full(count, 0.05),
-        "finish_reason": ["stop"] * count,
-        "error": [""] * count,
-        "probabilities": [[] for _ in ids],
-        "reused": np.zeros(count, bool),
-    }
+    return filled(
+        schema,
+        count,
+        question_id=ids,
+        contexts=[list(range(1, HITS + 1))] * count,
+        prompt_id=ids,
+        prompt_tokens=np.full(count, 300),
+        completion_tokens=np.full(count, 4),
+        logprob=np.full(count, -1.0),
+        seconds=np.full(count, 0.05),
+        finish_reason=["stop"] * count,
+        error=[""] * count,
+    )
 
 
-def scores(ids: np.ndarray) -> dict[str, Any]:
+def scores(schema: pa.Schema, ids: np.ndarray) -> pa.Table:
     values = np.random.default_rng(int(ids[0])).random(len(ids) * len(METRICS))
-    return {"question_id": np.repeat(ids, len(METRICS)), "metric": list(METRICS) * len(ids), "value": values}
+    owner = np.repeat(ids, len(METRICS))
+    return filled(schema, len(owner), question_id=owner, metric=list(METRICS) * len(ids), value=values)
+
+
+def summary(method: int, questions: int) -> pa.Table:
+    known = {"metric": METRICS, "value": [method / 10] * len(METRICS), "questions": [questions] * len(METRICS)}
+    return filled(schemas.SUMMARIES, len(METRICS), **known)
 
 
 def artifact(
     stage: str, table: str, run: str, shards: Iterator[pa.Table], name: str | None = None, **whole: pa.Table
 ) -> None:
-    """A complete artifact, its ledger and all, as a stage leaves it."""
+    """Write a complete artifact."""
     made = Artifact(STORE, table, name or fingerprint(table=table))
     made.begin({"stage": stage, "inputs": {}, "config": {}, "method": {}})
     records = []
@@ -160,68 +177,58 @@ def artifact(
         cost = Cost(datetime.now(UTC).isoformat(), 1000, 1.0, 1.0, 0.0, 1 << 28, usd=1e-5)
         records.append(ShardRecord(shard, run, [made.write(shard, table, rows)], rows.num_rows, cost))
         made.mark_done(records[-1])
-    files: list[File] = [made.write(0, other, rows) for other, rows in whole.items()]
-    made.add_costs(stage, None, records)
-    said = {"version": "1", "artifact": made.name, "inputs": {}, "config": {}, "method": {}, "code_version": "bench"}
-    counts = {table: sum(record.rows_in for record in records)}
-    done = datetime.now(UTC).isoformat()
-    made.complete(
-        Manifest(stage, completed=done, rows_in=counts[table], rows=counts, shards=records, whole=files, **said)
-    )
+    files = [made.write(0, other, rows) for other, rows in whole.items()]
+    complete(made, stage, records, {table: sum(record.rows_in for record in records)}, whole=files)
 
 
-def make() -> None:
-    """Write the store."""
+STAGES: dict[str, tuple[str, Callable[[pa.Schema, np.ndarray], pa.Table]]] = {
+    "ask": ("asked", questions),
+    "retrieve": ("hits", hits),
+    "refine": ("evidence", evidence),
+    "generate": ("candidates", candidates),
+    "score": ("scores", scores),
+}
+"""The stages of an evaluation, with the table and the rows of each."""
+
+
+def make(count: int) -> None:
+    """Write the store, with `count` questions."""
     shutil.rmtree(STORE, ignore_errors=True)
     with recorded_run(STORE, "index_corpus", "bench", {}, []) as run:
-        asked = pa.table(questions(np.arange(QUESTIONS)), schemas.QUESTIONS)
-        corpus = (pa.table(passages(ids), schemas.PASSAGES) for ids in ranges(PASSAGES, SHARD))
-        artifact("load", "passages", run.run_id, corpus, questions=asked)
-        split = (pa.table(sentences(ids), schemas.SENTENCES) for ids in ranges(PASSAGES, SHARD))
-        artifact("split", "sentences", run.run_id, split)
+        corpus = (passages(ids) for ids in ranges(PASSAGES, SHARD))
+        artifact("load", "passages", run.run_id, corpus, questions=questions(schemas.QUESTIONS, np.arange(count)))
+        artifact("split", "sentences", run.run_id, (sentences(ids) for ids in ranges(PASSAGES, SHARD)))
         artifact("encode", "vectors", run.run_id, (vectors(ids) for ids in ranges(PASSAGES, SHARD)))
-    stages = (
-        ("ask", "asked", questions), ("retrieve", "hits", hits), ("refine", "evidence", evidence),
-        ("generate", "candidates", candidates), ("score", "scores", scores),
-    )  # fmt: skip
     named: dict[str, dict[str, str]] = {}
     with recorded_run(STORE, "evaluate", "bench", {}, [], named) as run:
-        of_questions = (question_vectors(ids) for ids in ranges(QUESTIONS, BATCH))
+        of_questions = (question_vectors(ids) for ids in ranges(count, BATCH))
         artifact("encode_questions", "question_vectors", run.run_id, of_questions)
         for method in range(METHODS):
             named[f"method {method}"] = {}
-            for stage, table, rows in stages:
+            for stage, (table, rows) in STAGES.items():
                 name = fingerprint(table=table, method=0 if table == "asked" else method)
                 named[f"method {method}"][table] = f"{table}/{name}"
                 if table == "asked" and method:
                     continue
-                shards = (pa.table(rows(ids), schemas.TABLES[table]) for ids in ranges(QUESTIONS, BATCH))
-                summaries = {"summaries": summary(method)} if table == "scores" else {}
+                shards = (rows(schemas.TABLES[table], ids) for ids in ranges(count, BATCH))
+                summaries = {"summaries": summary(method, count)} if table == "scores" else {}
                 artifact(stage, table, run.run_id, shards, name, **summaries)
 
 
-def summary(method: int) -> pa.Table:
-    rows = [{"metric": name, "value": method / 10, "questions": QUESTIONS, "left_out": 0} for name in METRICS]
-    return pa.Table.from_pylist(rows, schemas.SUMMARIES)
-
-
-def timed(action: Any, rounds: int) -> tuple[float, float]:
-    """Seconds of the fastest and of the slowest."""
-    taken = [clock(action) for _ in range(rounds)]
-    return min(taken), max(taken)
-
-
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    seconds = clock(make)
+    parser = options(__doc__)
+    parser.add_argument("rounds", nargs="?", type=int, default=3, help="times that every query is asked; 3")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help=f"questions that have hits; {QUESTIONS:,}")
+    given = parser.parse_args()
+    seconds = clock(lambda: make(given.questions))
     files = sum(1 for _ in STORE.rglob("*.parquet"))
-    print(f"{METHODS * QUESTIONS * HITS:,} hits in {files:,} Parquet files, made in {seconds:.0f} s\n")
-    print(table_head(["what", "best s", "worst s"]))
+    hits = METHODS * given.questions * HITS
+    print(f"{hits:,} hits in {files:,} Parquet files, made in {seconds:.0f} s; {machine()}\n")
     actions = {"rebuild the catalog": lambda: build(STORE), "open it": lambda: connect(STORE).close()}
     for name, sql in DOCUMENTED.items():
         actions[name] = lambda sql=sql: query(STORE, sql).fetchall()  # type: ignore[misc]
-    for name, action in actions.items():
-        print(table_row([name, *(f"{seconds:.2f}" for seconds in timed(action, rounds))]), flush=True)
+    taken = ((name, in_turns(given.rounds, lambda action=action: clock(action))[0]) for name, action in actions.items())  # type: ignore[misc]
+    show(["what", "best s", "worst s"], ((name, f"{min(times):.2f}", f"{max(times):.2f}") for name, times in taken))
 
 
 if __name__ == "__main__":

@@ -19,17 +19,19 @@ the largest resident memory of each kind, and of Ray's workers by stage (the led
 thousand passages, so that other work on the machine weighs less.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from benchmarks.common import SPAN, VITALFEW, clock_and_cpu, table_head, table_row
+from benchmarks.common import SPAN, VITALFEW, clock_and_cpu, in_turns, machine, options, show
 from vitalfew.storage.catalog.database import query
 from vitalfew.storage.runs import read_runs
 
@@ -60,13 +62,15 @@ def startup() -> None:
     def run(arguments: tuple[str, ...]) -> tuple[float, float]:
         return clock_and_cpu(lambda: subprocess.run([*VITALFEW, *arguments], check=True, capture_output=True))
 
+    def rows() -> Iterator[Sequence[str]]:
+        for goal, arguments in COMMANDS:
+            [times] = in_turns(ROUNDS, partial(run, arguments), warm_up=1)
+            seconds, used = map(min, zip(*times, strict=True))
+            words = [word for word in arguments if word not in INSIDE]
+            yield f"`vitalfew {' '.join(words)}`", f"< {goal:g}" if goal else "", f"{seconds:.2f}", f"{used:.2f}"
+
     run(INDEX)
-    print(table_head(["command", "goal", "seconds", "CPU seconds"]))
-    for goal, arguments in COMMANDS:
-        seconds, used = map(min, zip(*[run(arguments) for _ in range(1 + ROUNDS)][1:], strict=True))
-        words = [word for word in arguments if word not in INSIDE]
-        goals = f"< {goal:g}" if goal else ""
-        print(table_row([f"`vitalfew {' '.join(words)}`", goals, f"{seconds:.2f}", f"{used:.2f}"]), flush=True)
+    show(["command", "goal", "seconds", "CPU seconds"], rows())
 
 
 RUNNERS_STORE = Path("build/runners")
@@ -75,7 +79,7 @@ RUNNERS = {"serial": ["--runner", "serial"], "ray, 1 worker": ["--workers", "1"]
 
 
 def measure(options: list[str]) -> tuple[float, float]:
-    """Seconds of the whole, and of the stage encode alone."""
+    """Return the seconds of the whole, and of the stage encode alone."""
     shutil.rmtree(RUNNERS_STORE, ignore_errors=True)
     command = [*VITALFEW, "index", RUNNERS_CORPUS, "--name", "bench", "--store", str(RUNNERS_STORE), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -85,15 +89,11 @@ def measure(options: list[str]) -> tuple[float, float]:
 
 
 def runners(rounds: int) -> None:
-    best: dict[str, tuple[float, float]] = {}
-    for _ in range(rounds):
-        for name, options in RUNNERS.items():
-            best[name] = min(best.get(name, (1e9, 1e9)), measure(options))
-            print(f"{name}: {best[name][0]:.1f} s, encode {best[name][1]:.1f} s", file=sys.stderr, flush=True)
-    serial, one, two = (best[name] for name in RUNNERS)
-    print(table_head(["runner", "all stages s", "encode s"]))
-    for name, (whole, encode) in best.items():
-        print(table_row([name, f"{whole:.1f}", f"{encode:.1f}"]))
+    times = in_turns(rounds, *(partial(measure, each) for each in RUNNERS.values()))
+    best = dict(zip(RUNNERS, map(min, times), strict=True))
+    serial, one, two = best.values()
+    rows = ((name, f"{whole:.1f}", f"{encode:.1f}") for name, (whole, encode) in best.items())
+    show(["runner", "all stages s", "encode s"], rows)
     print(f"\nPrefect and Ray add {one[0] / serial[0] - 1:.1%}; two workers are {one[0] / two[0]:.2f} times one")
     print(f"(encode alone: {one[1] / serial[1] - 1:.1%}; {one[1] / two[1]:.2f} times)")
     shutil.rmtree(RUNNERS_STORE, ignore_errors=True)
@@ -121,62 +121,54 @@ def kind(process: psutil.Process) -> str:
 
 
 def watch(command: list[str]) -> tuple[float, dict[str, int]]:
-    """Seconds, and the largest resident memory (bytes) of any process of each kind."""
+    """Run a command; return its seconds, and the largest resident memory (bytes) of any process by kind."""
     peaks: dict[str, int] = {}
     began = time.perf_counter()
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     root = psutil.Process(running.pid)
     while running.poll() is None:
-        for process in [root, *children(root)]:
-            try:
-                name, size = kind(process), process.memory_info().rss
-            except psutil.Error:
-                continue
-            peaks[name] = max(peaks.get(name, 0), size)
+        with suppress(psutil.Error):
+            for process in [root, *root.children(recursive=True)]:
+                with suppress(psutil.Error):
+                    name, size = kind(process), process.memory_info().rss
+                    peaks[name] = max(peaks.get(name, 0), size)
         time.sleep(0.25)
     if running.returncode:
         sys.exit(f"{' '.join(command)} ended with {running.returncode}")
     return time.perf_counter() - began, peaks
 
 
-def children(root: psutil.Process) -> list[psutil.Process]:
-    try:
-        return root.children(recursive=True)
-    except psutil.Error:
-        return []
+STAGES = f"SELECT stage, {SPAN}, sum(cpu_seconds), max(peak_memory_bytes) FROM costs GROUP BY 1 ORDER BY min(started)"
 
 
 def scale(sizes: list[int]) -> None:
-    print(table_head(["passages", "stage", "wall s", "CPU s", "CPU s / 1000", "peak MiB of a worker"]))
     notes = []
-    for size in sizes:
-        shutil.rmtree(SCALE_STORE, ignore_errors=True)
-        command = [*VITALFEW, "index", f"synthetic:passages={size},questions=1000", *SETTINGS]
-        seconds, peaks = watch([*command, "--name", "scale", "--store", str(SCALE_STORE)])
-        rows = query(
-            SCALE_STORE,
-            f"SELECT stage, {SPAN}, sum(cpu_seconds), max(peak_memory_bytes) FROM costs "
-            "GROUP BY 1 ORDER BY min(started)",
-        ).fetchall()
-        total = 0.0
-        for stage, wall, cpu, peak in rows:
-            total += cpu
-            figures = [f"{wall:,.1f}", f"{cpu:,.1f}", f"{1000 * cpu / size:.3f}"]
-            print(table_row([f"{size:,}", stage, *figures, f"{peak >> 20:,}"]))
-        figures = [f"{seconds:,.1f}", f"{total:,.1f}", f"{1000 * total / size:.3f}"]
-        print(table_row([f"{size:,}", "all", *figures, ""]), flush=True)
-        assert read_runs(SCALE_STORE)[-1].state == "completed"
-        processes = ", ".join(f"{name} {peak >> 20:,}" for name, peak in sorted(peaks.items()))
-        notes.append(f"{size:,} passages, largest process of each kind (MiB): {processes}")
+
+    def rows() -> Iterator[Sequence[str]]:
+        for size in sizes:
+            shutil.rmtree(SCALE_STORE, ignore_errors=True)
+            command = [*VITALFEW, "index", f"synthetic:passages={size},questions=1000", *SETTINGS]
+            seconds, peaks = watch([*command, "--name", "scale", "--store", str(SCALE_STORE)])
+            stages = query(SCALE_STORE, STAGES).fetchall()
+            whole = ("all", seconds, sum(cpu for _, _, cpu, _ in stages), None)
+            for stage, wall, cpu, peak in [*stages, whole]:
+                memory = "" if peak is None else f"{peak >> 20:,}"
+                yield f"{size:,}", stage, f"{wall:,.1f}", f"{cpu:,.1f}", f"{1000 * cpu / size:.3f}", memory
+            assert read_runs(SCALE_STORE)[-1].state == "completed"
+            processes = ", ".join(f"{name} {peak >> 20:,}" for name, peak in sorted(peaks.items()))
+            notes.append(f"{size:,} passages, largest process of each kind (MiB): {processes}")
+
+    show(["passages", "stage", "wall s", "CPU s", "CPU s / 1000", "peak MiB of a worker"], rows())
     print("\n" + "\n".join(notes))
     shutil.rmtree(SCALE_STORE, ignore_errors=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("what", choices=("startup", "runners", "scale"))
     parser.add_argument("numbers", nargs="*", type=int, metavar="ROUNDS or SIZE")
     given = parser.parse_args()
+    print(machine())
     if given.what == "startup":
         startup()
         return

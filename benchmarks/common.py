@@ -1,21 +1,29 @@
-"""The parts that the benchmarks share: their corpus, one core, clocks, tables in Markdown, indexes and evaluations.
+"""The parts that the benchmarks share: options, corpus, machine, clocks, tables in Markdown, indexes and evaluations.
 
-The corpus is real data where they are, else the generated encyclopaedia. Nothing heavy is imported before a function
+The corpus is real data if they are there, else the generated encyclopaedia. Nothing heavy is imported before a function
 needs it, so that a benchmark can set its environment first.
 """
 
+import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from vitalfew.flows.pipelines.evaluate import Evaluated
+    from vitalfew.storage.artifacts import Artifact, ShardRecord
+
+T = TypeVar("T")
 
 DATA = Path(os.environ.get("VITALFEW_DATA", "../shared/data"))
 REAL = {
@@ -30,8 +38,18 @@ SPAN = "date_diff('ms', min(started), max(started + to_milliseconds((wall_second
 """SQL for the seconds from the beginning of the first of some rows of `costs` to the end of the last."""
 
 
+def options(about: str | None, store: Path | None = None) -> argparse.ArgumentParser:
+    """Return a parser whose help is a benchmark's docstring; with --store if a default for it is given."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if store:
+        parser.add_argument("--store", type=Path, default=store, help=f"reused if it has what is needed; {store}")
+    return parser
+
+
 def specifications() -> tuple[str, ...]:
-    """Dataset specifications of the benchmark corpus."""
+    """Return the dataset specifications of the benchmark corpus; $VITALFEW_BENCH names another one."""
+    if "VITALFEW_BENCH" in os.environ:
+        return tuple(os.environ["VITALFEW_BENCH"].split())
     if all(path.exists() for path in REAL.values()):
         return tuple(f"{name}:{path}" for name, path in REAL.items())
     return ("synthetic:passages=9000,questions=1500,seed=0",)
@@ -40,6 +58,14 @@ def specifications() -> tuple[str, ...]:
 def describe() -> str:
     names = ", ".join(specifications())
     return names if names.startswith("synthetic") else f"{names} (real data)"
+
+
+def machine() -> str:
+    """Return the processor's name and the number of cores that this process may use."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    names = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
 
 
 def texts(kind: type, of: Sequence[str] = ()) -> Iterator[str]:
@@ -66,7 +92,7 @@ def sql_list(names: Sequence[str]) -> str:
 
 
 def nq_articles(most: int | None = None) -> dict[str, Any]:
-    """Return NQ's gold passages with their questions in SQuAD's layout; of at most so many rows."""
+    """Return NQ's gold passages with their questions in SQuAD's layout, from at most `most` rows."""
 
     def asked(number: int, row: dict[str, Any]) -> dict[str, Any]:
         answers = [{"text": answer, "answer_start": -1} for answer in row["answers"]]  # its place is not known
@@ -113,18 +139,59 @@ def clock_and_cpu(work: Callable[[], Any]) -> tuple[float, float]:
     return clock(work), used() - began
 
 
-def table_head(columns: Sequence[str]) -> str:
-    """Return the first two lines of a table in Markdown."""
-    return f"{table_row(columns)}\n|{'---|' * len(columns)}"
+def in_turns(rounds: int, *works: Callable[[], T], warm_up: int = 0) -> list[list[T]]:
+    """Return what every work gives in each round.
+
+    The works take turns, so that none has the quieter machine; the first `warm_up` rounds are not counted.
+    """
+    results = [[work() for work in works] for _ in range(warm_up + rounds)][warm_up:]
+    return [list(of_work) for of_work in zip(*results, strict=True)]
 
 
-def table_row(cells: Sequence[object]) -> str:
-    """Return a line of a table in Markdown."""
-    return f"| {' | '.join(map(str, cells))} |"
+def goal(figure: float, least: float) -> str:
+    return "reached" if figure >= least else "MISSED"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield the lines of a table in Markdown, as the rows come."""
+    yield from (f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
+    for cells in rows:
+        yield f"| {' | '.join(map(str, cells))} |"
+
+
+def show(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table in Markdown, every row as soon as it is there."""
+    for line in table(columns, rows):
+        print(line, flush=True)
+
+
+def difference(base: "np.ndarray", values: "np.ndarray") -> str:
+    """Return the mean difference of `values` to `base`, float64 (questions,), with its paired 95 % interval."""
+    from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
+
+    [found] = paired_bootstrap(base, values[None])
+    return f"{found.mean_difference:+.3f} ({found.low:.3f} to {found.high:.3f})"
+
+
+def read_questions(passages: "Artifact") -> list[dict[str, Any]]:
+    """Return the rows of `questions` beside some passages, by id."""
+    shards = [passages.read(record.shard, "questions").to_pylist() for record in passages.completed().shards]
+    return sorted((row for rows in shards for row in rows), key=lambda row: row["question_id"])
+
+
+def complete(made: "Artifact", stage: str, records: "list[ShardRecord]", rows: dict[str, int], **more: Any) -> None:
+    """Complete an artifact of invented shards, its ledger and all, as a stage leaves it."""
+    from vitalfew.storage.artifacts import Manifest
+
+    made.add_costs(stage, None, records)
+    about = {"version": "1", "artifact": made.name, "inputs": {}, "config": {}, "method": {}, "code_version": "bench"}
+    done = datetime.now(UTC).isoformat()
+    manifest = Manifest(stage, completed=done, rows_in=max(rows.values()), rows=rows, shards=records, **about, **more)
+    made.complete(manifest)
 
 
 def index(**settings: Any) -> Any:
-    """Make an index with these settings (IndexCorpus), one stage after the other, and return what came of it."""
+    """Make an index with these settings (IndexCorpus), one stage after the other, and return its outcome."""
     from vitalfew.configs.loading import build
     from vitalfew.configs.schema import IndexCorpus
     from vitalfew.flows.pipelines.graph import graph
@@ -134,7 +201,7 @@ def index(**settings: Any) -> Any:
 
 
 def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) -> "Evaluated":
-    """Run an experiment on a store, one stage after the other; `given` counts for more than `settings`."""
+    """Run an experiment on a store, one stage after the other; `given` overrides `settings`."""
     from vitalfew.flows.pipelines.experiments import evaluation
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.run import run_serially
@@ -143,21 +210,20 @@ def evaluated(name: str, settings: dict[str, Any], store: Path, **given: Any) ->
 
 
 Ask = Callable[..., dict[str, Any]]
-"""Sends an order to another process and returns its answer, {"error": …} where it has none."""
+"""Sends an order to another process and returns its answer, or {"error": …}."""
 
 
 @contextmanager
 def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask]:
-    """Start `module` in another environment, on the same core, with `serve` on its side. What libraries print there is
-    not shown."""
+    """Start `module`, which calls `serve`, in another environment on the same core. Its stderr is not shown."""
     command, pipe = [str(python), "-m", module, *arguments], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
 
-        def ask(**order: Any) -> dict[str, Any]:
+        def ask(do: str, **order: Any) -> dict[str, Any]:
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                print(json.dumps(order), file=process.stdin, flush=True)
+                print(json.dumps({"do": do, **order}), file=process.stdin, flush=True)
                 return json.loads(process.stdout.readline() or '{"error": "the process has ended"}')
             except BrokenPipeError:
                 return {"error": "the process has ended"}
@@ -165,10 +231,11 @@ def other_side(python: str | Path, module: str, *arguments: str) -> Iterator[Ask
         yield ask
 
 
-def serve(answer: Ask) -> None:
-    """Read orders from stdin, a line of JSON each, and write their answers in the same way; PyTorch has one thread.
+def serve(worker: Any) -> None:
+    """Read orders from stdin, as lines of JSON, and write their answers in the same way; PyTorch has one thread.
 
-    An error of any library is answered as {"error": …}: the benchmark says it, and goes on with the others.
+    An order is {"do": a method of the worker, …: its arguments}. An error of any library is answered as {"error": …}:
+    the benchmark shows it, and goes on with the others.
     """
     import torch
 
@@ -177,7 +244,8 @@ def serve(answer: Ask) -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     for line in sys.stdin:
         try:
-            made = answer(**json.loads(line))
+            order = json.loads(line)
+            made = getattr(worker, order.pop("do"))(**order)
         except Exception as error:
             made = {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
         print(json.dumps(made), file=answers, flush=True)

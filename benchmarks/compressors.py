@@ -16,7 +16,6 @@ and so are we.
     python -m benchmarks.compressors [--texts N] [METHOD]...
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -30,19 +29,9 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import torch
 
-from benchmarks.common import REAL, Ask, one_core, other_side
+from benchmarks.common import REAL, Ask, goal, machine, one_core, options, other_side
 from benchmarks.common import texts as corpus_texts
-from benchmarks.rivals import (
-    DROPPED,
-    METHODS,
-    RATE,
-    RATE_2,
-    SEGMENT,
-    TOGETHER,
-    Kept,
-    placed,
-    sentences,
-)
+from benchmarks.rivals import DROPPED, METHODS, RATE, RATE_2, SEGMENT, TOGETHER, Kept, placed, sentences
 from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.refiners.base import Hit, Refiner
@@ -57,13 +46,13 @@ VOCABULARY, LEARNT_FROM = 8000, 500
 
 
 def passages() -> tuple[str, list[str]]:
-    """Where from, and all passages of it, one blank between words."""
+    """Return the source, and all its passages, with one blank between words."""
     source = f"squad:{REAL['squad']}" if REAL["squad"].exists() else "python_manual"
     return source, [" ".join(text.split()) for text in corpus_texts(Passage, [source])]
 
 
 def classifier(directory: Path, texts: Sequence[str]) -> Path:
-    """A token classifier like LLMLingua-2's; the package tells the kind of tokenizer by the directory's name."""
+    """Write a token classifier like LLMLingua-2's; the package tells the kind of tokenizer by the directory's name."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForTokenClassification
 
@@ -90,7 +79,7 @@ def classifier(directory: Path, texts: Sequence[str]) -> Path:
 
 
 def causal(directory: Path, source: Path, start: str | None) -> Path:
-    """SmolLM2 as transformers 4 reads it, which knows fewer names. `start`: what a text begins with in the package."""
+    """Write SmolLM2 as transformers 4 reads it, which knows fewer names. `start`: the package's start token."""
     directory /= "smollm2" if start else "smollm2-without-start"
     directory.mkdir(exist_ok=True)
     for file in source.iterdir():
@@ -116,7 +105,7 @@ def model_of(name: str, scratch: Path, texts: Sequence[str]) -> Path:
 
 
 def texts_of(name: str, passages: Sequence[str], count: int) -> list[str]:
-    """From all over the passages, each of as many that follow one another as the method's texts have."""
+    """Return texts from all over the passages, made of as many neighbours as the method's texts have."""
     size = TOGETHER.get(name, 1)
     starts = range(0, len(passages) - size, max(1, (len(passages) - size) // count))[:count]
     return ["\n\n".join(passages[start : start + size]) for start in starts]
@@ -133,7 +122,7 @@ def by_sentence(texts: Sequence[str]) -> list[Hit]:
 
 
 def ours(name: str, model: Path) -> tuple[Refiner, Callable[[Sequence[str]], list[Hit]]]:
-    """The refiner at the package's settings, and how a prompt's texts become its hits."""
+    """Return the refiner at the package's settings, and the function from a prompt's texts to its hits."""
     computing: dict[str, Any] = {"model": str(model), "device": "cpu", "precision": "fp32"}
     if name == "LLMLingua":
         given = {"rate": RATE, "segment": SEGMENT, "coarse": 2, "rest": "whole"}
@@ -161,7 +150,7 @@ class Contest:
 
     def turn(self, texts: Sequence[str]) -> None:
         prompts = [[text] for text in texts]
-        answer = self.ask(compress=self.name, prompts=prompts)
+        answer = self.ask("compress", name=self.name, prompts=prompts)
         if "error" in answer:
             raise RuntimeError(f"{self.name}: {answer['error']}")
         began = time.process_time()
@@ -182,8 +171,7 @@ class Contest:
 
     def __str__(self) -> str:
         share, ratio = sum(self.same) / len(self.same), self.theirs / self.cpu
-        verdicts = [f"goal {goal} {'reached' if got >= goal else 'MISSED'}" for got, goal in
-                    ((share, AGREEMENT), (ratio, SPEED))]  # fmt: skip
+        verdicts = [f"goal {least} {goal(got, least)}" for got, least in ((share, AGREEMENT), (ratio, SPEED))]
         return (
             f"{self.name}: {share:.4f} of {len(self.same):,} positions alike ({verdicts[0]}), of which the package "
             f"keeps {self.kept / len(self.same):.3f}; texts a second {self.texts / self.cpu:.2f}, the package's "
@@ -192,7 +180,7 @@ class Contest:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("methods", nargs="*", metavar="METHOD", help=f"of {', '.join(METHODS)}; default: all")
     parser.add_argument("--texts", type=int, default=TEXTS, help=f"passages, {TEXTS} by default")
     chosen = parser.parse_args()
@@ -202,7 +190,7 @@ def main() -> None:
     if not ENVIRONMENT.exists():
         raise SystemExit(f"there is no {ENVIRONMENT}, which has the authors' packages: make setup-compressors")
     source, found = passages()
-    print(f"{count} texts of passages of {source}, one core", flush=True)
+    print(f"{count} texts of passages of {source}; {machine()}", flush=True)
     with (
         tempfile.TemporaryDirectory() as scratch,
         other_side(ENVIRONMENT / "bin/python", "benchmarks.rivals", "compressors") as ask,
@@ -210,7 +198,7 @@ def main() -> None:
         for name in names:
             texts = texts_of(name, found, count)
             model = model_of(name, Path(scratch), found)
-            answer = ask(load=name, model=str(model))
+            answer = ask("load", name=name, model=str(model))
             if "error" in answer:
                 print(f"{name}: left out: {answer['error']}")
                 continue

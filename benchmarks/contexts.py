@@ -11,7 +11,6 @@ retrieval and to mode `passage`, both at alpha 0.8.
     python -m benchmarks.contexts [--store DIR] [--modes passage late exact]
 """
 
-import argparse
 import json
 import os
 import random
@@ -24,15 +23,25 @@ from pathlib import Path
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import numpy as np
-import pyarrow as pa
 
-from benchmarks.common import NQ, describe, index, nq_articles, one_core, specifications, table_head, table_row
+from benchmarks.common import (
+    NQ,
+    describe,
+    difference,
+    index,
+    machine,
+    nq_articles,
+    one_core,
+    options,
+    read_questions,
+    show,
+    specifications,
+)
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Outline, ShardVectors, pooled
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders import contexts
 from vitalfew.tasks.models.encoder.tower import unit_rows
-from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 from vitalfew.tasks.retrieve import Searcher
 
 BUILD = Path("build/bench/contexts")
@@ -64,10 +73,6 @@ class Corpus:
     """Some vectors of an index, in the order of its sentences and passages."""
 
     artifacts: dict[str, Artifact]
-
-    @classmethod
-    def of(cls, store: Path, mode: str) -> "Corpus":
-        return cls(find_index(store, mode).located(store))
 
     def _shards(self, table: str) -> Iterator[Path]:
         artifact = self.artifacts[table]
@@ -123,10 +128,8 @@ class Asked:
 
 def asked(store: Path, mode: str) -> Asked:
     searcher = Searcher.named(store, mode)
-    passages = searcher.index.artifacts["passages"]
-    shards = [passages.read(record.shard, "questions") for record in passages.completed().shards]
     by_source: dict[str, list[dict]] = {}
-    for row in sorted(pa.concat_tables(shards).to_pylist(), key=lambda row: row["question_id"]):
+    for row in read_questions(searcher.index.artifacts["passages"]):
         name = "NQ" if row["source"].endswith("nq.json") else row["source"].partition(":")[0]
         by_source.setdefault(name, []).append(row)
     kept = {name: random.Random(SEED).sample(each, min(MOST, len(each))) for name, each in sorted(by_source.items())}
@@ -239,40 +242,35 @@ def choose(mode: str, tried: dict[str, Callable[[], Scoring]], questions: Asked,
     }
 
 
-def table(chosen: dict[str, Chosen], questions: Asked) -> str:
-    """Return recalls and differences by source, for the questions that chose nothing."""
-    columns = ["questions", "mode", "chosen", "passage@10", "minus naive (95 %)", "minus `passage` (95 %)", "answer@10"]
-    lines = [table_head(columns)]
+COLUMNS = ["questions", "mode", "chosen", "passage@10", "minus naive (95 %)", "minus `passage` (95 %)", "answer@10"]
+
+
+def rows(chosen: dict[str, Chosen], questions: Asked) -> Iterator[Sequence[str]]:
+    """Yield recalls and differences by source, for the questions that chose nothing."""
     sources = {name: questions.source == name for name in dict.fromkeys(questions.source)}
     for source, of_source in {"all": questions.report | True, **sources}.items():
         kept = of_source & questions.report
         for mode, each in chosen.items():
-            cells = [f"{source} ({kept.sum():,})", mode, each.settings, f"{each.passage[kept].mean():.3f}"]
-            cells += [difference(each, chosen[base], kept) if mode != base else "" for base in ("naive", "passage")]
-            lines.append(table_row([*cells, f"{each.answer[kept].mean():.3f}"]))
-    return "\n".join(lines)
-
-
-def difference(one: Chosen, other: Chosen, kept: np.ndarray) -> str:
-    ours, theirs = (each.passage[kept].astype(float) for each in (one, other))
-    [found] = paired_bootstrap(theirs, ours[None])
-    return f"{found.mean_difference:+.3f} ({found.low:.3f} to {found.high:.3f})"
+            found = each.passage[kept].astype(float)
+            cells = [f"{source} ({kept.sum():,})", mode, each.settings, f"{found.mean():.3f}"]
+            for base in ("naive", "passage"):
+                cells.append(difference(chosen[base].passage[kept].astype(float), found) if mode != base else "")
+            yield *cells, f"{each.answer[kept].mean():.3f}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--store", type=Path, default=BUILD / "store", help="vectors that it has are not encoded again")
+    parser = options(__doc__, BUILD / "store")
     parser.add_argument("--modes", nargs="*", default=["late", "exact"], help="besides passage and pooled")
     given = parser.parse_args()
     one_core()
-    print(f"corpus: {describe()}, nq_gold", flush=True)
+    print(f"corpus: {describe()}, nq_gold; {machine()}", flush=True)
     for mode in ("passage", *given.modes):
         build_index(given.store, mode)
-    corpora = {mode: Corpus.of(given.store, mode) for mode in ("passage", *given.modes)}
+    corpora = {mode: Corpus(find_index(given.store, mode).located(given.store)) for mode in ("passage", *given.modes)}
     questions, apart = asked(given.store, "passage"), corpora["passage"]
     tried = families(apart, corpora.get("late"), corpora.get("exact"))
     found = [choose(mode, each, questions, apart) for mode, each in tried.items()]
-    print(table({row: chosen for each in found for row, chosen in each.items()}, questions))
+    show(COLUMNS, rows({row: chosen for each in found for row, chosen in each.items()}, questions))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the ten best passages of a question are the same.
 not measured.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -28,7 +27,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import torch
 
-from benchmarks.common import Ask, describe, one_core, other_side, texts
+from benchmarks.common import Ask, describe, machine, one_core, options, other_side, texts
 from benchmarks.rivals import DEFAULT, PRODUCT, WAYS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.datasets.base import Passage, Question
@@ -46,8 +45,8 @@ KERNELS = ("packed", "half", "autocast", "plain")
 
 @dataclass
 class Contender:
-    """`encode(texts, file)` encodes "passages" or "questions", puts the vectors into the file unless it is None, and
-    returns seconds of CPU and of the clock."""
+    """A way to encode: `encode(texts, file)` encodes "passages" or "questions", writes the vectors to the file unless
+    it is None, and returns seconds of CPU and of the clock."""
 
     name: str
     about: str
@@ -58,24 +57,19 @@ class Contender:
     mean: float = 0.0
     overlap: float = 0.0
 
-    def turn(self) -> None:
-        cpu, clock = self.encode("passages", None)
-        self.cpu.append(cpu)
-        self.clock.append(clock)
-
     def vectors(self, texts: str, file: Path) -> np.ndarray:
-        """float32 (n, d), of unit length"""
+        """Return float32 (n, d), of unit length."""
         self.encode(texts, file)
         found = np.load(file)
         return found / np.linalg.norm(found, axis=1, keepdims=True)
 
     def against(self, other: "Contender") -> float:
-        """How many times as fast as the other: the median of the rounds."""
+        """Return how many times as fast as the other it is, as the median of the rounds."""
         return statistics.median(theirs / own for own, theirs in zip(self.cpu, other.cpu, strict=True))
 
 
 def sample() -> dict[str, list[str]]:
-    """Passages and questions, evenly drawn over the corpus."""
+    """Draw passages and questions evenly over the corpus."""
     passages, questions = list(texts(Passage)), list(texts(Question))
     return {
         "passages": passages[:: len(passages) // TEXTS][:TEXTS],
@@ -96,7 +90,7 @@ def own(name: str, encoder: MiniLM, texts: dict[str, list[str]]) -> Contender:
 
 
 def ours(texts: dict[str, list[str]]) -> Iterator[Contender]:
-    """The calibrated way, then the other kernels."""
+    """Yield the calibrated way, then the other kernels."""
     chosen = MiniLM(MiniLM.Options())
     yield own(CALIBRATED, chosen, texts)
     for kernels in KERNELS:
@@ -110,14 +104,14 @@ def ours(texts: dict[str, list[str]]) -> Iterator[Contender]:
 
 def asked(ask: Ask, name: str, what: str, to: Path | None) -> tuple[float, float]:
     """Let a process of benchmarks/rivals.py encode."""
-    answer = ask(encode=name, texts=what, to=str(to) if to else None)
+    answer = ask("encode", name=name, texts=what, to=str(to) if to else None)
     if "error" in answer:
         raise RuntimeError(f"{name}: {answer['error']}")
     return answer["cpu"], answer["clock"]
 
 
 def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
-    """Those that can be loaded; of the others, why not."""
+    """Yield the ways that can be loaded; print the reasons of the others."""
     workers: dict[str, Ask] = {}
     models = ["encoders", str(minilm_directory()), str(texts)]
     for name, (environment, _) in WAYS.items():
@@ -127,7 +121,7 @@ def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
             continue
         if environment not in workers:
             workers[environment] = stack.enter_context(other_side(python, "benchmarks.rivals", *models))
-        answer = workers[environment](load=name)
+        answer = workers[environment]("load", name=name)
         if "error" in answer:
             print(f"{name}: left out: {answer['error']}")
             continue
@@ -135,7 +129,7 @@ def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
 
 
 def judge(contenders: list[Contender], reference: Contender, file: Path) -> None:
-    """Quality of each; this first pass over all texts is not timed."""
+    """Measure the quality of every way; this first pass over all texts is not timed."""
     passages, questions = reference.vectors("passages", file), reference.vectors("questions", file)
     best = top(questions, passages)
     for contender in contenders:
@@ -147,12 +141,12 @@ def judge(contenders: list[Contender], reference: Contender, file: Path) -> None
 
 
 def top(questions: np.ndarray, passages: np.ndarray) -> np.ndarray:
-    """The 10 best passages of each question, int64 (questions, 10)."""
+    """Return the 10 best passages of the questions, int64 (questions, 10)."""
     return np.argsort(-questions @ passages.T, axis=1)[:, :10]
 
 
 def report(contenders: list[Contender], reference: Contender, tokens: int) -> None:
-    """A row for each, and how much of the core they had."""
+    """Print a row for every way, and the share of the core that they had."""
     width = max(len(contender.name) for contender in contenders)
     print(f"\n{'':{width}}  tokens/s  ratio  per round  worst cosine   mean   top-10  how")
     usual = statistics.median(reference.cpu)
@@ -167,7 +161,7 @@ def report(contenders: list[Contender], reference: Contender, tokens: int) -> No
 
 
 def conclude(contenders: list[Contender], reference: Contender) -> None:
-    """The two ratios that have goals, each the median of the rounds."""
+    """Print the two ratios that have goals, medians of the rounds."""
     chosen = next(each for each in contenders if each.name == CALIBRATED)
     equal = [each for each in contenders if each.name in WAYS and each.worst >= EQUAL]
     fastest = min(equal, key=lambda each: statistics.median(each.cpu))
@@ -181,7 +175,7 @@ def conclude(contenders: list[Contender], reference: Contender) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--isa", help="the newest instructions that oneDNN may use, as AVX512_CORE_BF16")
     if isa := parser.parse_args().isa:
         os.environ["ONEDNN_MAX_CPU_ISA"] = isa  # oneDNN reads it with its first product, workers inherit it
@@ -189,7 +183,9 @@ def main() -> None:
     torch.set_num_threads(1)
     chosen = sample()
     tokens = MiniLM(MiniLM.Options()).encode(chosen["passages"]).tokens
-    print(f"{len(chosen['passages'])} passages of {describe()}, {tokens:,} tokens, one core{f', {isa}' if isa else ''}")
+    print(
+        f"{len(chosen['passages'])} passages of {describe()}, {tokens:,} tokens; {machine()}{f', {isa}' if isa else ''}"
+    )
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         (written := Path(scratch) / "texts.json").write_text(json.dumps(chosen))
         contenders = [*ours(chosen), *rivals(written, stack)]
@@ -197,7 +193,9 @@ def main() -> None:
         judge(contenders, reference, Path(scratch) / "vectors.npy")
         for turn in range(ROUNDS):
             for contender in contenders if turn % 2 else reversed(contenders):
-                contender.turn()
+                cpu, clock = contender.encode("passages", None)
+                contender.cpu.append(cpu)
+                contender.clock.append(clock)
     report(contenders, reference, tokens)
     conclude(contenders, reference)
 

@@ -17,7 +17,6 @@ before every turn. Then the time that ours spends outside of `LLM.generate`, per
 tokenisation, which a bare `LLM.generate` does as well.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -35,7 +34,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from benchmarks.common import cpu, describe, one_core, texts
+from benchmarks.common import cpu, describe, goal, in_turns, machine, one_core, options, texts
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
@@ -58,16 +57,15 @@ def compared(engine: Transformers, prompts: list[str]) -> str:
         with torch.inference_mode():
             engine.model.generate(**inputs, max_new_tokens=1, do_sample=False)
 
-    turns = [(cpu(plain), cpu(lambda: engine.complete(prompts))) for _ in range(1 + TURNS)][1:]
-    theirs, ours = map(statistics.median, zip(*turns, strict=True))
+    works = (lambda: cpu(plain), lambda: cpu(lambda: engine.complete(prompts)))
+    theirs, ours = map(statistics.median, in_turns(TURNS, *works, warm_up=1))
     tokens = sum(map(len, ids))
     computed = tokens - (len(ids) - 1) * shared_tokens(ids)
-    reached = "reached" if theirs / ours >= GOAL else "MISSED"
     return (
         f"{tokens:,} tokens, {min(map(len, ids))} to {max(map(len, ids))} a prompt, "
         f"{computed:,} to be computed: "
         f"generate {tokens / theirs:,.0f} a second, the engine {tokens / ours:,.0f}, ratio {theirs / ours:.2f}, "
-        f"goal {GOAL} {reached}; by tokens alone {inputs['input_ids'].numel() / computed:.2f}"
+        f"goal {GOAL} {goal(theirs / ours, GOAL)}; by tokens alone {inputs['input_ids'].numel() / computed:.2f}"
     )
 
 
@@ -78,7 +76,7 @@ def against_generate() -> None:
     questions, passages = (list(islice(texts(kind), PROMPTS)) for kind in (Question, Passage))
     sentences = [f"{passage.partition('. ')[0]}.\n" if row % 2 else "" for row, passage in enumerate(passages)]
     mixed = [sentence + question for sentence, question in zip(sentences, questions, strict=True)]
-    print(f"{PROMPTS} prompts of {describe()}, {engine.dtype}")
+    print(f"{PROMPTS} prompts of {describe()}, {engine.dtype}; {machine()}")
     print(f"questions: {compared(engine, questions)}", flush=True)
     print(f"mixed: {compared(engine, mixed)}")
 
@@ -108,7 +106,7 @@ def save_model(directory: Path, passages: list[str]) -> None:
 
 
 class Stopwatch:
-    """Replaces a method of an object and adds up the seconds spent in it."""
+    """Replaces a method of an object and adds up its seconds."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self.method, self.seconds = getattr(owner, name), 0.0
@@ -121,10 +119,8 @@ class Stopwatch:
 
 
 def turns(served: Vllm, prompts: list[str]) -> Iterator[tuple[str, float, int, float, float]]:
-    """(whose, seconds, tokens, seconds outside of LLM.generate, of these in the tokenizer) of each turn.
-
-    The first round is not counted.
-    """
+    """Yield (whose, seconds, tokens, seconds outside of LLM.generate, seconds in the tokenizer) of every turn but the
+    first round's."""
     from vllm import SamplingParams
 
     engine = served.engine
@@ -177,7 +173,7 @@ def against_vllm() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("engine", choices=("transformers", "vllm"))
     against_vllm() if parser.parse_args().engine == "vllm" else against_generate()
 

@@ -5,10 +5,9 @@ no retrieval, naive RAG's ten passages, ParetoRAG's ten and thirty sentences for
 what an alpha sweep of eleven points takes against one point, without a generator and with it, each in a store of its
 own that has the index and nothing of an evaluation. One process, one core.
 
-    python -m benchmarks.evaluation [--store DIR]    a store that has the indexes passage, late, exact already
+    python -m benchmarks.evaluation [--store DIR] [--questions N]
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -20,7 +19,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 from rich.console import Console
 
-from benchmarks.common import describe, evaluated, held_out, index, specifications, sql_list
+from benchmarks.common import describe, evaluated, held_out, index, machine, options, specifications, sql_list
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.storage.runs import index_names
 from vitalfew.tasks.report import read_report, write_report
@@ -32,11 +31,11 @@ QUESTIONS = 1000
 SWEEP = [round(0.1 * step, 1) for step in range(11)]
 
 
-def asked() -> dict[str, Any]:
-    """The questions of the reader's held-out articles; all SQuAD questions, or all, where the corpus lacks those."""
+def asked(sample: int) -> dict[str, Any]:
+    """Return the questions of the reader's held-out articles, or all, if the corpus lacks those."""
     if "squad:" not in " ".join(specifications()):
-        return {"sample": QUESTIONS}
-    return {"where": f"source LIKE 'squad:%' AND list_has_any(titles, {sql_list(held_out())})", "sample": QUESTIONS}
+        return {"sample": sample}
+    return {"where": f"source LIKE 'squad:%' AND list_has_any(titles, {sql_list(held_out())})", "sample": sample}
 
 
 def methods() -> dict[str, Any]:
@@ -50,14 +49,14 @@ def methods() -> dict[str, Any]:
     return found
 
 
-def run(store: Path, name: str, settings: dict[str, Any]) -> tuple[Evaluated, float]:
+def run(store: Path, name: str, settings: dict[str, Any], sample: int) -> tuple[Evaluated, float]:
     began = time.perf_counter()
-    outcome = evaluated(name, settings, store, questions=asked())
+    outcome = evaluated(name, settings, store, questions=asked(sample))
     return outcome, time.perf_counter() - began
 
 
-def sweep_ratio(store: Path, generate: dict[str, Any] | None) -> str:
-    """Seconds of one alpha and of eleven, each on a fresh copy of the store's index."""
+def sweep_ratio(store: Path, generate: dict[str, Any] | None, sample: int) -> str:
+    """Return the seconds of one alpha and of eleven, both on a fresh copy of the store's index."""
     seconds = []
     for number, alphas in enumerate(([0.8], SWEEP)):
         copy = BUILD / f"sweep-{number}"
@@ -66,28 +65,29 @@ def sweep_ratio(store: Path, generate: dict[str, Any] | None) -> str:
         for table in ("asked", "question_vectors", "hits", "evidence", "candidates", "scores", "summaries"):
             shutil.rmtree(copy / table, ignore_errors=True)
         settings = {"index": "passage", "generate": generate, "methods": {"ParetoRAG": {"retrieve": {"alpha": alphas}}}}
-        seconds.append(run(copy, "sweep", settings)[1])
+        seconds.append(run(copy, "sweep", settings, sample)[1])
         shutil.rmtree(copy)
     return f"{seconds[0]:.1f} s for one alpha, {seconds[1]:.1f} s for eleven: {seconds[1] / seconds[0]:.2f} times"
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--store", type=Path, default=BUILD / "store")
-    store = options.parse_args().store
+    parser = options(__doc__, BUILD / "store")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help=f"questions of the corpus; {QUESTIONS:,}")
+    given = parser.parse_args()
+    store, sample = given.store, given.questions
     BUILD.mkdir(parents=True, exist_ok=True)
     for mode in MODES:
         if mode not in index_names(store):
             index(datasets=specifications(), name=mode, store=store, encode={"context": mode})
     metrics = ["accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"]
     score = {"metrics": metrics, "k": [10, 30]}
-    outcome, seconds = run(store, "held_out", {"methods": methods(), "score": score})
+    outcome, seconds = run(store, "held_out", {"methods": methods(), "score": score}, sample)
     report = read_report(store, outcome.run)
     columns = ["accuracy", "exact_match", "f1", "passage_recall@10", "answer_recall@30", "prompt_tokens", "contexts"]
-    print(f"corpus: {describe()}; {seconds:.0f} s\n\n{markdown_report(report, columns)}\n")
+    print(f"corpus: {describe()}; {machine()}; {seconds:.0f} s\n\n{markdown_report(report, columns)}\n")
     Console(stderr=True).print(f"page: {write_report(store, report).html}")
-    print(f"alpha sweep, retrieval alone: {sweep_ratio(store, None)}")
-    print(f"alpha sweep, with the reader: {sweep_ratio(store, {})}")
+    print(f"alpha sweep, retrieval alone: {sweep_ratio(store, None, sample)}")
+    print(f"alpha sweep, with the reader: {sweep_ratio(store, {}, sample)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make bench-growth`: what may grow no faster than the corpus, from 10^4 to 10^7 passages, and what 10^8 come to.
+"""`make bench-growth`: work that may grow no faster than the corpus, from 10^4 to 10^7 passages, and at 10^8.
 
     python -m benchmarks.growth [SIZE …] [--index ivf_pq] [--report]
 
@@ -35,6 +35,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import options
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.pipelines.graph import graph
@@ -260,13 +261,13 @@ def machine() -> None:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("sizes", nargs="*", type=int)
-    options.add_argument("--index", default="ivf_pq")
-    options.add_argument("--report", action="store_true", help="of what is known, and measure nothing")
+    parser = options(__doc__)
+    parser.add_argument("sizes", nargs="*", type=int)
+    parser.add_argument("--index", default="ivf_pq")
+    parser.add_argument("--report", action="store_true", help="report the known figures, and measure nothing")
     for step in ("measure", "check"):
-        options.add_argument(f"--{step}", type=int, help=argparse.SUPPRESS)
-    given = options.parse_args()
+        parser.add_argument(f"--{step}", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.measure or given.check:
         one(given.measure or given.check, given.index, bool(given.check))
         return

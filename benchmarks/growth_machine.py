@@ -18,7 +18,6 @@ command of this page opens one of a complete artifact.
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -33,11 +32,11 @@ import faiss
 import numpy as np
 import psutil
 
-from benchmarks.common import VITALFEW, clock_and_cpu, cpu
+from benchmarks.common import VITALFEW, clock_and_cpu, complete, cpu, options
 from benchmarks.growth_report import Rates
 from benchmarks.index_types import Clusters
 from vitalfew.storage import files, schemas
-from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord, fingerprint
+from vitalfew.storage.artifacts import Artifact, File, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.indexes import faiss_shards
@@ -51,7 +50,7 @@ INNER = faiss.METRIC_INNER_PRODUCT
 
 
 def seconds(action: Callable[[], Any], rounds: int = 3) -> float:
-    """CPU seconds of the fastest round."""
+    """Return the CPU seconds of the fastest round."""
     return min(cpu(action) for _ in range(rounds))
 
 
@@ -157,7 +156,7 @@ COUNT = "SELECT count(*) FROM artifacts"
 
 
 def artifact(stage: str, run: str, shards: int) -> Artifact:
-    """A complete artifact of so many shards, its ledger and all."""
+    """Write a complete artifact of so many shards."""
     made = Artifact(STORE, STAGES[stage][0], fingerprint(stage=stage))
     firsts = [_first(made, table) for table in STAGES[stage]]
     cost = Cost(datetime.now(UTC).isoformat(), 10**6, 17.25, 16.75, 0.0, 1 << 29, usd=1.25e-4)
@@ -165,11 +164,7 @@ def artifact(stage: str, run: str, shards: int) -> Artifact:
         ShardRecord(shard, run, [_link(made, shard, file) for file in firsts], 4096, cost, {"first": shard})
         for shard in range(shards)
     ]
-    made.add_costs(stage, None, records)
-    about = {"version": "1", "artifact": made.name, "inputs": {}, "config": {}, "method": {}, "code_version": "bench"}
-    rows = {table: shards for table in STAGES[stage]}
-    done = datetime.now(UTC).isoformat()
-    made.complete(Manifest(stage, completed=done, rows_in=shards, rows=rows, shards=records, **about))
+    complete(made, stage, records, {table: shards for table in STAGES[stage]})
     return made
 
 
@@ -229,7 +224,9 @@ def _bytes(directory: Path) -> int:
 
 
 def main() -> None:
-    figures(int(sys.argv[1]) if len(sys.argv) > 1 else 25_000, lambda what, value: print(what, value, flush=True))
+    parser = options(__doc__)
+    parser.add_argument("shards", nargs="?", type=int, default=25_000, help="shards of a table; 25,000")
+    figures(parser.parse_args().shards, lambda what, value: print(what, value, flush=True))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """The figures of build/growth.json as Markdown and as a plot: counts, exponents, and 10^8 passages."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.common import table_head, table_row
+from benchmarks import common
 from benchmarks.growth import AROUND, BY_SHARD, CHECK, REQUESTS
 from vitalfew.configs.schema import IndexConfig, LoadConfig
 from vitalfew.storage.costs import read_prices
@@ -41,22 +42,21 @@ class Power:
     at: float
 
     def value(self, size: int) -> float:
-        """At another size. A figure that grew more slowly than the corpus is taken to grow as fast from here on: what
-        was done once, or fell with fuller shards, does not go on falling."""
+        """Return the value at another size.
+
+        A figure that grew more slowly than the corpus grows as fast from here on: work that was done once, or that fell
+        with fuller shards, does not go on falling.
+        """
         return self.at * (size / self.of) ** max(1.0, self.exponent)
 
 
 def exponent(points: Points, largest: int = LARGEST) -> float:
-    """The slope of log(value) against log(size): least squares over the `largest` sizes, every one weighing the same.
+    """Return the slope of log(value) against log(size): least squares over the `largest` sizes, equally weighted.
 
-    0 of figures that are 0 or that are known of one size; a zero among others is left out, having no logarithm.
+    Zeros are left out, since they have no logarithm; with less than two other figures the slope is 0.
     """
     pairs = [(math.log(size), math.log(value)) for size, value in sorted(points.items())[-largest:] if value > 0]
-    if len(pairs) < 2:
-        return 0.0
-    middle = [sum(numbers) / len(pairs) for numbers in zip(*pairs, strict=True)]
-    spread = sum((x - middle[0]) ** 2 for x, _ in pairs)
-    return sum((x - middle[0]) * (y - middle[1]) for x, y in pairs) / spread
+    return statistics.linear_regression(*zip(*pairs, strict=True)).slope if len(pairs) > 1 else 0.0
 
 
 def power(points: Points, largest: int = LARGEST) -> Power:
@@ -68,35 +68,36 @@ def power(points: Points, largest: int = LARGEST) -> Power:
 
 
 def per_passage(points: Points) -> dict[int, float]:
-    """A figure per thousand passages."""
+    """Return a figure per thousand passages."""
     return {size: 1000 * value / size for size, value in sorted(points.items())}
 
 
 def full(counted: Points, shards: Points) -> dict[int, float]:
-    """Counts as if every shard were full, of the sizes whose number of shards is known. The number of shards is a power
-    of two: a shard has between 2,048 and 4,096 passages, and ten times the corpus eight or sixteen times the shards."""
+    """Return counts as if every shard were full, for the sizes whose number of shards is known.
+
+    The number of shards is a power of two: a shard has between 2,048 and 4,096 passages, and ten times the corpus eight
+    or sixteen times the shards.
+    """
     return {size: value * size / SHARD_PASSAGES / shards[size] for size, value in counted.items() if shards.get(size)}
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Measure seconds on one core with vectors of `width` numbers."""
+    """Seconds on one core with vectors of `width` numbers.
+
+    `product`: a multiplication and an addition, in matrices; `encode`: a vector's code; `scan`: a code that is looked
+    at; `probe`: the exact comparison of a vector with the probes; `coarse`: a number of the centres, for one query;
+    `shard`, `visit`: a shard, and a list, in which nothing is looked at.
+    """
 
     width: int
     product: float
-    """of a multiplication and an addition, in matrices"""
     encode: float
-    """of a vector's code"""
     scan: float
-    """of a code that is looked at"""
     probe: float
-    """of a vector that is compared with the probes, exactly"""
     coarse: float
-    """of a number of the centres, for one query"""
     shard: float
-    """of a shard in which nothing is looked at"""
     visit: float
-    """of a list in which nothing is looked at"""
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,8 @@ EFFORT = 0.1
 Results = dict[str, Any]
 
 
-def table(head: Sequence[str], rows: Iterator[Sequence[Any]] | Sequence[Sequence[Any]]) -> str:
-    return "\n".join([table_head(head), *(table_row(map(_shown, cells)) for cells in rows)]) + "\n"
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    return "\n".join(common.table(head, (list(map(_shown, cells)) for cells in rows))) + "\n"
 
 
 def _shown(value: Any) -> str:
@@ -157,13 +158,13 @@ def _shown(value: Any) -> str:
 
 
 def points(results: Results, stage: str, name: str) -> dict[int, float]:
-    """A figure of a stage by size."""
+    """Return a figure of a stage by size."""
     sizes = {int(size): of_size.get(stage, {}) for size, of_size in results.items() if size.isdigit()}
     return {size: of_stage[name] for size, of_stage in sizes.items() if name in of_stage}
 
 
 def fitted(results: Results, stage: str, name: str) -> float:
-    """The exponent of a figure."""
+    """Return the exponent of a figure."""
     counted = points(results, stage, name)
     return exponent(full(counted, points(results, "load", "shards")) if name in BY_SHARD else counted)
 
@@ -201,13 +202,16 @@ def exponents(results: Results) -> str:
 
 
 def shards(passages: int) -> int:
-    """How many a corpus has of every table."""
+    """Return the number of a corpus's shards of every table."""
     return shard_count(CorpusSize(passages, 0, 0), LoadConfig())
 
 
 def extrapolated(results: Results, stage: str, name: str) -> float:
-    """At TARGET. What follows the shards grows as these do. `load` sorts runs, which follow the rows: its calls are
-    taken to grow as the corpus does, which is more than they do while shards grow instead of becoming more."""
+    """Return a figure at TARGET.
+
+    Counts by shard grow as the shards do. `load` sorts runs, which follow the rows: its calls are taken to grow as the
+    corpus does, which is more than they do while shards grow instead of becoming more.
+    """
     counted = points(results, stage, name)
     if name in BY_SHARD and (stage != "load" or name in ("kept", "records")):
         largest = max(counted)
@@ -217,20 +221,16 @@ def extrapolated(results: Results, stage: str, name: str) -> float:
 
 
 def totals(results: Results) -> str:
-    """The work of the pipeline at TARGET, by stage; what of `index` depends on its vectors' width is in `indexes`."""
+    """Return the work of the pipeline at TARGET, by stage; `indexes` has the part of `index` that depends on widths."""
     price = read_prices(datetime.now(UTC).date()).cpu_core_hour
     rows: list[Sequence[Any]] = []
     for stage in STAGES:
         hours = extrapolated(results, stage, "cpu") / 3600
         gigabytes = [extrapolated(results, stage, name) / 1e9 for name in ("bytes", "read", "written")]
         by_row = [hours, hours * price, *gigabytes] if stage != "index" else ["–"] * 5
+        kept, records = (extrapolated(results, stage, name) for name in ("kept", "records"))
         requests = round(sum(extrapolated(results, stage, name) for name in REQUESTS))
-        by_shard = [
-            round(extrapolated(results, stage, "kept")),
-            extrapolated(results, stage, "records") / 1e6,
-            requests,
-        ]
-        rows.append((stage, *by_row, *by_shard))
+        rows.append((stage, *by_row, round(kept), records / 1e6, requests))
     looks = round(sum(extrapolated(results, CHECK, name) for name in REQUESTS))
     rows.append((CHECK, extrapolated(results, CHECK, "cpu") / 3600, *["–"] * 6, looks))
     head = ["stage", "core-hours", "USD", "GB kept", "GB read", "GB written", "files kept", "records MB", "requests"]
@@ -238,7 +238,7 @@ def totals(results: Results) -> str:
 
 
 def _unit(rows: int, rates: Rates, lists: int | None) -> Lists:
-    """As the stage `index` plans it."""
+    """Plan an index as the stage `index` does."""
     kind = make(IndexConfig(type="ivf_pq", nlist=lists or int(4 * math.sqrt(rows))), "index")
     points = min(rows, kind.points(FaissRecipe(kind, rates.width, rows, 0)))
     recipe = FaissRecipe(kind, rates.width, rows, points)

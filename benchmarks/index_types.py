@@ -13,13 +13,13 @@ queries as `vitalfew index` chooses them, and all that is told is of the other h
 measured against the same index in one file, in turns, and the median taken, as other work may share the machine.
 """
 
-import argparse
 import math
 import os
 import shutil
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,7 +28,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import faiss
 import numpy as np
 
-from benchmarks.common import table_head, table_row
+from benchmarks.common import in_turns, machine, options, show
 from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage.indexes import TopK, faiss_shards, merged
 from vitalfew.storage.indexes.faiss_shards import FaissShard
@@ -98,7 +98,7 @@ class Corpus:
 def built(
     corpus: Corpus, recipe: FaissRecipe, name: str, shards: int, template: Path
 ) -> tuple[list[FaissShard], float]:
-    """The corpus in that many shards, and the seconds it took without drawing the vectors."""
+    """Build the corpus in that many shards; return them, and the seconds without drawing the vectors."""
     ends = np.linspace(0, len(corpus.sizes), shards + 1).astype(int)
     files = []
     began, drawing = time.perf_counter(), [0.0]
@@ -119,18 +119,18 @@ def built(
 
 
 def rates(variants: list[list[FaissShard]], queries: np.ndarray, batch: int, effort: int) -> list[float]:
-    """Queries per second of each variant of an index: the median of rounds, in which they take turns."""
+    """Return the queries per second of an index's variants: medians of rounds, in which they take turns."""
     parts = [queries[start : start + batch] for start in range(0, len(queries) - batch + 1, batch)]
-    measured: list[list[float]] = [[] for _ in variants]
-    for _ in range(ROUNDS):
-        for shards, results in zip(variants, measured, strict=True):
-            faiss_shards.search(shards, parts[0], K, effort)
-            done, began = 0, time.perf_counter()
-            while not done or time.perf_counter() - began < SECONDS:
-                faiss_shards.search(shards, parts[done % len(parts)], K, effort)
-                done += 1
-            results.append(done * batch / (time.perf_counter() - began))
-    return [statistics.median(results) for results in measured]
+
+    def rate(shards: list[FaissShard]) -> float:
+        faiss_shards.search(shards, parts[0], K, effort)
+        done, began = 0, time.perf_counter()
+        while not done or time.perf_counter() - began < SECONDS:
+            faiss_shards.search(shards, parts[done % len(parts)], K, effort)
+            done += 1
+        return done * batch / (time.perf_counter() - began)
+
+    return [statistics.median(each) for each in in_turns(ROUNDS, *(partial(rate, shards) for shards in variants))]
 
 
 def recall(answers: np.ndarray, truth: np.ndarray) -> Recall:
@@ -156,7 +156,7 @@ class Trial:
         self.together, _ = built(corpus, self.recipe, name, 1, template)
 
     def choose(self, truth: np.ndarray) -> tuple[int, float]:
-        """The effort that half of the queries choose, and the recall of the others."""
+        """Return the effort that half of the queries choose, and the recall of the others."""
         half = QUERIES // 2
         answers = {
             effort: faiss_shards.search(self.shards, self.corpus.queries, K, effort).ids
@@ -166,8 +166,8 @@ class Trial:
         effort = chosen(recalls, self.recipe.type.recall)
         return effort, recall(answers[effort][half:], truth[half:]).mean
 
-    def row(self, truth: np.ndarray, flat: dict[int, float]) -> str:
-        """A row of the table; the first trial's rates become those of `flat`."""
+    def row(self, truth: np.ndarray, flat: dict[int, float]) -> Sequence[object]:
+        """Return a row of the table; the first trial's rates become those of `flat`."""
         effort, reached = self.choose(truth)
         queries = self.corpus.queries[QUERIES // 2 :]
         cells, costs = [], []
@@ -177,31 +177,25 @@ class Trial:
             costs.append(f"{whole / rate:.2f}")
         size = sum(shard.path.stat().st_size for shard in self.shards) / int(self.corpus.starts[-1])
         figures = [f"{reached:.3f}", f"{size:,.0f}", f"{self.training:.0f}", f"{self.building:.0f}", *cells, *costs]
-        return table_row([f"{self.name} ({self.recipe.factory()})", len(self.shards), effort or "–", *figures])
-
-    def remove(self) -> None:
         for shard in [*self.shards, *self.together]:
             shard.path.unlink()
+        return f"{self.name} ({self.recipe.factory()})", len(self.shards), effort or "–", *figures
 
 
 def main() -> None:
-    options = argparse.ArgumentParser()
-    options.add_argument("--vectors", type=int, default=1_000_000)
-    options.add_argument("--types", default="flat,sq8,sqfp16,ivf_flat,ivf_sq8,ivf_pq")
-    options.add_argument("--shards", type=int, help="default: as many as `vitalfew index` makes of each type")
-    given = options.parse_args()
+    parser = options(__doc__)
+    parser.add_argument("--vectors", type=int, default=1_000_000)
+    parser.add_argument("--types", default="flat,sq8,sqfp16,ivf_flat,ivf_sq8,ivf_pq")
+    parser.add_argument("--shards", type=int, help="default: as many as `vitalfew index` makes of each type")
+    given = parser.parse_args()
     shutil.rmtree(BUILD, ignore_errors=True)
     corpus = Corpus(given.vectors)
     truth = corpus.truth()
     columns = ["type", "shards", "nprobe / efSearch", f"recall@{K}", "bytes/vector", "train s", "build s"]
     columns += ["q/s, batch 1", "× flat", "q/s, batch 100", "× flat", "shards / 1 index, batch 1", "batch 100"]
-    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, one thread\n")
-    print(table_head(columns), flush=True)
+    print(f"{given.vectors:,} vectors of {DIMENSION} numbers, one thread; {machine()}\n")
     flat: dict[int, float] = {}
-    for name in given.types.split(","):
-        trial = Trial(corpus, name, given.shards)
-        print(trial.row(truth, flat), flush=True)
-        trial.remove()
+    show(columns, (Trial(corpus, name, given.shards).row(truth, flat) for name in given.types.split(",")))
 
 
 if __name__ == "__main__":

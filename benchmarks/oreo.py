@@ -1,4 +1,4 @@
-"""`make bench-oreo`: what Oreo's copier takes: refined questions, and steps of its trainings, beside their goals.
+"""`make bench-oreo`: the speed of Oreo's copier, in refining and in its trainings, beside the goals.
 
 Passages of generated articles, questions with five of them each, and as evidence text the sentence that answers; the
 reader is the bundled one. The trainings have the settings of the recipe `oreo`. Weights have the size of the bundled
@@ -10,10 +10,8 @@ all layers learn, which reads with padding.
     python -m benchmarks.oreo [--questions N] [--steps N] [--cores N]
 """
 
-import argparse
 import math
 import os
-import platform
 import random
 import resource
 import time
@@ -29,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 import torch
 
-from benchmarks.common import clock
+from benchmarks.common import clock, machine, options
 from vitalfew.configs.training import TrainConfig
 from vitalfew.flows.pipelines.named import find_recipe
 from vitalfew.storage import files, schemas
@@ -57,7 +55,7 @@ PLACES = ("mill", "bridge", "tower", "harbour", "library", "market", "school", "
 
 
 def chunk(draw: random.Random, name: str, year: int) -> tuple[str, str]:
-    """A passage of the length that passages of Wikipedia have, and the sentence of it that says the year."""
+    """Return a passage as long as Wikipedia's, and its sentence with the year."""
     said = f"The {draw.choice(PLACES)} of {name} was built in {year}."
     words = draw.randint(*WORDS)
     verbs = ("lies near", "was sold to", "looks over")
@@ -68,7 +66,7 @@ def chunk(draw: random.Random, name: str, year: int) -> tuple[str, str]:
 
 
 def rows(count: int) -> list[dict[str, Any]]:
-    """Rows of `oreo_examples`; one in eight chooses, and one is held out."""
+    """Return rows of `oreo_examples`; one in eight chooses, and one is held out."""
     draw = random.Random(1)
     made = []
     for number in range(count):
@@ -91,14 +89,14 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 
 def trainer(part: str, table: pa.Table, threads: int, weights: Path | None, **changes: Any) -> Any:
-    """A training of the recipe that has begun."""
+    """Begin a training of the recipe."""
     made = make(TrainConfig.model_validate({**find_recipe("oreo")[1][part], "threads": threads, **changes}), "")
     made.begin(Tables(examples=table, weights=weights))
     return made
 
 
 def speed(training: Any, steps: int) -> tuple[float, float]:
-    """Examples and tokens a second; a first step warms up."""
+    """Return the examples and tokens a second; a first step warms up."""
     batches = list(training.batches(0))[: steps + 1]
     training.step(batches[0], 0, 0.1)
     began = time.perf_counter()
@@ -108,7 +106,7 @@ def speed(training: Any, steps: int) -> tuple[float, float]:
 
 
 def refined(folder: Path, asked: Sequence[OreoExample], cores: int) -> float:
-    """Questions a second, by as many processes at once."""
+    """Return the questions a second of `cores` processes at once."""
     context = get_context("spawn")
     ready = context.Barrier(cores)
     with ProcessPoolExecutor(cores, context, _meet, (ready,)) as pool:
@@ -135,8 +133,8 @@ def _refined(folder: Path, asked: Sequence[OreoExample]) -> float:
 
 @torch.inference_mode()
 def sorting(copier: Copier, asked: Sequence[OreoExample]) -> float:
-    """Seconds of reading windows in batches of their arrival, over those in batches of similar length, as a training
-    reads them; batches have as many windows in the mean."""
+    """Return the seconds of reading windows in batches by arrival, over those in batches of similar length, as a
+    training reads them; both have equally many windows in the mean."""
     copier.eval()
     sources = copier.read([row.question for row in asked], [row.texts for row in asked])
     windows = [window for source in sources for window in source.content.windows]
@@ -167,7 +165,7 @@ def measured(questions: int, steps: int, cores: int, folder: Path) -> dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
@@ -175,7 +173,7 @@ def main() -> None:
     torch.set_num_threads(given.cores)
     with TemporaryDirectory() as folder:
         found = measured(given.questions, given.steps, given.cores, Path(folder))
-    print(f"{platform.processor() or platform.machine()}, {given.cores} cores; {CHUNKS} passages a question")
+    print(f"{machine()}, {given.cores} in use; {CHUNKS} passages a question")
     for name, value in found.items():
         goal, least = GOALS[name], name != MOST
         missed = "" if (value >= goal if least else value <= goal) else "   NOT REACHED"

@@ -1,4 +1,6 @@
-"""`make bench-index`: what ParetoRAG's index costs against naive RAG's, and what each retrieves.
+"""`make bench-index`: the cost of ParetoRAG's index against naive RAG's, and the recall of each.
+
+    python -m benchmarks.paretorag [MODE]... [--questions N]
 
 Every index is built in a store of its own by one process on one core (`--runner serial`), so that nothing is reused.
 Retrieval: passage recall@k (a top-k unit is of a gold passage) and answer recall@k (a top-k unit's own text contains a
@@ -11,17 +13,17 @@ import random
 import shutil
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 
 import faiss
 import numpy as np
-import pyarrow.parquet as pq
 
-from benchmarks.common import describe, index, one_core, specifications, table_head, table_row
+from benchmarks.common import clock, describe, index, machine, one_core, options, read_questions, show, specifications
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.tasks.retrieve import Searcher
 
 ALPHAS = [round(0.1 * step, 1) for step in range(11)]
@@ -44,30 +46,28 @@ def build_index(mode: str) -> list[Manifest]:
     return index(datasets=specifications(), name=mode, store=store, encode=SETTINGS[mode]).manifests
 
 
-def cost_table(manifests: dict[str, list[Manifest]]) -> str:
-    lines = [table_head(["index", "tokens", "× naive", "wall s", "× naive", "CPU s", "× naive"])]
+def costs(manifests: dict[str, list[Manifest]]) -> Iterator[Sequence[str]]:
+    """Yield a row for every index."""
     base = totals(manifests["naive"])
     for mode, stages in manifests.items():
-        ratios = [each / of_naive for each, of_naive in zip(totals(stages), base, strict=True)]
-        tokens, wall, cpu = totals(stages)
-        cells = [f"{tokens:,}", f"{ratios[0]:.2f}", f"{wall:.1f}", f"{ratios[1]:.2f}", f"{cpu:.1f}", f"{ratios[2]:.2f}"]
-        lines.append(table_row([mode, *cells]))
-    return "\n".join(lines)
+        of_mode = totals(stages)
+        shown = (f"{of_mode[0]:,}", *(f"{seconds:.1f}" for seconds in of_mode[1:]))
+        ratios = (f"{each / of_naive:.2f}" for each, of_naive in zip(of_mode, base, strict=True))
+        yield mode, *(cell for pair in zip(shown, ratios, strict=True) for cell in pair)
 
 
 def totals(stages: list[Manifest]) -> tuple[int, float, float]:
-    """Tokens encoded, wall seconds and CPU seconds of all stages of an index."""
+    """Return the tokens encoded, the wall seconds and the CPU seconds of all stages of an index."""
     costs = [record.cost for stage in stages for record in [stage.preparation, *stage.shards] if record]
     seconds = (sum(getattr(cost, name) for cost in costs) for name in ("wall_seconds", "cpu_seconds"))
     return sum(cost.tokens for cost in costs), *seconds
 
 
-def sample_questions(store: Path, passages: str) -> list[dict]:
-    """SQuAD's questions where there are any (else all), a seeded sample, in an order of their own."""
-    rows = pq.read_table(store / "questions" / passages.split("/")[1]).to_pylist()
+def sample_questions(passages: Artifact, count: int) -> list[dict]:
+    """Return a seeded sample of SQuAD's questions, or of all if there are none, in random order."""
+    rows = read_questions(passages)
     squad = [row for row in rows if row["source"].startswith("squad:")] or rows
-    squad.sort(key=lambda row: row["question_id"])
-    return random.Random(SEED).sample(squad, min(QUESTIONS, len(squad)))
+    return random.Random(SEED).sample(squad, min(count, len(squad)))
 
 
 def recalls(
@@ -83,46 +83,50 @@ def recalls(
     return {f"{kind}@{k}": float(np.mean(np.array(each) < k)) for kind, each in ranks.items() for k in KS}
 
 
-def first(matches) -> float:
+def first(matches: Iterable[bool]) -> float:
     return next((place for place, matched in enumerate(matches) if matched), float("inf"))
 
 
+HEADER = [f"{kind}@{k}" for kind in ("passage", "answer") for k in KS]
+
+
+def retrieval(mode: str, count: int, results: dict[str, dict[str, float]]) -> Iterator[Sequence[object]]:
+    """Yield a row for every alpha, and enter its recalls in `results`; print the speed."""
+    searcher = Searcher.named(BUILD / mode, mode)
+    questions = sample_questions(searcher.index.artifacts["passages"], count)
+    began = time.perf_counter()
+    texts = [question["text"] for question in questions]
+    vectors = searcher.encoder.encode_questions(texts).vectors
+    encoding = time.perf_counter() - began
+    naive = mode == "naive"
+    retriever, unit = ("passage", "passage") if naive else ("core_context", "sentence")
+    for alpha in [1.0] if naive else ALPHAS:
+        request = RetrieveConfig(retriever=retriever, top_k=max(KS), **({} if naive else {"alpha": alpha}))
+        found = results[f"{mode} {alpha}"] = recalls(searcher, questions, vectors, request)
+        yield mode, "–" if naive else alpha, *(f"{found[name]:.3f}" for name in HEADER)
+    request = RetrieveConfig(retriever=retriever, top_k=10)
+    seconds = encoding + clock(lambda: searcher.texts(searcher.search(texts, request, vectors), unit))
+    print(f"<!-- {mode}: {len(questions) / seconds:,.0f} questions/s on one core, encoding and texts included -->")
+
+
 def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("modes", nargs="*", metavar="MODE", help=f"of {', '.join(SETTINGS)}; default: all")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help=f"questions that are asked; {QUESTIONS:,}")
+    given = parser.parse_args()
     faiss.omp_set_num_threads(1)
     one_core()
-    modes = sys.argv[1:] or list(SETTINGS)
-    print(f"corpus: {describe()}", flush=True)
+    modes = given.modes or list(SETTINGS)
+    print(f"corpus: {describe()}; {machine()}", flush=True)
     manifests: dict[str, list[Manifest]] = {}
     for mode in modes:
         manifests[mode] = build_index(mode)
         print(f"{mode}: built", file=sys.stderr, flush=True)
     if "naive" in manifests:
-        print(cost_table(manifests), "\n")
-    header = [f"{kind}@{k}" for kind in ("passage", "answer") for k in KS]
-    print(table_head(["context", "alpha", *header]))
-    results = {}
-    for mode in modes:
-        searcher = Searcher.named(BUILD / mode, mode)
-        questions = sample_questions(BUILD / mode, searcher.index.artifacts["passages"])
-        began = time.perf_counter()
-        texts = [question["text"] for question in questions]
-        vectors = searcher.encoder.encode_questions(texts).vectors
-        encoding = time.perf_counter() - began
-        retriever = "passage" if mode == "naive" else "core_context"
-        for alpha in ALPHAS if mode != "naive" else [1.0]:
-            request = RetrieveConfig(retriever=retriever, alpha=alpha, top_k=max(KS))
-            found = results[f"{mode} {alpha}"] = recalls(searcher, questions, vectors, request)
-            print(table_row([mode, alpha if mode != "naive" else "–", *(f"{found[name]:.3f}" for name in header)]))
-        began = time.perf_counter()
-        searcher.texts(
-            searcher.search(texts, RetrieveConfig(retriever=retriever, top_k=10), vectors),
-            "sentence" if mode != "naive" else "passage",
-        )
-        seconds = encoding + time.perf_counter() - began
-        print(
-            f"<!-- {mode}: {len(questions) / seconds:,.0f} questions/s on one core, encoding and texts included -->",
-            flush=True,
-        )
+        show(["index", "tokens", "× naive", "wall s", "× naive", "CPU s", "× naive"], costs(manifests))
+        print()
+    results: dict[str, dict[str, float]] = {}
+    show(["context", "alpha", *HEADER], (row for mode in modes for row in retrieval(mode, given.questions, results)))
     (BUILD / "paretorag.json").write_text(json.dumps(results, indent=1))
 
 

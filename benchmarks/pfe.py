@@ -10,6 +10,7 @@ Each the best of three.
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +20,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 import numpy as np
 import pyarrow.parquet as pq
 
-from benchmarks.common import cpu, index
+from benchmarks.common import cpu, in_turns, index, machine, options
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
@@ -37,13 +38,8 @@ QUESTIONS, CANDIDATES = 10_000, 10
 
 
 def best(*works: Callable[[], Any]) -> list[float]:
-    """CPU seconds of each, of three times the least: on one core the time it takes where nobody else computes. They
-    take turns, so that none has the quieter machine."""
-    seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(3):
-        for each, work in zip(seconds, works, strict=True):
-            each.append(cpu(work))
-    return [min(each) for each in seconds]
+    """Return the least CPU seconds of three rounds of every work: the time of one core that nobody else uses."""
+    return [min(times) for times in in_turns(3, *(partial(cpu, work) for work in works))]
 
 
 def mmr_seconds() -> float:
@@ -70,7 +66,7 @@ def selection_seconds(name: str) -> float:
 
 
 def batch_ratio() -> str:
-    """Answers a second by the stage `generate`, against a bare call: the reader, one candidate for each context."""
+    """Compare the reader in the stage `generate`, with a candidate for every context, with a bare call."""
     with TemporaryDirectory() as folder:
         store = Path(folder)
         index(datasets=["synthetic:passages=600,questions=60,seed=0"], name="bench", store=store)
@@ -102,7 +98,7 @@ def batch_ratio() -> str:
 
 
 def _prompts(stage: Stage, shard: int) -> Iterator[Prompt]:
-    """The prompts of a shard, as anybody would make them from the tables."""
+    """Yield the prompts of a shard, made from the tables."""
     asked = {row["question_id"]: row["text"] for row in pq.read_table(stage.inputs["asked"].path(shard)).to_pylist()}
     for row in pq.read_table(stage.inputs["evidence"].path(shard)).to_pylist():
         question, context = asked[row["question_id"]], row["text"]
@@ -110,10 +106,12 @@ def _prompts(stage: Stage, shard: int) -> Iterator[Prompt]:
 
 
 def _quiet(rows: int, tokens: int) -> None:
-    """Nobody watches."""
+    """Report nothing."""
 
 
 def main() -> None:
+    options(__doc__).parse_args()
+    print(machine())
     print(f"mmr, {MMR_QUESTIONS:,} questions x {CONTEXTS} contexts: {mmr_seconds():.3f} s")
     for name in METHODS["selector"]:
         print(f"{name}, {QUESTIONS:,} questions x {CANDIDATES} candidates: {selection_seconds(name):.3f} s")

@@ -1,6 +1,6 @@
 """The other sides of `make bench-encode` and `make bench-compressors`, as processes of other environments.
 
-Nothing is downloaded. A process reads a line of JSON from stdin and answers with one; what fails → {"error": …}.
+Nothing is downloaded. A process reads a line of JSON from stdin and answers with one; a failure → {"error": …}.
 
     python -m benchmarks.rivals encoders MODEL TEXTS.json
     python -m benchmarks.rivals compressors
@@ -9,15 +9,15 @@ Nothing is downloaded. A process reads a line of JSON from stdin and answers wit
 OpenVINO and ONNX backends run in .venv-rivals (`make setup-rivals`), with sentence-transformers 5.7 and transformers
 4.57: optimum-onnx 0.1.0, the newest, takes nothing newer. OpenVINO's and ONNX's models are made from the same weights
 here, int8 by sentence-transformers' own `export_dynamic_quantized_onnx_model` for AVX512-VNNI. TEXTS.json: {"passages":
-[...], "questions": [...]}. {"load": NAME} → {"about": …}; {"encode": NAME, "texts": "passages" or "questions", "to":
-FILE.npy or null} → {"cpu": …, "clock": …} in seconds, tokenisation counted in.
+[...], "questions": [...]}. `load` → {"about": …}; `encode` of "passages" or "questions" → {"cpu": …, "clock": …} in
+seconds, tokenisation counted in.
 
 *compressors*: LLMLingua, LLMLingua-2 and Selective-Context as their authors' packages have them, in .venv-compressors
 (`make setup-compressors`). Models are directories. GPT-3.5's vocabulary, by which the package llmlingua counts, is the
 copy that llama-index-core carries, which is installed for that alone. Selective-Context's constructor would fetch GPT-2
 and a spaCy model, so the object is built without it and gets a model, and a parser that parts words at blanks.
-{"load": NAME, "model": DIRECTORY} → {"about": …}; {"compress": NAME, "prompts": [[TEXT, …], …]} → {"kept": for every
-text of every prompt [[start, end, whether it was kept], …], "cpu": seconds}.
+`load` → {"about": …}; `compress` of prompts [[TEXT, …], …] → {"kept": for every text of every prompt [[start, end,
+whether it was kept], …], "cpu": seconds}.
 """
 
 import importlib.util
@@ -135,20 +135,17 @@ class Encoders:
             np.save(to, np.asarray(vectors, dtype=np.float32))
         return spent
 
-    def answer(self, **order: Any) -> dict[str, Any]:
-        return (
-            self.load(order["load"]) if "load" in order else self.encode(order["encode"], order["texts"], order["to"])
-        )
-
 
 Kept = list[tuple[int, int, bool]]
 RATE, SEGMENT = 0.5, 200
 RATE_2 = 0.33
 DROPPED = 0.5
+SENTENCE_END = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
+"""Selective-Context's pattern."""
 
 
 def placed(text: str, units: Sequence[str], kept: Sequence[bool]) -> Kept:
-    """Where units stand in their text, one after the other; one that was written otherwise there is left out."""
+    """Return the places of units in their text, one after the other, without units that the text spells otherwise."""
     found: Kept = []
     at = 0
     for unit, keeps in zip(units, kept, strict=True):
@@ -231,7 +228,7 @@ class SelectiveContext:
         own = self.package = Theirs.__new__(Theirs)
         own.lang, own.model_type, own.device = "en", "gpt2", "cpu"
         own.sent_level_self_info, own.keep_leading_word = True, False
-        own.sent_tokenize_pattern = r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s"
+        own.sent_tokenize_pattern = SENTENCE_END
         own.phrase_mask_token = own.sent_mask_token = own.mask_token = ""
         own.nlp = lambda sentence: [Word(word) for word in sentence.split()]
         own.tokenizer = AutoTokenizer.from_pretrained(model)
@@ -254,8 +251,8 @@ class SelectiveContext:
 
 
 def sentences(text: str) -> list[str]:
-    """As the package splits them."""
-    parts = re.split(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=\.|\?)\s", text)
+    """Split a text as the package does."""
+    parts = re.split(SENTENCE_END, text)
     return [part.strip() for part in parts if part.strip()]
 
 
@@ -287,16 +284,11 @@ class Compressors:
         made = [self.loaded[name].compress(texts) for texts in prompts]
         return {"cpu": time.process_time() - began, "kept": [kept() for kept in made]}
 
-    def answer(self, **order: Any) -> dict[str, Any]:
-        if "load" in order:
-            return self.load(order["load"], order["model"])
-        return self.compress(order["compress"], order["prompts"])
-
 
 if __name__ == "__main__":
     if sys.argv[1] == "encoders":
-        serve(Encoders(sys.argv[2], json.loads(Path(sys.argv[3]).read_text())).answer)
+        serve(Encoders(sys.argv[2], json.loads(Path(sys.argv[3]).read_text())))
     else:
         carried = Path(importlib.util.find_spec("torch").origin).parents[1] / "llama_index" / "core" / "_static"  # type: ignore[union-attr, arg-type]
         os.environ.update(TIKTOKEN_CACHE_DIR=str(carried / "tiktoken_cache"), NLTK_DATA=str(carried / "nltk_cache"))
-        serve(Compressors().answer)
+        serve(Compressors())

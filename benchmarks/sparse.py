@@ -1,4 +1,4 @@
-"""`make bench-sparse`: what Sparse RAG's rows, dropped contexts and copies cost against one dense prompt.
+"""`make bench-sparse`: the cost of Sparse RAG's rows, dropped contexts and copies against one dense prompt.
 
 20 contexts of 256 tokens in and 32 out, as in the paper's table 6 and figure 2, on SmolLM2-135M (grouped queries) and
 on a random model of its size with full heads; then the prefill of 20 contexts of 1,024. Every way decodes from the same
@@ -11,7 +11,6 @@ of repeats is not measured again (`--fresh` begins anew).
     python -m benchmarks.sparse [--repeats N] [--fresh] [--model NAME ...] [--device cpu|cuda]
 """
 
-import argparse
 import json
 import platform
 import statistics
@@ -24,6 +23,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from benchmarks.common import goal as reached
+from benchmarks.common import in_turns, machine, options
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.blocks import BlockModel, Read, Row, roomy_cache
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable, LocalOptions
@@ -126,12 +127,11 @@ class Subject:
 
 def medians(repeats: int, works: dict[str, Callable[[], dict[str, float]]]) -> dict[str, float]:
     """Time the steps of every way; the ways take turns, and a first turn warms up."""
-    found: dict[str, list[float]] = {}
-    for turn in range(repeats + 1):
-        for name, work in works.items():
-            for step, seconds in work().items():
-                found.setdefault(f"{name} {step}", []).extend([seconds] if turn else [])
-    return {step: statistics.median(seconds) for step, seconds in found.items()}
+    return {
+        f"{name} {step}": statistics.median(turn[step] for turn in turns)
+        for name, turns in zip(works, in_turns(repeats, *works.values(), warm_up=1), strict=True)
+        for step in turns[0]
+    }
 
 
 def prefill(subject: Subject, repeats: int, tokens: int = TOKENS, written: int = WRITTEN) -> dict[str, float]:
@@ -155,16 +155,14 @@ PARTS = {"prefill": prefill, "decoding": decoding, "long": long}
 
 def report(name: str, subject: Subject, part: str, seconds: dict[str, float]) -> list[str]:
     def line(what: str, figure: float, goal: float, bound: float, paper: str = "") -> str:
-        reached = "reached" if figure >= goal else "MISSED"
         share = f"bound {bound:.2f}, {figure / bound:.0%} of it (goal 85 %)"
-        return f"{name}  {what}: {figure:.2f}x, goal {goal}x {reached}; {share}{paper}"
+        return f"{name}  {what}: {figure:.2f}x, goal {goal}x {reached(figure, goal)}; {share}{paper}"
 
     if part == "decoding":
         speeds = {kept: (WRITTEN - 1) / seconds[f"{kept} decode"] for kept in KEPT}
         shown = ", ".join(f"{kept}: {speed:.1f}" for kept, speed in speeds.items())
-        ratio = line(
-            "decoding 8 of 20", speeds[8] / speeds[20], GOALS[name], subject.decoding_bound(8), "; paper 1.85x"
-        )
+        gain, bound = speeds[8] / speeds[20], subject.decoding_bound(8)
+        ratio = line("decoding 8 of 20", gain, GOALS[name], bound, "; paper 1.85x")
         return [f"{name}  decoding, tokens/s by contexts kept: {shown}", ratio]
     tokens, goal = (TOKENS, 1.4) if part == "prefill" else (LONG, 2.5)
     rows = seconds["rows prefill"] + seconds["rows control"]
@@ -175,16 +173,14 @@ def report(name: str, subject: Subject, part: str, seconds: dict[str, float]) ->
     ]
     if part == "prefill":
         whole = rows + seconds["rows copy"] + seconds["rows decode"]
-        share = seconds["rows copy"] / whole
-        reached = "reached" if share < 0.01 else "MISSED"
-        figures.append(
-            f"{name}  copy of 8: {seconds['rows copy'] * 1000:.0f} ms, {share:.2%} of all, goal 1 % {reached}"
-        )
+        copy = seconds["rows copy"]
+        verdict = "reached" if copy / whole < 0.01 else "MISSED"
+        figures.append(f"{name}  copy of 8: {copy * 1000:.0f} ms, {copy / whole:.2%} of all, goal 1 % {verdict}")
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--device", default="auto")
@@ -196,7 +192,7 @@ def main() -> None:
     KEPT_IN.parent.mkdir(exist_ok=True)
     with all_cores(), torch.inference_mode():
         threads = torch.get_num_threads()
-        print(f"{platform.machine()}, {device.type}, {threads} threads, medians of {given.repeats}")
+        print(f"{machine()}, {device.type}, {threads} threads, medians of {given.repeats}")
         for name in names:
             try:
                 subject = Subject(name, device)

@@ -8,41 +8,36 @@ import json
 import time
 from itertools import accumulate
 
-from benchmarks.common import REAL, describe, texts
+from benchmarks.common import REAL, describe, machine, options, texts
 from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.splitters.punkt import Punkt
 
 
 def boundaries(sentences: list[str]) -> set[int]:
-    """Places between sentences, counted in characters that are not white space."""
+    """Return the places between sentences, counted in characters that are not white space."""
     return set(accumulate(len("".join(sentence.split())) for sentence in sentences[:-1]))
 
 
 def gold() -> dict[str, list[str]]:
-    """HotpotQA's passages (white space taken out) and their gold sentences."""
+    """Return HotpotQA's passages, without white space, and their gold sentences."""
     questions = json.loads(REAL["hotpotqa"].read_text(encoding="utf-8"))
     splits = [sentences for question in questions for _, sentences in question["context"]]
     return {"".join("".join(sentences).split()): sentences for sentences in splits}
 
 
 def main() -> None:
+    options(__doc__).parse_args()
     passages = list(dict.fromkeys(texts(Passage)))
-    parameters = Punkt(Punkt.Options()).train(texts_up_to(passages, Punkt.Options().sample_chars))
     punkt = Punkt(Punkt.Options())
-    punkt.load(parameters)
+    step = max(1, sum(map(len, passages)) // punkt.options.sample_chars)  # drawn evenly over the corpus
+    punkt.load(Punkt(Punkt.Options()).train(passages[::step]))
     began = time.process_time()
     split = {text: [text[start:end] for start, end in punkt.split(text)] for text in passages}
     seconds = time.process_time() - began
-    print(f"punkt, trained on {Punkt.Options().sample_chars:,} characters of {describe()}")
-    print(f"{sum(len(text.encode()) for text in passages) / 1e6 / seconds:.1f} MB/s on one core")
+    print(f"punkt, trained on {punkt.options.sample_chars:,} characters of {describe()}")
+    print(f"{sum(len(text.encode()) for text in passages) / 1e6 / seconds:.1f} MB/s on one core; {machine()}")
     if REAL["hotpotqa"].exists():
         report(split)
-
-
-def texts_up_to(texts: list[str], chars: int) -> list[str]:
-    """Texts drawn evenly over the corpus, `chars` characters in all."""
-    step = max(1, sum(map(len, texts)) // chars)
-    return texts[::step]
 
 
 def report(split: dict[str, list[str]]) -> None:

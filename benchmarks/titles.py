@@ -1,4 +1,4 @@
-"""`make bench-titles`: what encoding titles does to recall, and to the answers of the embedded reader.
+"""`make bench-titles`: the effect of encoded titles on recall, and on the answers of the embedded reader.
 
 The passages of HotpotQA's sample, of the SQuAD articles that the reader was not trained on, of NQ's gold passages and
 of 2WikiMultihopQA (which has no questions) are indexed twice, encode.text=unit and titled. A question belongs to one of
@@ -9,11 +9,10 @@ the paired difference to the same method on bare units (95 %, bootstrap over the
     python -m benchmarks.titles [--store DIR] [--passages N] [--questions N]
 """
 
-import argparse
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
-from benchmarks.common import REAL, evaluated, held_out, index, nq_articles, table_head, table_row
+from benchmarks.common import REAL, difference, evaluated, held_out, index, nq_articles, options, show
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.tasks.reports.runs import read_manifest, read_question_scores
-from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 
 BUILD = Path("build/bench/titles")
 SEED, K = 100, 10
@@ -72,7 +70,7 @@ def run(store: Path, source: str, half: int, methods: dict[str, Any], questions:
 
 
 def scores(store: Path, outcome: Evaluated) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """By method and metric, float64 (questions,)."""
+    """Yield methods with their values by metric, float64 (questions,)."""
     for method, artifacts in outcome.run.methods.items():
         asked = read_manifest(store, artifacts["asked"])
         yield method, read_question_scores(store, asked, [read_manifest(store, artifacts["scores"])]).values
@@ -90,7 +88,7 @@ def chosen_alpha(store: Path, questions: int) -> float:
     return max(means, key=lambda alpha: means[alpha])
 
 
-def lines(store: Path, source: str, alpha: float, questions: int) -> Iterator[str]:
+def rows(store: Path, source: str, alpha: float, questions: int) -> Iterator[Sequence[str]]:
     alphas = {"ParetoRAG": {"alpha": alpha}}
     for answered in (False, True):
         names = [name for name in METHODS if answered == (name in ("naive RAG", "ParetoRAG"))]
@@ -103,19 +101,17 @@ def lines(store: Path, source: str, alpha: float, questions: int) -> Iterator[st
         for name in names:
             bare, titled = found[f"{name}, unit"], found[f"{name}, titled"]
             cells = [cell(bare[metric], titled[metric]) if metric in bare else "" for metric in METRICS]
-            yield table_row([f"{source} ({len(bare[METRICS[0]])})", name, *cells])
+            yield f"{source} ({len(bare[METRICS[0]])})", name, *cells
 
 
 def cell(bare: np.ndarray, titled: np.ndarray) -> str:
-    [found] = paired_bootstrap(bare, titled[None])
     digits = 3 if bare.max() <= 1 else 0
     means = f"{bare.mean():,.{digits}f} → {titled.mean():,.{digits}f}"
-    return f"{means}, {found.mean_difference:+.3f} ({found.low:.3f} to {found.high:.3f})" if digits else means
+    return f"{means}, {difference(bare, titled)}" if digits else means
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--store", type=Path, default=BUILD / "store", help="vectors that it has are not encoded again")
+    parser = options(__doc__, BUILD / "store")
     parser.add_argument("--passages", type=int, default=1300, help="of NQ and of 2WikiMultihopQA each, at most")
     parser.add_argument("--questions", type=int, default=300, help="of a source's half, at most")
     given = parser.parse_args()
@@ -126,10 +122,9 @@ def main() -> None:
         tokens = sum(record.cost.tokens for record in encode.shards)
         print(f"{text}: {load.rows['passages']:,} passages, {tokens:,} tokens encoded", flush=True)
     alpha = chosen_alpha(given.store, given.questions)
-    print(f"ParetoRAG at alpha {alpha}; unit → titled\n\n{table_head(['questions', 'method', *METRICS])}")
-    for source in SOURCES:
-        for line in lines(given.store, source, alpha, given.questions):
-            print(line, flush=True)
+    print(f"ParetoRAG at alpha {alpha}; unit → titled\n")
+    found = (row for source in SOURCES for row in rows(given.store, source, alpha, given.questions))
+    show(["questions", "method", *METRICS], found)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ not write: there the share of the supporting facts that the prompt shows stands 
     python -m benchmarks.when [--store DIR] [--questions N] [CORPUS ...]
 """
 
-import argparse
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
-from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, sql_list, table_head, table_row
+from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, options, show, sql_list
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.experiments import find
 from vitalfew.tasks.metrics.conditions import COLUMNS
@@ -35,7 +34,7 @@ WIKI = f"titletext:{REAL['titletext']}"
 
 @dataclass(frozen=True)
 class Corpus:
-    """`where`: which questions; `primary`: what tells right from wrong."""
+    """A corpus of its `datasets`; `where` and `half` choose questions, `primary` is the metric of right and wrong."""
 
     datasets: tuple[str, ...]
     where: str = "len(answers) > 0"
@@ -61,8 +60,8 @@ def run(store: Path, name: str, corpus: Corpus, questions: int) -> Results:
     return method_results(store, outcome.run, Evaluate.model_validate(outcome.run.config))
 
 
-def by_corpus(name: str, results: Results) -> str:
-    """A row: questions, what they are like, every method's figure and tokens, and the difference at equal tokens."""
+def by_corpus(name: str, results: Results) -> list[str]:
+    """Return a row: questions, their conditions, figures and tokens by method, and the difference at equal tokens."""
     metric = results.primary or ""
     methods = {method.name: method for method in results.methods}
     like = [_mean(methods[BASELINE], column.name) for column in COLUMNS]
@@ -72,7 +71,7 @@ def by_corpus(name: str, results: Results) -> str:
     found = methods[OURS].differences[metric]
     difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
     shown = [f"{found.questions:,}", *(f"{value:.1f}" for value in like[:3] if value is not None), figure(like[3])]
-    return table_row([f"{name}, {metric}", *shown, *cells, difference])
+    return [f"{name}, {metric}", *shown, *cells, difference]
 
 
 def _mean(method: MethodResult, metric: str) -> float | None:
@@ -80,7 +79,7 @@ def _mean(method: MethodResult, metric: str) -> float | None:
 
 
 def pooled(of_corpora: Sequence[Results]) -> tuple[Among, ...]:
-    """The questions of all corpora together, in thirds of each condition."""
+    """Compare the questions of all corpora together, in thirds of every condition."""
     first = of_corpora[0]
     scores = {method.name: _joined([each.scores[method.name] for each in of_corpora]) for method in first.methods}
     ours = [method for method in first.methods if method.name in (OURS, BASELINE)]
@@ -95,34 +94,29 @@ def _joined(scores: Sequence[QuestionScores]) -> QuestionScores:
     return QuestionScores(np.arange(sum(len(each.ids) for each in scores)), values)
 
 
-def by_condition(of_corpora: Sequence[Results]) -> Iterator[str]:
+def by_condition(of_corpora: Sequence[Results]) -> Iterator[Sequence[str]]:
     headings = {column.name: column.heading for column in COLUMNS}
     for each in pooled(of_corpora):
         found = each.difference
         ends = f"{figure(each.low)} to {figure(each.high)}"
         difference = f"{signed(found.mean_difference)} ({signed(found.low)} to {signed(found.high)})"
-        yield table_row([headings[each.condition], ends, f"{found.questions:,}", difference])
+        yield headings[each.condition], ends, f"{found.questions:,}", difference
 
 
 def main() -> None:
     known = corpora()
-    parser = argparse.ArgumentParser()
+    parser = options(__doc__, Path("build/bench/when"))
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(known)}; default: all")
-    parser.add_argument("--store", type=Path, default=Path("build/bench/when"), help="what it has is not done again")
     parser.add_argument("--questions", type=int, default=500, help="of a corpus, at most")
     given = parser.parse_args()
     results = {name: run(given.store, name, known[name], given.questions) for name in given.corpora or known}
     methods = next(iter(results.values())).methods
     heads = ["corpus", "questions", "words", "sentences", "gold passages", "redundancy"]
     heads += [f"{method.name} (tokens)" for method in methods] + [f"{OURS} minus {BASELINE}"]
-    print(table_head(heads))
-    for name, each in results.items():
-        print(by_corpus(name, each))
+    show(heads, (by_corpus(name, each) for name, each in results.items()))
     if answered := [each for each in results.values() if each.primary == "accuracy"]:
-        columns = ["condition", "from, to", "questions", f"{OURS} minus {BASELINE}, accuracy"]
-        print(f"\n{table_head(columns)}")
-        for line in by_condition(answered):
-            print(line)
+        print()
+        show(["condition", "from, to", "questions", f"{OURS} minus {BASELINE}, accuracy"], by_condition(answered))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,9 @@ from vitalfew.storage.catalog.views import documented, rows
 from vitalfew.tasks.registry import METHODS
 
 DOCS = Path(__file__).parent
+EXPERIMENT = (Experiment, Method, Evaluate)
 COMPILED = (Method, Choose, Chosen)
-"""The form of an experiment's file in the page, where it differs: the experiment's own table says which."""
+"""Sections that an experiment's file writes in another form: the experiment's own table describes it."""
 
 
 def options(listed: Iterable[Setting]) -> Iterator[str]:
@@ -55,16 +56,8 @@ def _settings_page() -> Iterator[str]:
     for title, opening, models in (
         ("Where a flow runs", "Settings for all files below.", (Execution,)),
         ("An index", "For `vitalfew index` and `vitalfew plan`.", (IndexCorpus,)),
-        (
-            "An experiment",
-            "For `vitalfew evaluate`; `vitalfew search` takes `retrieve`.",
-            (Experiment, Method, Evaluate),
-        ),
-        (
-            "A training",
-            "For `vitalfew train`: a recipe of `configs/recipes/`, or your file.",
-            (TrainConfig, TrainOreo),
-        ),
+        ("An experiment", "For `vitalfew evaluate`; `vitalfew search` takes `retrieve`.", EXPERIMENT),
+        ("A training", "For `vitalfew train`: a recipe of `configs/recipes/`, or your file.", (TrainConfig, TrainOreo)),
         ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all settings of an index, and", (Corpus,)),
     ):
         yield from (f"## {title}", "", opening, "", *_top(models[0], shown))
@@ -75,7 +68,7 @@ def _settings_page() -> Iterator[str]:
 
 
 def _top(model: type[BaseModel], shown: set[type[BaseModel]]) -> Iterator[str]:
-    """The settings outside of sections, without those of a base that was shown before."""
+    """Yield the settings outside of sections, without those of a base that was shown before."""
     known = {name for name, _ in sections_of(model)}.union(*(base.model_fields for base in shown & {*model.__mro__}))
     shown.add(model)
     yield from (*options(settings(model, keys=model.model_fields.keys() - known)), *_further(model))
@@ -167,11 +160,8 @@ def _macros_page() -> Iterator[str]:
     with without_rows() as catalog:
         for macro in MACROS:
             yield from (f"## `{macro.name}`", "", *block(macro.signature, language="sql"))
-            yield from (
-                f"{prose(macro.about[:1].upper() + macro.about[1:])}.",
-                "",
-                *block(macro.example, language="sql"),
-            )
+            about = prose(macro.about[:1].upper() + macro.about[1:])
+            yield from (f"{about}.", "", *block(macro.example, language="sql"))
             called = macro.example[macro.example.index(f"{macro.name}(") :].partition(" GROUP BY")[0]
             types = catalog.sql(f"DESCRIBE FROM {called}").fetchall()
             yield from table("column", "type", of=((code(column), code(kind)) for column, kind, *_ in types))
@@ -199,7 +189,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`source`: where its contents come from; `about`: what stands above them."""
+    """A generated page: `source` is the code that its contents come from; `about` is shown above them."""
 
     title: str
     source: str
@@ -260,7 +250,7 @@ PAPERS = Page("The papers, table by table", "configs/papers/ and docs/results/pa
 
 
 def pages() -> dict[str, str]:
-    """The text of every page, by its place in docs/."""
+    """Return the text of every page, by its place in docs/."""
     return {**{f"reference/{name}.md": page.text() for name, page in PAGES.items()}, "papers.md": PAPERS.text()}
 
 

@@ -1,4 +1,4 @@
-"""Markdown, line by line: what the generated pages are made of."""
+"""Markdown, line by line, for the generated pages."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ def code(words: str) -> str:
 
 
 def table(*headings: str, of: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table, or nothing where it has no rows."""
+    """Yield a table, or nothing if it has no rows."""
     listed = [f"| {' | '.join(map(cell, row))} |" for row in of]
     if listed:
         yield f"| {' | '.join(headings)} |"
@@ -33,7 +33,7 @@ def block(*commands: str, language: str = "sh") -> Iterator[str]:
 
 
 def paragraphs(documentation: str) -> Iterator[str]:
-    """A docstring: a paragraph of commands is a block of code."""
+    """Yield a docstring; a paragraph of commands becomes a block of code."""
     for paragraph in inspect.cleandoc(documentation).split("\n\n"):
         lines = [line.strip() for line in paragraph.splitlines()]
         if all(line.startswith("vitalfew ") for line in lines):

@@ -1,4 +1,4 @@
-"""Writes down what finished runs came to beside a paper's figures: `python -m docs.measured --store STORE [RUN]...`.
+"""Records the figures of finished runs beside a paper's: `python -m docs.measured --store STORE [RUN]...`.
 
 docs/results/papers.json keeps a record for every experiment, corpus and set of models, the latest; `make reference`
 makes docs/papers.md of them. Without a RUN (an id, or an experiment's name) it takes every completed run of an
@@ -28,7 +28,7 @@ RECORDS = ROOT / "docs" / "results" / "papers.json"
 
 
 class Line(Config):
-    """A figure of the paper and ours, as the report shows them; '–': there is none."""
+    """A figure of the paper and ours, as the report shows them; '–' if there is none."""
 
     what: str
     printed: str
@@ -38,8 +38,8 @@ class Line(Config):
 
 
 class Measured(Config):
-    """A run. `asked`: whose questions, in a word, where the corpus does not say it; `machine`: in words; `commit`: of
-    the code that read the run, with + where it was not committed."""
+    """A run. `asked`: the source of the questions, in a word, if the corpus has several; `commit`: the version of the
+    code that read the run, with + if it was not committed."""
 
     experiment: str
     corpus: str
@@ -83,7 +83,7 @@ def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
         date=f"{report.when:%Y-%m-%d}",
         commit=commit,
         machine=machine,
-        lines=tuple(Line(**{name: getattr(row, name) for name in Line.model_fields}) for row in beside(report)),
+        lines=tuple(Line.model_validate(row, from_attributes=True) for row in beside(report)),
         notes=(*choices(report), *(_best(report, best) for best in report.best_alphas if best.metric == metric)),
     )
 
@@ -97,22 +97,20 @@ def _best(report: Report, best: BestAlpha) -> str:
 
 
 def write(records: list[Measured], path: Path = RECORDS) -> None:
-    """Add them to what is there; a later one replaces an earlier one of the same key."""
+    """Add records to the file; a later one replaces an earlier one of the same key."""
     kept = {each.key(): each for each in [*measured(path), *records]}
-    ordered = sorted(kept.values(), key=Measured.key)
-    path.write_bytes(_LIST.dump_json(ordered, indent=2) + b"\n")
+    path.write_bytes(_LIST.dump_json(sorted(kept.values(), key=Measured.key), indent=2) + b"\n")
 
 
 def repeating(store: Path) -> list[Run]:
-    """Completed runs of experiments that repeat a paper, in their order."""
+    """Return the completed runs of experiments that repeat a paper, in their order."""
     named = {name for paper in papers().values() for item in paper.items for name in item.experiments}
-    return [
-        run for run in read_runs(store) if run.flow == "evaluate" and run.state == "completed" and run.name in named
-    ]
+    runs = (run for run in read_runs(store) if run.flow == "evaluate" and run.state == "completed")
+    return [run for run in runs if run.name in named]
 
 
 def code_state() -> str:
-    """The commit of this tree."""
+    """Return the commit of this tree, with + after it if the tree has changes."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
@@ -129,7 +127,7 @@ def main(
     ] = "",
     records: Annotated[Path, typer.Option(help="File that the records are added to.")] = RECORDS,
 ) -> None:
-    """Write down what finished runs came to beside the papers' figures."""
+    """Record the figures of finished runs beside the papers'."""
     found = [find_run(store, run) for run in runs] if runs else repeating(store)
     made = [record(read_report(store, run), code_state(), machine, of) for run in found]
     write(made, records)

@@ -1,4 +1,4 @@
-"""docs/papers.md: the papers' tables and figures, what repeats each, where it ran here and whether its claims hold."""
+"""docs/papers.md: the papers' tables and figures, the experiments that repeat them, their runs here and the claims."""
 
 import re
 from collections import Counter
@@ -32,23 +32,18 @@ def papers_page() -> Iterator[str]:
 
 
 def paper_sections(listed: Iterable[Paper], runs: dict[str, list[Measured]]) -> Iterator[str]:
-    """Those that experiments repeat come first."""
+    """Yield a section for every paper, first for those that experiments repeat."""
     for paper in sorted(listed, key=lambda paper: not paper.experiments):
-        name = paper.paper.partition(" (")[0]
-        yield from (
-            f"## {name}",
-            ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", paper.paper) + ".",
-            "",
-        )
-        if paper.about:
-            yield from (paper.about, "")
-        if paper.settings:
-            yield from (f"The paper's settings: {paper.settings}.", "")
-        if paper.chosen:
-            yield from (f"**Choice of settings.** {paper.chosen}", "")
+        cited = ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", paper.paper)
+        yield from (f"## {paper.paper.partition(' (')[0]}", f"{cited}.", "")
+        settings = f"The paper's settings: {paper.settings}." if paper.settings else ""
+        chosen = f"**Choice of settings.** {paper.chosen}" if paper.chosen else ""
+        for about in filter(None, (paper.about, settings, chosen)):
+            yield from (about, "")
         rows = (_row(item, [run for each in item.experiments for run in runs.get(each, ())]) for item in paper.items)
         yield from table("paper", "experiment", "runs here", "the paper's claims", of=rows)
-        yield from _disagreements(paper)
+        if paper.contradictions:
+            yield from ("Contradictions within the paper:", "", *(f"- {each}" for each in paper.contradictions), "")
         for experiment in dict.fromkeys(each for item in paper.items for each in item.experiments):
             for run in runs.get(experiment, ()):
                 yield from _measured(paper, run)
@@ -67,14 +62,9 @@ def _row(item: Item, runs: list[Measured]) -> tuple[str, ...]:
 
 
 def _claims(run: Measured) -> str:
-    """How many of a run's claims hold, do not, or are open, in the report's words."""
+    """Count a run's claims by verdict, in the report's words."""
     counted = Counter(line.verdict.partition(":")[0] for line in run.lines if line.verdict)
     return ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
-
-
-def _disagreements(paper: Paper) -> Iterator[str]:
-    if paper.contradictions:
-        yield from ("Contradictions within the paper:", "", *(f"- {each}" for each in paper.contradictions), "")
 
 
 def _corpus(run: Measured) -> str:

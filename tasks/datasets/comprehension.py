@@ -24,7 +24,6 @@ each an object of all rows: {"answers": {"0": …}, "passages": {"0": …}, …}
 so that memory holds one row, whatever the order of the columns.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -38,22 +37,22 @@ from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Qu
 from vitalfew.tasks.datasets.files import FileDataset, open_source
 from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader
 from vitalfew.tasks.datasets.rows import (
+    RowDataset,
     RowError,
     answers_of,
+    attempt,
     check_text,
     id_of,
     json_lines,
     json_rows,
     kind_of,
     list_of,
+    listed_answers,
     object_of,
-    records_of,
     stream_json,
     text_of,
     value_of,
 )
-
-_HOTPOT_EXPECTS = "a JSON array of HotpotQA questions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class _Context:
     spans: tuple[Span | None, ...]
 
 
-class HotpotQA(FileDataset):
+class HotpotQA(RowDataset):
     """Questions of HotpotQA or 2WikiMultihopQA with their passages and supporting facts.
 
     A JSON array of {"question", "answer", "context": [[title, [sentence, ...]], ...], "supporting_facts": [[title,
@@ -75,31 +74,24 @@ class HotpotQA(FileDataset):
 
     example: ClassVar[str] = "hotpotqa:data/hotpot_dev_distractor_v1.json"
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(stream_json(self.source(), _HOTPOT_EXPECTS), _hotpot_records)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return stream_json(self.source(), "a JSON array of HotpotQA questions")
 
-
-def _hotpot_records(row: object) -> Iterator[Record]:
-    """Yield the passages of one question, then the question; a part that cannot be used becomes a Reject. Raises
-    RowError if the row is not an object."""
-    fields = object_of(row)
-    contexts: list[_Context] = []
-    try:
-        entries = list_of(fields, "context")
-    except RowError as error:
-        entries = []
-        yield error.reject()
-    for position, entry in enumerate(entries):
-        try:
-            contexts.append(_hotpot_context(entry))
-        except RowError as error:
-            yield error.reject(f"context[{position}]")
-        else:
-            yield contexts[-1].passage
-    try:
-        yield _hotpot_question(fields, contexts)
-    except RowError as error:
-        yield error.reject("question")
+    def read(self, row: Any) -> Iterator[Record]:
+        fields = object_of(row)
+        contexts: list[_Context] = []
+        entries = attempt("", list_of, fields, "context")
+        if isinstance(entries, Reject):
+            yield entries
+            entries = []
+        for position, entry in enumerate(entries):
+            context = attempt(f"context[{position}]", _hotpot_context, entry)
+            if isinstance(context, Reject):
+                yield context
+            else:
+                contexts.append(context)
+                yield context.passage
+        yield attempt("question", _hotpot_question, fields, contexts)
 
 
 def _hotpot_context(entry: object) -> _Context:
@@ -154,13 +146,9 @@ def _hotpot_question(fields: dict[str, Any], contexts: list[_Context]) -> Questi
     spans = [span for fact in facts if (span := _fact_span(fact, by_title)) is not None]
     if facts and not spans:
         raise RowError("no_gold_passage", f"none of its {len(facts)} supporting facts is in its context")
-    return Question(
-        text=text,
-        answers=(answer,),
-        gold_passages=tuple(dict.fromkeys(span.passage_id for span in spans)),
-        supporting_facts=tuple(dict.fromkeys(spans)),
-        source_id=id_of(fields, "_id" if "_id" in fields else "id"),
-    )
+    gold = tuple(dict.fromkeys(span.passage_id for span in spans))
+    name = id_of(fields, "_id" if "_id" in fields else "id")
+    return Question(text, (answer,), gold, tuple(dict.fromkeys(spans)), name)
 
 
 def _fact_span(fact: object, by_title: dict[str, _Context]) -> Span | None:
@@ -175,9 +163,6 @@ def _fact_span(fact: object, by_title: dict[str, _Context]) -> Span | None:
     return context.spans[index]
 
 
-_SQUAD_EXPECTS = 'the JSON of SQuAD: {"data": [{"title", "paragraphs"}, ...]}'
-
-
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
     """A paragraph as the file has it, to which its answers' offsets refer, and the id of its passage."""
@@ -186,7 +171,7 @@ class _Paragraph:
     passage: int
 
 
-class Squad(FileDataset):
+class Squad(RowDataset):
     """Paragraphs and questions of SQuAD v1.1 or v2.0.
 
     An object {"data": [{"title", "paragraphs": [{"context", "qas": [...]}]}]}, where an entry of "qas" is {"id",
@@ -197,61 +182,51 @@ class Squad(FileDataset):
 
     example: ClassVar[str] = "squad:data/dev-v1.1.json"
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(stream_json(self.source(), _SQUAD_EXPECTS, "data", "articles"), _article_records)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return stream_json(
+            self.source(), 'the JSON of SQuAD: {"data": [{"title", "paragraphs"}, ...]}', "data", "articles"
+        )
 
-
-def _article_records(article: object) -> Iterator[Record]:
-    """Yield the paragraphs of one article; a paragraph's questions follow it. Raises RowError."""
-    fields = object_of(article)
-    title = text_of(fields, "title", blank=True).replace("_", " ").strip()
-    for position, paragraph in enumerate(list_of(fields, "paragraphs")):
-        where = f"paragraphs[{position}]"
-        try:
-            fields = object_of(paragraph)
-        except RowError as error:
-            yield error.reject(where)
-            continue
-        yield from _paragraph_records(fields, title, where, f"{title}#{position}")
+    def read(self, row: Any) -> Iterator[Record]:
+        article = object_of(row)
+        title = text_of(article, "title", blank=True).replace("_", " ").strip()
+        for position, paragraph in enumerate(list_of(article, "paragraphs")):
+            where = f"paragraphs[{position}]"
+            fields = attempt(where, object_of, paragraph)
+            if isinstance(fields, Reject):
+                yield fields
+            else:
+                yield from _paragraph_records(fields, title, where, f"{title}#{position}")
 
 
 def _paragraph_records(fields: dict[str, Any], title: str, where: str, name: str) -> Iterator[Record]:
     """Yield a paragraph, then its questions."""
     paragraph = None
-    try:
-        context = text_of(fields, "context", strip=False)
-    except RowError as error:
-        yield error.reject(where)
+    context = attempt(where, lambda: text_of(fields, "context", strip=False))
+    if isinstance(context, Reject):
+        yield context
     else:
         text = context.strip()
         paragraph = _Paragraph(context, passage_id(text))
         yield Passage(title, text, name)
-    try:
-        entries = list_of(fields, "qas")
-    except RowError as error:
-        yield error.reject(where)
+    entries = attempt(where, list_of, fields, "qas")
+    if isinstance(entries, Reject):
+        yield entries
         return
     for position, entry in enumerate(entries):
-        yield _squad_question(entry, paragraph, f"{where}.qas[{position}]")
+        yield attempt(f"{where}.qas[{position}]", _squad_question, entry, paragraph)
 
 
-def _squad_question(entry: object, paragraph: _Paragraph | None, where: str) -> Question | Reject:
-    try:
-        fields = object_of(entry)
-        text = text_of(fields, "question")
-        if paragraph is None:
-            raise RowError("no_gold_passage", "its paragraph was rejected")
-        pairs = [_squad_answer(answer) for answer in list_of(fields, "answers")]
-        spans = [span for answer, start in pairs if (span := _answer_span(answer, start, paragraph)) is not None]
-        return Question(
-            text=text,
-            answers=tuple(dict.fromkeys(answer.strip() for answer, _ in pairs)),
-            gold_passages=(paragraph.passage,),
-            supporting_facts=tuple(dict.fromkeys(spans)),
-            source_id=id_of(fields, "id"),
-        )
-    except RowError as error:
-        return error.reject(where)
+def _squad_question(entry: object, paragraph: _Paragraph | None) -> Question:
+    """Return the question of an entry; `paragraph` is None if it was rejected. Raises RowError."""
+    fields = object_of(entry)
+    text = text_of(fields, "question")
+    if paragraph is None:
+        raise RowError("no_gold_passage", "its paragraph was rejected")
+    pairs = [_squad_answer(answer) for answer in list_of(fields, "answers")]
+    spans = [span for answer, start in pairs if (span := _answer_span(answer, start, paragraph)) is not None]
+    answers = tuple(dict.fromkeys(answer.strip() for answer, _ in pairs))
+    return Question(text, answers, (paragraph.passage,), tuple(dict.fromkeys(spans)), id_of(fields, "id"))
 
 
 def _squad_answer(entry: object) -> tuple[str, int]:
@@ -320,10 +295,7 @@ def _ctxs_records(row: object, number: int) -> Iterator[Record]:
         else:
             gold += [passage_id(passage.text)] * is_gold
             yield passage
-    try:
-        yield _ctxs_question(fields, name, gold)
-    except RowError as error:
-        yield error.reject("question")
+    yield attempt("question", _ctxs_question, fields, name, gold)
 
 
 def _is_gold(context: dict[str, Any]) -> bool:
@@ -350,13 +322,10 @@ def _ctxs_question(fields: dict[str, Any], name: str, gold: list[int | None]) ->
 
 
 def _ctxs_answers(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the gold answers of a row; () where it has none. Raises RowError."""
+    """Return the gold answers of a row, () without any. Raises RowError."""
     value = next((fields[key] for key in _CTXS_ANSWERS if key in fields), None)
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise RowError("malformed_json", f"the answers {value[:40]!r} are not a JSON list") from error
+        return listed_answers(value)
     return answers_of(value)
 
 
@@ -374,7 +343,7 @@ class MSMarcoQAOptions(DatasetOptions):
     )
 
 
-class MSMarcoQA(FileDataset):
+class MSMarcoQA(RowDataset):
     """Questions of MS MARCO with the passages retrieved for them and the answers that people wrote.
 
     The JSON of question answering 2.1, compressed or not, or one object per line: {"query", "query_id", "answers":
@@ -387,33 +356,22 @@ class MSMarcoQA(FileDataset):
     Options: ClassVar[type[DatasetOptions]] = MSMarcoQAOptions
     options: MSMarcoQAOptions
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        rows = _column_rows(self.source()) if _has_columns(self.source()) else json_lines(self.source())
-        return records_of(rows, self._records)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return _column_rows(self.source()) if _has_columns(self.source()) else json_lines(self.source())
 
-    def _records(self, row: object) -> Iterator[Record]:
-        """Yield the passages of a row, then its question; a passage that cannot be used becomes a Reject. Raises
-        RowError."""
+    def read(self, row: Any) -> Iterator[Record]:
         fields = object_of(row)
         gold = []
         for number, entry in enumerate(_msmarco_passages(fields.get("passages", []))):
-            try:
-                passage = Passage("", text_of(entry, "passage_text"), id_of(entry, "url"))
-            except RowError as error:
-                yield error.reject(f"passages[{number}]")
-                continue
+            passage = attempt(f"passages[{number}]", _msmarco_passage, entry)
             yield passage
-            if entry.get("is_selected"):
+            if isinstance(passage, Passage) and entry.get("is_selected"):
                 gold.append(passage_id(passage.text))
-        yield Question(
-            text=text_of(fields, "query"),
-            answers=self._answers(fields),
-            gold_passages=tuple(dict.fromkeys(gold)),
-            source_id=id_of(fields, "query_id"),
-        )
+        text, answers = text_of(fields, "query"), self._answers(fields)
+        yield Question(text, answers, tuple(dict.fromkeys(gold)), source_id=id_of(fields, "query_id"))
 
     def _answers(self, fields: dict[str, Any]) -> tuple[str, ...]:
-        """The unique gold answers. Raises RowError."""
+        """Return the unique gold answers. Raises RowError."""
         key = "wellFormedAnswers" if self.options.well_formed and _given(fields, "wellFormedAnswers") else "answers"
         given = list_of(fields, key) if _given(fields, key) else []
         answers = [check_text(answer, f"{key}[{number}]", blank=True) for number, answer in enumerate(given)]
@@ -426,13 +384,17 @@ def _given(fields: dict[str, Any], key: str) -> bool:
 
 
 def _msmarco_passages(passages: Any) -> Iterator[dict[str, Any]]:
-    """The passages as objects. Raises RowError."""
+    """Yield the passages as objects. Raises RowError."""
     if isinstance(passages, dict):
         columns = {key: list_of(passages, key) for key in ("passage_text", "is_selected", "url") if key in passages}
         for values in zip(*columns.values(), strict=False):
             yield dict(zip(columns, values, strict=True))
     else:
         yield from map(object_of, list_of({"passages": passages}, "passages"))
+
+
+def _msmarco_passage(entry: dict[str, Any]) -> Passage:
+    return Passage("", text_of(entry, "passage_text"), id_of(entry, "url"))
 
 
 def _has_columns(path: Path) -> bool:
@@ -442,11 +404,11 @@ def _has_columns(path: Path) -> bool:
         try:
             return next((reader.peek() == "{" for _ in reader.members()), False)
         except BrokenJson:
-            return False  # json_lines says of a broken line what is wrong with it
+            return False  # json_lines then reports the broken line
 
 
 def _column_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Number and fields of every row of a file of columns. Raises InputError where it is broken."""
+    """Stream (number, fields) of the rows of a file of columns. Raises InputError where it is broken."""
     number = 0
     with ExitStack() as opened:
         readers = {name: JsonReader(opened.enter_context(open_source(path))) for name in _MSMARCO_COLUMNS}
@@ -463,7 +425,7 @@ def _column_rows(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _column_row(path: Path, number: int, cells: dict[str, tuple[str, Any]]) -> Any:
-    """The fields of a row, or a Reject of a cell that is too long. Raises InputError where columns are not in step."""
+    """Return the fields of a row, or the Reject of an over-long cell. Raises InputError if the columns' keys differ."""
     if len({key for key, _ in cells.values()}) > 1:
         keys = ", ".join(f"{name}: {key}" for name, (key, _) in cells.items())
         raise InputError(f"{path}: row {number} has different keys in its columns ({keys}); download the file again")

@@ -7,15 +7,14 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from vitalfew.tasks.datasets.base import InputError, Passage, Record
+from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.datasets.delimited import QUOTED_TSV, columns_of, delimited_rows
-from vitalfew.tasks.datasets.files import FileDataset
-from vitalfew.tasks.datasets.rows import id_of, object_of, records_of, stream_json, text_of
+from vitalfew.tasks.datasets.rows import RowDataset, id_of, object_of, stream_json, text_of
 
 _DPR_COLUMNS = ("id", "text", "title")
 
 
-class DprWiki(FileDataset):
+class DprWiki(RowDataset):
     """Wikipedia passages as DPR, Contriever, Atlas and Self-RAG use them; no questions.
 
     Tab-separated, quoted like CSV, compressed or not; the first line names the columns id, text and title, in any
@@ -24,22 +23,20 @@ class DprWiki(FileDataset):
 
     example: ClassVar[str] = "dpr_wiki:data/psgs_w100.tsv.gz"
 
-    def records(self) -> Iterator[tuple[int, Record]]:
+    def rows(self) -> Iterator[tuple[int, Any]]:
         present = columns_of(self.source(), QUOTED_TSV)
         if not set(_DPR_COLUMNS) <= set(present):
             raise InputError(
                 f"{self.source()}: the first line must name the columns {', '.join(_DPR_COLUMNS)}, separated by "
                 f"tabs; it has {', '.join(repr(name[:40]) for name in present[:12])}"
             )
-        return records_of(delimited_rows(self.source(), QUOTED_TSV), _dpr_passage)
+        return delimited_rows(self.source(), QUOTED_TSV)
+
+    def read(self, row: Any) -> Iterator[Passage]:
+        yield Passage(text_of(row, "title", blank=True), text_of(row, "text"), id_of(row, "id"))
 
 
-def _dpr_passage(row: dict[str, Any]) -> Iterator[Passage]:
-    """Yield the passage of a row. Raises RowError."""
-    yield Passage(text_of(row, "title", blank=True), text_of(row, "text"), id_of(row, "id"))
-
-
-class TitleText(FileDataset):
+class TitleText(RowDataset):
     """Passages of a JSON list of {title, text}; no questions.
 
     Other keys are skipped. The title is required but may be empty.
@@ -47,12 +44,10 @@ class TitleText(FileDataset):
 
     example: ClassVar[str] = "titletext:data/2wikimultihopqa_corpus.json"
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(stream_json(self.source(), "a JSON array of {title, text}"), _titled_passage)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return stream_json(self.source(), "a JSON array of {title, text}")
 
-
-def _titled_passage(row: object) -> Iterator[Passage]:
-    """Yield the passage of an object. Raises RowError."""
-    fields = object_of(row)
-    text, title = text_of(fields, "text"), text_of(fields, "title", blank=True)
-    yield Passage(title, text, title)
+    def read(self, row: Any) -> Iterator[Passage]:
+        fields = object_of(row)
+        text, title = text_of(fields, "text"), text_of(fields, "title", blank=True)
+        yield Passage(title, text, title)

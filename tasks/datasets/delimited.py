@@ -2,6 +2,10 @@
 
 The csv module alone loses rows after an unclosed quote: it takes everything up to the next quote as one field. Here, if
 a row's quotes do not match, its first line becomes a Reject and reading continues at its second line.
+
+Why not DuckDB 2.0's `read_csv(store_rejects=true)`: after an unclosed quote it drops all lines up to the next quote and
+records only one of them; a quote still open at the end of the file drops the rest without a record; a carriage return
+within a row ends the whole read; and the rows that it accepts have no line number.
 """
 
 import csv
@@ -46,8 +50,8 @@ def delimited_rows(
     the file cannot be read or its first row cannot be column names.
     """
     with open_source(path) as source:
-        rows = _quoted_rows(source, dialect) if dialect.quoted else _plain_rows(source, dialect)
-        names = list(columns) if columns else _header(path, rows, dialect)
+        rows = _fields(source, dialect)
+        names = list(columns) if columns else _header(path, rows)
         for number, fields in rows:
             if isinstance(fields, RowError):
                 yield number, fields.reject()
@@ -61,11 +65,10 @@ def delimited_rows(
 def columns_of(path: Path, dialect: Dialect = CSV) -> tuple[str, ...]:
     """Return the names in the first row. Raises InputError."""
     with open_source(path) as source:
-        rows = _quoted_rows(source, dialect) if dialect.quoted else _plain_rows(source, dialect)
-        return tuple(_header(path, rows, dialect))
+        return tuple(_header(path, _fields(source, dialect)))
 
 
-def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]], dialect: Dialect) -> list[str]:
+def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]]) -> list[str]:
     """Return the column names. Raises InputError."""
     number, names = next(rows, (1, RowError("malformed_row", "the file has no rows")))
     if isinstance(names, RowError):
@@ -76,8 +79,11 @@ def _header(path: Path, rows: Iterator[tuple[int, list[str] | RowError]], dialec
     return names
 
 
-def _plain_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
-    """Yield the rows of a dialect in which every row is one line."""
+def _fields(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
+    """Yield (line, fields) of every row, or the error of a row that cannot be used."""
+    if dialect.quoted:
+        yield from _quoted_rows(source, dialect)
+        return
     for number, line, fault in lines_of(source):
         content = line.rstrip("\r\n")
         if fault:
@@ -108,7 +114,7 @@ def lines_of(source: BufferedReader) -> Iterator[TextLine]:
 
 
 def _quoted_rows(source: BufferedReader, dialect: Dialect) -> Iterator[tuple[int, list[str] | RowError]]:
-    """Yield the rows that the csv module reads."""
+    """Yield the rows that the csv module reads; a row may go over several lines."""
     # This limit holds for the whole process and must not take effect before the limit of a row.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * ROW_LIMIT))
     lines = _RowLines(source)

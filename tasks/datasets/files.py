@@ -1,4 +1,4 @@
-"""Opening a source: its first bytes tell how it is packed, and what is read of it is counted.
+"""Opening a source: its first bytes show how it is packed, and the bytes read are counted.
 
 gzip, bzip2, zstd and xz are decompressed as a stream. The bytes read are counted so that a look at a source's start can
 say what share of the source it covers. A fault of the file (missing, empty, broken) raises `InputError`, because
@@ -128,7 +128,7 @@ class _Xz:
                 return content
 
     def close(self) -> None:
-        """Nothing of its own is open."""
+        """Do nothing: the source is closed by its owner."""
 
 
 BOM = b"\xef\xbb\xbf"

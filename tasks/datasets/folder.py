@@ -162,7 +162,7 @@ def _text_of(path: Path) -> str:
 
 
 def _heading(text: str) -> str:
-    """Return the first heading of a Markdown text (`# Heading`) outside code blocks; "" if it has none."""
+    """Return the first heading of a Markdown text (`# Heading`) outside code blocks, "" without any."""
     in_code = False
     for line in text.splitlines():
         if _FENCE.match(line):

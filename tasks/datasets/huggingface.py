@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Record, Reject
-from vitalfew.tasks.datasets.files import FileDataset, check_source
-from vitalfew.tasks.datasets.rows import records_of
-from vitalfew.tasks.datasets.tables import BATCH_ROWS, TableOptions, present_columns, rows_of
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Reject
+from vitalfew.tasks.datasets.files import check_source
+from vitalfew.tasks.datasets.tables import BATCH_ROWS, ColumnsDataset, TableOptions, present_columns, rows_of
 
 _READERS = {"arrow", "cache", "csv", "json", "parquet", "text"}
 _SAVED, _SAVED_SPLITS = "state.json", "dataset_dict.json"
@@ -31,7 +30,7 @@ class HuggingFaceOptions(TableOptions):
     )
 
 
-class HuggingFaceDataset(FileDataset):
+class HuggingFaceDataset(ColumnsDataset):
     """Passages, or questions, of a dataset on the Hugging Face hub, or of a folder laid out like one.
 
     `NAME` or `OWNER/NAME` on the hub, which is streamed instead of downloaded as a whole; or a folder with data files
@@ -62,8 +61,8 @@ class HuggingFaceDataset(FileDataset):
     def identity(self) -> dict[str, Any]:
         return {} if self._is_local else {"commit": self._builder.hash}
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(enumerate(self._rows(), start=1), self.options.records)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return enumerate(self._rows(), start=1)
 
     def _rows(self) -> Iterator[dict[str, Any] | Reject]:
         """Yield the rows of the split, with one batch in memory at a time. Raises InputError."""

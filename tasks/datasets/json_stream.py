@@ -31,7 +31,7 @@ _IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
 def over_long(text: str | bytes, start: int = 0) -> str | None:
-    """Why a value of JSON that begins at `start` is not to be parsed, in words; None if it can be."""
+    """Return why a value of JSON that begins at `start` must not be parsed; None if it can be."""
     if len(text) - start <= _FEW_MARKS:
         return None
     if isinstance(text, str):
@@ -42,7 +42,7 @@ def over_long(text: str | bytes, start: int = 0) -> str | None:
 
 
 class BrokenJson(Exception):
-    """What is wrong, at which byte of the file, and the remedy."""
+    """A fault of a document: its description, the byte of the file, and the remedy."""
 
     def __init__(self, what: str, byte: int, remedy: str) -> None:
         super().__init__(what)
@@ -244,5 +244,5 @@ class JsonReader:
 
 
 def _end(match: re.Match[str] | None) -> int:
-    """Of a pattern that matches everywhere."""
+    """Return the end of a match of a pattern that matches everywhere."""
     return match.end() if match else 0

@@ -12,6 +12,7 @@ MS MARCO passage ranking: 8.8 million passages, questions of a search engine's u
 """
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -29,28 +30,60 @@ from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of
 _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 
 
-def judged_records(
-    qrels: Path | None, passages: Iterable[tuple[int, Record]], questions: Iterable[tuple[int, Record]]
-) -> Iterator[tuple[int, Record]]:
-    """Yield the passages, then the questions that `qrels` judges, with their gold passages.
+class JudgedDataset(FileDataset):
+    """A corpus, its questions and its judgements in three files, of which the last two may be missing."""
 
-    Without `qrels`, yield all questions, without gold passages. The judgements know a passage or a question by its
-    `source_id`. A question becomes a Reject if none of its relevant documents could be read; so do the judgements of a
-    question that is missing. Raises InputError.
-    """
-    judgements = Judgements()
-    if qrels is not None:
-        yield from judgements.read(qrels)
-    for number, record in passages:
-        if isinstance(record, Passage):
-            judgements.note(record)
-        yield number, record
-    for number, record in questions:
-        judged = judgements.of(record) if qrels is not None and isinstance(record, Question) else record
-        if judged is not None:
-            yield number, judged
-    if qrels is not None:
-        yield from named(qrels, judgements.without_question())
+    @property
+    @abstractmethod
+    def _corpus(self) -> Path: ...
+
+    @property
+    @abstractmethod
+    def _queries(self) -> Path | None: ...
+
+    @property
+    @abstractmethod
+    def _qrels(self) -> Path | None: ...
+
+    @abstractmethod
+    def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """Stream (line, row) of a file of passages or questions."""
+
+    @abstractmethod
+    def passage(self, row: dict[str, Any]) -> Iterator[Record]:
+        """Yield the passage of a row. Raises RowError."""
+
+    @abstractmethod
+    def question(self, row: dict[str, Any]) -> Iterator[Record]:
+        """Yield the question of a row. Raises RowError."""
+
+    def files(self) -> list[Path]:
+        files = [path for path in (self._corpus, self._queries, self._qrels) if path is not None]
+        for path in files:
+            check_source(path)
+        return files
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        """Yield the passages, then the questions that are judged, with their gold passages.
+
+        Without judgements, yield all questions, without gold passages. The judgements know a passage or a question by
+        its `source_id`. A question becomes a Reject if none of its relevant documents could be read; so do the
+        judgements of a question that is missing. Raises InputError.
+        """
+        corpus, queries, qrels = self._corpus, self._queries, self._qrels
+        judgements = Judgements()
+        if qrels is not None:
+            yield from judgements.read(qrels)
+        for number, record in named(corpus, records_of(self.rows(corpus), self.passage)):
+            if isinstance(record, Passage):
+                judgements.note(record)
+            yield number, record
+        for number, record in named(queries, records_of(self.rows(queries), self.question)) if queries else ():
+            judged = judgements.of(record) if qrels is not None and isinstance(record, Question) else record
+            if judged is not None:
+                yield number, judged
+        if qrels is not None:
+            yield from named(qrels, judgements.without_question())
 
 
 def named(path: Path, records: Iterable[tuple[int, Record]]) -> Iterator[tuple[int, Record]]:
@@ -73,14 +106,6 @@ def find(path: Path, required: bool) -> Path | None:
     if file is None and required:
         check_source(path)
     return file
-
-
-def existing(*paths: Path | None) -> list[Path]:
-    """Return the paths that are not None. Raises InputError if one is missing or no file."""
-    files = [path for path in paths if path is not None]
-    for path in files:
-        check_source(path)
-    return files
 
 
 class Judgements:
@@ -162,7 +187,7 @@ class BeirOptions(DatasetOptions):
     )
 
 
-class Beir(FileDataset):
+class Beir(JudgedDataset):
     """A corpus of BEIR, or one in its layout, with the questions of a split and their gold passages.
 
     A folder with corpus.jsonl ({"_id", "title", "text"}), queries.jsonl ({"_id", "text"}) and qrels/SPLIT.tsv
@@ -175,14 +200,15 @@ class Beir(FileDataset):
     Options: ClassVar[type[DatasetOptions]] = BeirOptions
     options: BeirOptions
 
-    def files(self) -> list[Path]:
-        return existing(self._corpus, self._queries, self._qrels)
+    def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
+        return json_lines(path)
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        corpus, queries = self._corpus, self._queries
-        passages = named(corpus, records_of(json_lines(corpus), _beir_passage))
-        questions = named(queries, records_of(json_lines(queries), _beir_question)) if queries else ()
-        return judged_records(self._qrels, passages, questions)
+    def passage(self, row: dict[str, Any]) -> Iterator[Passage]:
+        title = text_of(row, "title", blank=True) if row.get("title") is not None else ""
+        yield Passage(title, text_of(row, "text", blank=bool(title)) or title, id_of(row, "_id").strip())
+
+    def question(self, row: dict[str, Any]) -> Iterator[Question]:
+        yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())
 
     @cached_property
     def _corpus(self) -> Path:
@@ -211,17 +237,6 @@ class Beir(FileDataset):
         return qrels
 
 
-def _beir_passage(row: dict[str, Any]) -> Iterator[Passage]:
-    """Yield the passage of a document. Raises RowError."""
-    title = text_of(row, "title", blank=True) if row.get("title") is not None else ""
-    yield Passage(title, text_of(row, "text", blank=bool(title)) or title, id_of(row, "_id").strip())
-
-
-def _beir_question(row: dict[str, Any]) -> Iterator[Question]:
-    """Yield the question of a query. Raises RowError."""
-    yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())
-
-
 _MSMARCO_SPLIT = "dev.small"
 
 
@@ -238,7 +253,7 @@ class MSMarcoOptions(DatasetOptions):
     qrels: OptionalName = Field(default=None, description="file of the judgements; if not given, that of the split")
 
 
-class MSMarco(FileDataset):
+class MSMarco(JudgedDataset):
     """Passages of MS MARCO with the questions of a split and their gold passages.
 
     A folder with collection.tsv (number, passage), queries.SPLIT.tsv (number, question) and qrels.SPLIT.tsv (question,
@@ -251,22 +266,17 @@ class MSMarco(FileDataset):
     Options: ClassVar[type[DatasetOptions]] = MSMarcoOptions
     options: MSMarcoOptions
 
-    def files(self) -> list[Path]:
-        return existing(self._collection, self._queries, self._qrels)
+    def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
+        return delimited_rows(path, TSV, ("id", "text"))
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        passages = named(self._collection, records_of(_msmarco_rows(self._collection), _msmarco_passage))
-        questions = (
-            named(self._queries, records_of(_msmarco_rows(self._queries), _msmarco_question)) if self._queries else ()
-        )
-        return judged_records(self._qrels, passages, questions)
+    def passage(self, row: dict[str, Any]) -> Iterator[Passage]:
+        yield Passage("", text_of(row, "text"), row["id"].strip())
 
-    @cached_property
-    def _folder(self) -> Path:
-        return self.source() if os.path.isdir(self.source()) else self.source().parent
+    def question(self, row: dict[str, Any]) -> Iterator[Question]:
+        yield Question(text_of(row, "text"), source_id=row["id"].strip())
 
     @cached_property
-    def _collection(self) -> Path:
+    def _corpus(self) -> Path:
         source = self.source()
         return (find(source / self.options.collection, required=True) or source) if os.path.isdir(source) else source
 
@@ -279,22 +289,10 @@ class MSMarco(FileDataset):
         return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
 
     def _of_split(self, kind: str, name: str | None) -> Path | None:
-        """Return the named file, or that of the split; None if no file is named and the split has none."""
-        if name or self.options.split or os.path.isdir(self.source()):
+        """Return the named file, or that of the split; None if neither exists."""
+        source = self.source()
+        if name or self.options.split or os.path.isdir(source):
             required = name is not None or (kind == "queries" and self.options.split is not None)
-            return find(self._folder / (name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv"), required)
+            folder = source if os.path.isdir(source) else source.parent
+            return find(folder / (name or f"{kind}.{self.options.split or _MSMARCO_SPLIT}.tsv"), required)
         return None
-
-
-def _msmarco_rows(path: Path) -> Iterator[tuple[int, Any]]:
-    return delimited_rows(path, TSV, ("id", "text"))
-
-
-def _msmarco_passage(row: dict[str, Any]) -> Iterator[Passage]:
-    """Yield the passage of a row. Raises RowError."""
-    yield Passage("", text_of(row, "text"), row["id"].strip())
-
-
-def _msmarco_question(row: dict[str, Any]) -> Iterator[Question]:
-    """Yield the question of a row. Raises RowError."""
-    yield Question(text_of(row, "text"), source_id=row["id"].strip())

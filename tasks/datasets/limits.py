@@ -11,37 +11,24 @@ MOST_DETAIL = 2_000
 
 
 def checked(record: Record, config: LoadConfig) -> Record:
-    """The record, or a Reject that names the field that is too long, and the setting."""
-    fault = _fault(record, config)
-    return Reject("over_long", fault) if fault else record
-
-
-def _fault(record: Record, config: LoadConfig) -> str | None:
-    match record:
-        case Passage(title, text, source_id):
-            sizes = {"text": len(text), "title": len(title), "source_id": len(source_id)}
-            return _longest(sizes, config)
-        case Question():
-            sizes = {"text": len(record.text), "answers": sum(map(len, record.answers))}
-            lists = ("answers", "gold_passages", "supporting_facts")
-            counts = {name: len(getattr(record, name)) for name in lists}
-            return _longest(sizes | {"source_id": len(record.source_id)}, config) or _most(counts, config)
-    return None
-
-
-def _longest(sizes: dict[str, int], config: LoadConfig) -> str | None:
-    for name, size in sizes.items():
+    """Return the record, or a Reject that names the field that is too long, and the setting."""
+    if isinstance(record, Reject):
+        return record
+    sizes = {"text": len(record.text)}
+    counts = {}
+    if isinstance(record, Passage):
+        sizes["title"] = len(record.title)
+    else:
+        sizes["answers"] = sum(map(len, record.answers))
+        counts = {name: len(getattr(record, name)) for name in ("answers", "gold_passages", "supporting_facts")}
+    for name, size in {**sizes, "source_id": len(record.source_id)}.items():
         setting = "max_name_chars" if name in ("title", "source_id") else "max_chars"
         if size > (limit := getattr(config, setting)):
-            return f"{name}: {size:,} characters; load.{setting} is {limit:,}"
-    return None
-
-
-def _most(counts: dict[str, int], config: LoadConfig) -> str | None:
+            return Reject("over_long", f"{name}: {size:,} characters; load.{setting} is {limit:,}")
     for name, count in counts.items():
         if count > config.max_items:
-            return f"{name}: {count:,} items; load.max_items is {config.max_items:,}"
-    return None
+            return Reject("over_long", f"{name}: {count:,} items; load.max_items is {config.max_items:,}")
+    return record
 
 
 # A small corpus has up to FEW_SHARDS shards of at least SMALL_SHARD passages, so that workers share its work.
@@ -59,7 +46,7 @@ ROW_BYTES = 64
 
 
 class CorpusSize(NamedTuple):
-    """What the number of shards depends on: passages, bytes of all rows (UTF-8), ends of sentences."""
+    """The measures that set the number of shards: passages, bytes of all rows (UTF-8), ends of sentences."""
 
     passages: float
     bytes: float
@@ -67,7 +54,7 @@ class CorpusSize(NamedTuple):
 
 
 def size_of(record: Record) -> CorpusSize:
-    """The size of one record. Punctuation bounds the number of its sentences from above, and costs little to count."""
+    """Return the size of a record. Punctuation bounds its number of sentences from above and is quick to count."""
     match record:
         case Passage(title, text, source_id):
             sentences = 1 + sum(map(text.count, ".!?")) + text.count("\n") // 2
@@ -86,7 +73,7 @@ def _utf8(text: str) -> int:
 
 
 def shard_count(size: CorpusSize, config: LoadConfig) -> int:
-    """A power of two, so that when a corpus grows, a new shard is a half of an old one."""
+    """Return a power of two, so that when a corpus grows, a new shard is a half of an old one."""
     most = config.shard_passages or min(max(SHARD_PASSAGES, size.passages / MOST_SHARDS), LARGE_SHARD)
     wanted = max(
         size.passages / most,

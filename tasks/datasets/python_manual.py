@@ -79,7 +79,7 @@ class PythonManual(Dataset):
 
 
 class _Entry(BaseModel):
-    """A question of python_manual.yaml. `gold`: of each passage its topic and some words of it, in order."""
+    """A question of python_manual.yaml. `gold` maps the topic of each passage to some of its words, in order."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -121,7 +121,7 @@ def _entries(half: str) -> Iterator[tuple[str, _Entry]]:
 
 
 def _question(source_id: str, entry: _Entry, passages: dict[str, list[Passage]]) -> Question:
-    """Raises RowError if a passage, or every answer, is not in this version's manual."""
+    """Return a question. Raises RowError if a passage, or every answer, is not in this version's manual."""
     found = [_find(topic, words, passages.get(topic, [])) for gold in entry.gold for topic, words in gold.items()]
     if not any(_pattern(answer).search(passage.text) for answer in entry.answers for passage, _ in found):
         raise RowError("no_gold_passage", f"no gold passage says {entry.answers[0]!r}")
@@ -135,7 +135,8 @@ def _question(source_id: str, entry: _Entry, passages: dict[str, list[Passage]])
 
 
 def _find(topic: str, words: str, passages: list[Passage]) -> tuple[Passage, Span]:
-    """The only passage with these words, and the sentence they stand in. Raises RowError if there is not just one."""
+    """Return the only passage with these words, and the sentence that has them. Raises RowError unless it is the only
+    one."""
     pattern = _pattern(words)
     found = [(passage, match) for passage in passages if (match := pattern.search(passage.text))]
     if len(found) != 1:
@@ -149,7 +150,7 @@ def _find(topic: str, words: str, passages: list[Passage]) -> tuple[Passage, Spa
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    """Matches these words in this order, whatever quotes, marks and white space stand between them."""
+    """Return a pattern of these words in this order, whatever quotes, marks and white space are between them."""
     return re.compile(r"(?<!\w)" + r"\W+".join(re.findall(r"\w+", words)) + r"(?!\w)")
 
 
@@ -171,7 +172,7 @@ _ENDED = tuple('.:!?;,)”"')
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """What stands under a heading, up to the next one of any level."""
+    """The passages under a heading, up to the next one of any level."""
 
     heading: str
     passages: tuple[str, ...]
@@ -205,12 +206,12 @@ class _Block:
 
 
 def cut(text: str) -> list[_Section]:
-    """The sections of a topic, in order; one with a heading alone has no passages."""
+    """Return the sections of a topic, in order; one with a heading alone has no passages."""
     return [_Section(heading, tuple(_packed(_linked(source)))) for heading, source in _sections(text)]
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (heading, what stands under it)."""
+    """Yield (heading, text under it)."""
     heading, body, lines = "", list[str](), [line.rstrip() for line in text.split("\n")]
     for above, line, below in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
         footnotes = _FOOTNOTES.fullmatch(line)
@@ -227,7 +228,7 @@ def _underlines(line: str, heading: str) -> bool:
 
 
 def _linked(source: str) -> list[_Block]:
-    """The blocks of a section, each marked as verbatim or not, glued to the one before it or not."""
+    """Return the blocks of a section, each marked as verbatim or not, glued to the one before it or not."""
     blocks: list[_Block] = []
     for part in filter(None, re.split(r"\n{2,}", source.strip("\n"))):
         block = _Block(part, verbatim=bool(_VERBATIM.search(part)))
@@ -280,7 +281,7 @@ def _group(blocks: list[_Block], first: int) -> Iterator[_Block]:
 
 
 def _unwrapped(lines: list[str]) -> str:
-    """Lines as one, but for breaks that the width does not explain: the next word would have had room."""
+    """Join lines, but for breaks that the width does not explain: the next word would have had room."""
     text = lines[0].strip()
     for line, following in pairwise(lines):
         word = following.split(maxsplit=1)[0]

@@ -18,7 +18,7 @@ from pydantic import Field
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject, Span
 from vitalfew.tasks.datasets.files import FileDataset
-from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, kind_of, list_of, object_of, text_of
+from vitalfew.tasks.datasets.rows import RowError, attempt, id_of, json_lines, kind_of, list_of, object_of, text_of
 
 BETWEEN = "\n\n"
 """The separator between two turns of a context."""
@@ -75,10 +75,11 @@ class QMSum(FileDataset):
             return
         pieces: list[_Piece] = []
         for index, turn in enumerate(turns):
-            try:
-                pieces += self._pieces(index, turn)
-            except RowError as error:
-                yield error.reject(f"meeting_transcripts[{index}]")
+            parts = attempt(f"meeting_transcripts[{index}]", self._pieces, index, turn)
+            if isinstance(parts, Reject):
+                yield parts
+            else:
+                pieces += parts
         if not pieces:
             yield Reject("empty_text", f"none of the {len(turns)} turns has a readable word")
             return
@@ -140,20 +141,18 @@ def _spans(passage: int, context: list[_Piece]) -> Iterator[Span]:
 
 def _questions(row: dict[str, Any], name: str, key: str, gold: dict[int, list[Span]]) -> Iterator[Question | Reject]:
     """Yield the questions of one of the two lists; `gold` maps a turn to its spans."""
-    try:
-        entries = list_of(row, key)
-    except RowError as error:
-        yield error.reject()
+    entries = attempt("", list_of, row, key)
+    if isinstance(entries, Reject):
+        yield entries
         return
     for index, entry in enumerate(entries):
-        try:
-            yield _question(object_of(entry), f"{name}/{key}[{index}]", key == "specific_query_list", gold)
-        except RowError as error:
-            yield error.reject(f"{key}[{index}]")
+        place = f"{key}[{index}]"
+        yield attempt(place, _question, entry, f"{name}/{place}", key == "specific_query_list", gold)
 
 
-def _question(fields: dict[str, Any], name: str, specific: bool, gold: dict[int, list[Span]]) -> Question:
+def _question(entry: object, name: str, specific: bool, gold: dict[int, list[Span]]) -> Question:
     """Read a question and, if it is specific, its gold turns. Raises RowError."""
+    fields = object_of(entry)
     text, answer = text_of(fields, "query"), text_of(fields, "answer")
     ranges = [_range(span) for span in list_of(fields, "relevant_text_span")] if specific else []
     turns = [turn for turn in gold if any(turn in span for span in ranges)]

@@ -38,39 +38,37 @@ from pydantic import Field
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import DatasetOptions, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import tsv_or_json_lines
-from vitalfew.tasks.datasets.files import FileDataset
 from vitalfew.tasks.datasets.rows import (
+    RowDataset,
     RowError,
     answers_of,
     check_text,
     id_of,
-    json_lines,
     kind_of,
     list_of,
     object_of,
-    records_of,
     stream_json,
     text_of,
     value_of,
 )
 
 
-class NQOpen(FileDataset):
+class QuestionsOnly(RowDataset):
+    """A dataset without passages: its questions are asked of another dataset's index."""
+
+    has_passages: ClassVar[bool] = False
+
+
+class NQOpen(QuestionsOnly):
     """Questions of NQ-open with their gold answers; no passages.
 
     One JSON object a line: {"question", "answer": [string, ...]}. The offset is the line.
     """
 
     example: ClassVar[str] = "nq_open:data/NQ-open.dev.jsonl"
-    has_passages: ClassVar[bool] = False
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(json_lines(self.source()), _nq_question)
-
-
-def _nq_question(row: dict[str, Any]) -> Iterator[Question]:
-    """Yield the question of one row. Raises RowError."""
-    yield Question(text=text_of(row, "question"), answers=answers_of(value_of(row, "answer")))
+    def read(self, row: Any) -> Iterator[Question]:
+        yield Question(text=text_of(row, "question"), answers=answers_of(value_of(row, "answer")))
 
 
 _POPQA_ANSWERS = ("possible_answers", "answers", "golden_answers")
@@ -87,7 +85,7 @@ class PopQAOptions(DatasetOptions):
     )
 
 
-class PopQA(FileDataset):
+class PopQA(QuestionsOnly):
     """Questions of PopQA with their gold answers; no passages.
 
     Tab-separated; the first line names the columns. Of these, "id", "question" and "possible_answers" (a JSON list) are
@@ -98,30 +96,20 @@ class PopQA(FileDataset):
     """
 
     example: ClassVar[str] = "popqa:data/popQA.tsv"
-    has_passages: ClassVar[bool] = False
     Options: ClassVar[type[DatasetOptions]] = PopQAOptions
     options: PopQAOptions
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(tsv_or_json_lines(self.source()), self._record)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return tsv_or_json_lines(self.source())
 
-    def _record(self, row: dict[str, Any]) -> Iterator[Record]:
-        """Yield the question of one row, or a Reject if the options leave it out. Raises RowError."""
+    def read(self, row: Any) -> Iterator[Record]:
         limit = self.options.max_views
         if limit is not None and (views := _views(row)) >= limit:
             yield Reject("left_out", f"max_views={limit} leaves out an entity of {views:g} page views a month")
-        else:
-            yield from _popqa_question(row)
-
-
-def _popqa_question(row: dict[str, Any]) -> Iterator[Question]:
-    """Yield the question of one row. Raises RowError."""
-    key = next((key for key in _POPQA_ANSWERS if key in row), _POPQA_ANSWERS[0])
-    yield Question(
-        text=text_of(row, "question"),
-        answers=answers_of(_list(value_of(row, key), key)),
-        source_id=id_of(row, "id"),
-    )
+            return
+        key = next((key for key in _POPQA_ANSWERS if key in row), _POPQA_ANSWERS[0])
+        text, answers = text_of(row, "question"), answers_of(_list(value_of(row, key), key))
+        yield Question(text, answers, source_id=id_of(row, "id"))
 
 
 def _views(row: dict[str, Any]) -> float:
@@ -148,10 +136,7 @@ def _list(value: object, key: str) -> list[Any]:
     return value
 
 
-_TRIVIA_EXPECTS = 'the JSON of TriviaQA: {"Data": [{"Question", "QuestionId", "Answer"}, ...]}'
-
-
-class TriviaQA(FileDataset):
+class TriviaQA(QuestionsOnly):
     """Questions of TriviaQA with their gold answers; no passages.
 
     An object {"Data": [{"Question", "QuestionId", "Answer": {"Value", "Aliases": [...]}}]}, with evidence or without
@@ -161,21 +146,16 @@ class TriviaQA(FileDataset):
     """
 
     example: ClassVar[str] = "triviaqa:data/qa/wikipedia-dev.json"
-    has_passages: ClassVar[bool] = False
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(stream_json(self.source(), _TRIVIA_EXPECTS, "Data", "questions"), _trivia_question)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        expects = 'the JSON of TriviaQA: {"Data": [{"Question", "QuestionId", "Answer"}, ...]}'
+        return stream_json(self.source(), expects, "Data", "questions")
 
-
-def _trivia_question(entry: object) -> Iterator[Question]:
-    """Yield the question of one entry. Raises RowError."""
-    fields = object_of(entry)
-    answer = fields.get("Answer")
-    yield Question(
-        text=text_of(fields, "Question"),
-        answers=() if answer is None else _trivia_answers(object_of(answer)),
-        source_id=id_of(fields, "QuestionId"),
-    )
+    def read(self, row: Any) -> Iterator[Question]:
+        fields = object_of(row)
+        text, answer = text_of(fields, "Question"), fields.get("Answer")
+        answers = () if answer is None else _trivia_answers(object_of(answer))
+        yield Question(text, answers, source_id=id_of(fields, "QuestionId"))
 
 
 def _trivia_answers(answer: dict[str, Any]) -> tuple[str, ...]:
@@ -191,7 +171,7 @@ Option = tuple[str, str]
 """A label and the text it stands for."""
 
 
-class Arc(FileDataset):
+class Arc(QuestionsOnly):
     """Multiple-choice questions of ARC, with their options; no passages.
 
     One JSON object a line: {"id", "question": {"stem", "choices": [{"text", "label"}, ...]}, "answerKey"}, or flat,
@@ -202,36 +182,19 @@ class Arc(FileDataset):
     """
 
     example: ClassVar[str] = "arc:data/ARC-Challenge-Test.jsonl"
-    has_passages: ClassVar[bool] = False
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(json_lines(self.source()), _arc_question)
-
-
-def _arc_question(row: dict[str, Any]) -> Iterator[Question]:
-    """Yield the question of one row. Raises RowError."""
-    nested = value_of(row, "question")
-    holder = nested if isinstance(nested, dict) else row
-    stem = text_of(holder, "stem" if holder is nested else "question")
-    options = _options(value_of(holder, "choices"))
-    right = _right_option(text_of(row, "answerKey"), options)
-    lines = [_line(option) for option in options]
-    yield Question(
-        text="\n".join([stem, *lines]),
-        answers=(right[1], _line(right)),
-        source_id=id_of(row, "id"),
-    )
-
-
-def _line(option: Option) -> str:
-    return f"{option[0]}: {option[1]}"
+    def read(self, row: Any) -> Iterator[Question]:
+        nested = value_of(row, "question")
+        holder = nested if isinstance(nested, dict) else row
+        stem = text_of(holder, "stem" if holder is nested else "question")
+        options = _options(value_of(holder, "choices"))
+        label, right = _right_option(text_of(row, "answerKey"), options)
+        text = "\n".join([stem, *(f"{name}: {words}" for name, words in options)])
+        yield Question(text, (right, f"{label}: {right}"), source_id=id_of(row, "id"))
 
 
 def _options(choices: object) -> list[Option]:
-    """Return the options in order, from a list of {text, label} or an object {text: [...], label: [...]}.
-
-    Raises RowError.
-    """
+    """Return the options in order, from a list of {text, label} or an object of two lists. Raises RowError."""
     if isinstance(choices, dict):
         labels, texts = list_of(choices, "label"), list_of(choices, "text")
         if len(labels) != len(texts):
@@ -268,7 +231,7 @@ class PubHealthOptions(DatasetOptions):
     passages: bool = Field(default=False, description="use the article (`main_text`) of a claim as its gold passage")
 
 
-class PubHealth(FileDataset):
+class PubHealth(QuestionsOnly):
     """Claims of PubHealth as questions, with their labels (true, false, mixture, unproven) as gold answers.
 
     Tab-separated; the first line names the columns, of which "claim_id", "claim", "label" and, with passages=true,
@@ -279,15 +242,13 @@ class PubHealth(FileDataset):
     """
 
     example: ClassVar[str] = "pubhealth:data/PUBHEALTH/test.tsv?binary=true"
-    has_passages: ClassVar[bool] = False
     Options: ClassVar[type[DatasetOptions]] = PubHealthOptions
     options: PubHealthOptions
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(tsv_or_json_lines(self.source()), self._claim)
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return tsv_or_json_lines(self.source())
 
-    def _claim(self, row: dict[str, Any]) -> Iterator[Record]:
-        """Yield the article of one row, if it is asked for, then its claim. Raises RowError."""
+    def read(self, row: Any) -> Iterator[Record]:
         text = text_of(row, "claim" if "claim" in row else "question")
         label, name = _label(row), id_of(row, "claim_id" if "claim_id" in row else "id")
         if self.options.binary and label not in LABELS[:2]:

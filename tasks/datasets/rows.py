@@ -4,14 +4,15 @@ A row, or a part of one, that cannot be used raises `RowError`; the format turns
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vitalfew.tasks.datasets.base import InputError, Record, Reject
-from vitalfew.tasks.datasets.files import bounded_lines, open_source
+from vitalfew.tasks.datasets.files import FileDataset, bounded_lines, open_source
 from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
 
 REASONS = {
@@ -49,9 +50,36 @@ class RowError(Exception):
         return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
+T = TypeVar("T")
+
+
+def attempt(where: str, read: Callable[..., T], *arguments: Any) -> T | Reject:
+    """Return `read(*arguments)`, or a Reject that names the part `where` of a row if it raises RowError."""
+    try:
+        return read(*arguments)
+    except RowError as error:
+        return error.reject(where)
+
+
+class RowDataset(FileDataset):
+    """A dataset whose records follow from single rows of a file, which are JSON lines unless a format overrides it."""
+
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        """Stream (number, row); a Reject stands for a row that cannot be read. Raises InputError."""
+        return json_lines(self.source())
+
+    @abstractmethod
+    def read(self, row: Any) -> Iterator[Record]:
+        """Yield the records of a row. Raises RowError."""
+
+    def records(self) -> Iterator[tuple[int, Record]]:
+        return records_of(self.rows(), self.read)
+
+
 def stream_json(path: Path, expects: str, key: str | None = None, what: str = "rows") -> Iterator[tuple[int, Any]]:
-    """Stream (record number, value) from a JSON file, with one value in memory at a time; a Reject stands for one that
-    is too long to be held.
+    """Stream (record number, value) from a JSON file, with one value in memory at a time.
+
+    A Reject stands for a value that is too long to be held.
 
     The records are a top-level array, or the array at `key` of a top-level object, which must have some. For messages,
     `expects` says what the format expects, and `what` its records are. Raises InputError if the JSON is cut short or
@@ -61,7 +89,11 @@ def stream_json(path: Path, expects: str, key: str | None = None, what: str = "r
     with open_source(path) as source:
         reader = JsonReader(source)
         try:
-            _check_opening(path, reader.peek(), "{" if key else "[", expects)
+            if (first := reader.peek()) != ("{" if key else "["):
+                kinds = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}
+                hint = "; for one JSON object a line, use the format jsonl" if first == "{" else ""
+                holds = kinds.get(first, f"no JSON ({first!r} first)")
+                raise InputError(f"{path} holds {holds}, and this format expects {expects}{hint}")
             for row in reader.array_at(key) if key else reader.array():
                 number += 1
                 yield number, row
@@ -71,15 +103,6 @@ def stream_json(path: Path, expects: str, key: str | None = None, what: str = "r
             raise InputError(f"{path}: {error.what} after record {number}, at byte {error.byte}. {remedy}") from error
     if key and not number:
         raise InputError(f'{path} has no {what} in a top-level "{key}": this format expects {expects}')
-
-
-def _check_opening(path: Path, first: str, opening: str, expects: str) -> None:
-    """Check that `first`, the first character of a document, is the bracket `opening`. Raises InputError."""
-    if first == opening:
-        return
-    what = {"": "only white space", "[": "a JSON array", "{": "a JSON object"}.get(first, f"no JSON ({first!r} first)")
-    hint = "; for one JSON object a line, use the format jsonl" if first == "{" else ""
-    raise InputError(f"{path} holds {what}, and this format expects {expects}{hint}")
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -161,7 +184,7 @@ def check_text(value: object, name: str, *, blank: bool = False, strip: bool = T
 
 
 def id_of(row: dict[str, Any], key: str) -> str:
-    """Return a row's name in its source, from a string or an integer; "" if it has none. Raises RowError."""
+    """Return a row's name in its source, from a string or an integer, "" without any. Raises RowError."""
     value = row.get(key)
     if value is None:
         return ""
@@ -232,3 +255,11 @@ def answers_of(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise RowError("wrong_type", f"the answers are {kind_of(value)}; expected a string or a list of strings")
     return tuple(dict.fromkeys(check_text(answer, f"answer {index}") for index, answer in enumerate(value)))
+
+
+def listed_answers(written: str) -> tuple[str, ...]:
+    """Return the unique gold answers of a JSON list in a string. Raises RowError."""
+    try:
+        return answers_of(json.loads(written))
+    except (ValueError, RecursionError) as error:
+        raise RowError("malformed_json", f"the answers {written[:40]!r} are not a JSON list") from error

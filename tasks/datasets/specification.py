@@ -34,12 +34,11 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     except ValidationError as error:
         faults = "; ".join(explained(error, method.Options))
         raise InputError(f"{specification!r}: {faults}") from None
-    return name, method(_path(path, method) if path else None, validated)
-
-
-def _path(name: str, method: type[Dataset]) -> Path:
-    path = Path(name).expanduser()
-    return path if method.takes_name and not os.path.exists(path) else path.absolute()
+    if not path:
+        return name, method(None, validated)
+    source = Path(path).expanduser()
+    is_name = method.takes_name and not os.path.exists(source)
+    return name, method(source if is_name else source.absolute(), validated)
 
 
 def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:

@@ -22,7 +22,7 @@ values drawn anew for every sentence from synthetic_world.POOLS ({person}, {pers
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from string import Formatter
@@ -81,7 +81,8 @@ def parse(notation: str) -> Repertoire:
         if unknown:
             raise ValueError(f"unknown sign {unknown[0]!r} in {block!r}")
         phrasings = tuple(_phrasing(template) for sign, template in lines if sign != "? ")
-        questions = tuple(_asking(template) for sign, template in lines if sign == "? ")
+        asked = (template.partition(": ") for sign, template in lines if sign == "? ")
+        questions = tuple((field, template) for field, _, template in asked)
         match lines[0][0]:
             case "= ":
                 naming = Fact(phrasings, questions)
@@ -96,11 +97,6 @@ def _phrasing(template: str) -> Phrasing:
     fields = dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name)
     drawn = tuple((name, POOLS[name.rstrip("2")]) for name in fields if name.rstrip("2") in POOLS)
     return Phrasing(template, drawn)
-
-
-def _asking(line: str) -> tuple[str, str]:
-    field, _, template = line.partition(": ")
-    return field, template
 
 
 def _notations() -> dict[str, str]:
@@ -194,20 +190,15 @@ class Article:
         return spans
 
 
-@dataclass(slots=True)
 class Encyclopaedia:
     """All articles of a seed."""
 
-    seed: int
-    _towns: Namer = field(init=False)
-    _rivers: Namer = field(init=False)
-    _surnames: Namer = field(init=False)
-    _latest: tuple[int, dict[str, str]] = field(init=False, default=(-1, {}))
-
-    def __post_init__(self) -> None:
-        self._towns = Namer(self.seed, tuple(TOWN_ENDINGS), "town")
-        self._rivers = Namer(self.seed, tuple(RIVER_ENDINGS), "river")
-        self._surnames = Namer(self.seed, tuple(SURNAMES), "surname")
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._towns = Namer(seed, tuple(TOWN_ENDINGS), "town")
+        self._rivers = Namer(seed, tuple(RIVER_ENDINGS), "river")
+        self._surnames = Namer(seed, tuple(SURNAMES), "surname")
+        self._latest: tuple[int, dict[str, str]] = (-1, {})
 
     def article(self, index: int) -> Article:
         """Return article `index`, counted from 0. There is no last article."""
@@ -230,15 +221,12 @@ class Encyclopaedia:
 
     def _names(self, cluster: int) -> dict[str, str]:
         """Return the names that a cluster's articles share. Keeps the latest, as articles are mostly read in order."""
-        if self._latest[0] != cluster:
-            self._latest = cluster, self._new_names(cluster)
-        return self._latest[1]
-
-    def _new_names(self, cluster: int) -> dict[str, str]:
+        if self._latest[0] == cluster:
+            return self._latest[1]
         draw = Draw(self.seed, "cluster", cluster)
         town = self._towns(cluster)
         season, number = 1905 + draw(50), 12 + draw(30)
-        return {
+        names = {
             "town": town,
             "neighbour": self._towns(cluster + 1),
             "river": self._rivers(cluster),
@@ -255,6 +243,8 @@ class Encyclopaedia:
             "founded": str(season - number),
             "given": str(draw(1_000_000)),
         }
+        self._latest = cluster, names
+        return names
 
     def _own_names(self, cluster: int, slot: int) -> dict[str, str]:
         """Return the names in which the two seasons and the two persons of a cluster differ."""
@@ -263,7 +253,8 @@ class Encyclopaedia:
             later = slot - _FIRST_SEASON
             return {"season": str(int(names["season"]) + later), "number": str(int(names["number"]) + later)}
         if _SLOTS[slot] is _PERSON:
-            return {"who": _full_name(names, cluster, slot), "cousin": _full_name(names, cluster, _other(slot))}
+            other = 2 * _FIRST_PERSON + 1 - slot
+            return {"who": _full_name(names, cluster, slot), "cousin": _full_name(names, cluster, other)}
         return {}
 
 
@@ -275,11 +266,6 @@ def _write(
     values = {name: pool(draw, year) for name, pool in phrasing.drawn}
     text = phrasing.template.format_map(names | references[draw(len(references))] | values)
     return Statement(text, fact, values)
-
-
-def _other(slot: int) -> int:
-    """Return the slot of a person's cousin."""
-    return 2 * _FIRST_PERSON + 1 - slot
 
 
 def _is_woman(cluster: int, slot: int) -> bool:

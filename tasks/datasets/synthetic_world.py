@@ -8,77 +8,33 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import product
+from pathlib import Path
 
 
-def _list(words: str, separator: str | None = None) -> list[str]:
-    """Split a vocabulary, which is easier to read and extend than a list of quoted words."""
-    return words.split(separator)
+def _vocabulary() -> dict[str, list[str]]:
+    """Return the lists of synthetic_world.txt by their names."""
+    _, _, lists = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").partition("\n\n")
+    entries = (entry.partition(": ") for entry in lists.replace("\n  ", " ").splitlines())
+    return {name: [word.strip() for word in words.split("," if "," in words else None)] for name, _, words in entries}
 
 
-HEADS = _list(
-    "Bal Bel Bor Bra Bri Cal Cor Dal Del Dor Dun Ebr Eld Fal Fen Fer Gal Gar Gel Gor Gri Hal Hel Hol Ild Jar Jor Kal "
-    "Kel Kir Kol Lam Lar Lin Lor Mal Mar Mel Mor Nar Nel Nor Old Ost Pal Pel Per Pol Ral Ren Ros Rud Sal Sel Sol Tal "
-    "Tar Tel Tol Tor Ulm Val Var Vel Ven Vil Vor Wal Wen Wil Yar Zel"
-)
-MIDDLES = _list(
-    "ba be bi bo da de di do fa fe ga ge go ka ke ki ko la le li lo lu ma me mi mo mu na ne ni no nu pa pe po ra re ri "
-    "ro ru sa se si so su ta te ti to tu va ve vi vo za zo"
-)
-TOWN_ENDINGS = _list(
-    "bridge burgh cross dale field ford gate haven holm hurst march mere minster mouth port stead stow thorpe wick"
-)
-RIVER_ENDINGS = _list("ash brook enna fleet ild isk lam lenn nis ond rill sey spring th und ver wen")
-SURNAMES = _list("bauer bech berg croft dahl dorff feld grave kamp lund mann moor quist rath skov smith strand vall")
-# No ending is a middle followed by another ending of its kind, so a name has only one reading and is unique.
+WORDS = _vocabulary()
+HEADS, MIDDLES = WORDS["heads"], WORDS["middles"]
+TOWN_ENDINGS, RIVER_ENDINGS, SURNAMES = WORDS["towns"], WORDS["rivers"], WORDS["surnames"]
+GIVEN_WOMEN, GIVEN_MEN, SAINTS = WORDS["women"], WORDS["men"], WORDS["saint"]
 
-GIVEN_WOMEN = _list(
-    "Ada Agnes Alma Berta Celia Clara Dora Edith Elsa Emma Flora Freda Greta Hanna Helga Ida Ines Irma Johanna Klara "
-    "Lena Lydia Marta Mina Nora Olga Petra Rosa Selma Thea Ursula Vera"
-)
-GIVEN_MEN = _list(
-    "Adam Albert Anton August Bruno Carl Conrad Edgar Emil Erik Felix Frank Georg Gustav Hugo Igor Isak Jakob Jonas "
-    "Karl Leo Ludwig Magnus Martin Nils Oscar Otto Paul Rolf Simon Theo Victor"
-)
-PLAIN_SURNAMES = [
-    start + end
-    for start in _list("Acker Birk Brandt Dorn Eich Falk Frost Glas Hart Holz Jung Kerr Lang Nord Reed Rohr Stein Thal")
-    for end in _list("ach by elius en er hof ing ius ley man ow sen son strom ton wald")
-]
-PLACES = [
-    start + end
-    for start in _list("Arn Bis Cham Drev Esk Flor Gram Hov Jas Krum Lis Mod Nev Orl Prav Rum Sad Tis Umb Vrat Zar")
-    for end in _list("any atz edo egra ella eno evo ia igny ika inghe itza ola onne ova ovar una uvio yne")
-]
+
+def _composed(name: str) -> list[str]:
+    return [start + end for start, end in product(WORDS[f"{name}, beginnings"], WORDS[f"{name}, endings"])]
+
+
+PLAIN_SURNAMES = _composed("plain surnames")
+PLACES = _composed("places")
 """Far-off towns that texts name but that have no passage."""
-REGIONS = [
-    f"the {kind} of {name}"
-    for kind in ("Marches", "Uplands", "Duchy", "Levels", "Province", "Vale")
-    for name in ("Avenmark", "Corrast", "Drumhollow", "Esterlund", "Hathren", "Lowmark", "Ormsey", "Quillan", "Tesmoor")
-]
-# Colours, animals, plants and trades start with a consonant because the texts put "a" before them.
-COLOURS = _list("black claret cobalt cream crimson green grey maroon purple saffron scarlet turquoise violet white")
-GOODS = _list(
-    "barrel staves,bell ropes,blown glass,candles,clay pipes,cutlery,felt hats,fishing nets,lace,linen,mirrors,mustard,"
-    "paper,pewter,rye whisky,saddles,salt,smoked eel,soap,tiles,vinegar,violins,wax seals,woollen blankets",
-    ",",
-)
-STONES = _list("basalt,chalk,dolomite,flint,gneiss,granite,limestone,marble,sandstone,schist,slate,tuff", ",")
-SAINTS = _list("Aldric Berin Cuthra Edburn Fintan Gerda Hild Ludan Maur Oswin Petroc Sidwell Tilda Ursin Wendel Ymar")
-ANIMALS = _list("badger,bear,boar,crane,dolphin,falcon,goat,hare,heron,hound,lynx,mole,pike,raven,stag,swan,toad", ",")
-PLANTS = _list("beech,birch,clover,fern,furze,hawthorn,hazel,heather,hemlock,juniper,larch,mallow,rowan,thyme", ",")
-DISHES = _list(
-    "almond cake,barley soup,blackberry dumplings,eel pie,fried carp,goose stew,honey buns,lentil bread,"
-    "pickled herring,plum tart,roast chestnuts,rye pancakes,saffron buns,turnip mash",
-    ",",
-)
-MONTHS = _list("January February March April May June July August September October November December")
-WEEKDAYS = _list("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
-TRADES = _list("baker,bell founder,brewer,cooper,ferryman,glazier,miller,notary,saddler,tanner,watchmaker", ",")
-SUBJECTS = _list(
-    "bog mosses,cave beetles,river sediments,mountain lichens,tidal currents,migrating geese,glacial clays,"
-    "salt marshes,variable stars,meteor showers,thunderstorms,soil fungi,freshwater mussels,old dialects",
-    ",",
-)
+REGIONS = [f"the {kind} of {name}" for kind, name in product(WORDS["regions, kinds"], WORDS["regions, names"])]
+PLAIN = ("animal", "colour", "dish", "goods", "month", "plant", "stone", "subject", "trade", "weekday")
+"""Lists of which a template's field of the same name draws one entry."""
 
 
 class Draw:
@@ -149,24 +105,15 @@ def _person(given: list[str]) -> Pool:
 
 
 POOLS: dict[str, Pool] = {
-    "animal": _of(ANIMALS),
-    "colour": _of(COLOURS),
-    "dish": _of(DISHES),
-    "goods": _of(GOODS),
-    "plant": _of(PLANTS),
-    "stone": _of(STONES),
-    "subject": _of(SUBJECTS),
-    "trade": _of(TRADES),
+    **{name: _of(WORDS[name]) for name in PLAIN},
     "place": _of(PLACES),
-    "weekday": _of(WEEKDAYS),
-    "month": _of(MONTHS),
     "saint": lambda draw, _: f"St. {SAINTS[draw(len(SAINTS))]}",
     "man": _person(GIVEN_MEN),
     "woman": _person(GIVEN_WOMEN),
     "person": _person(GIVEN_MEN + GIVEN_WOMEN),
     "first": lambda _, first: str(first),
     "year": lambda draw, first: str(first + 20 + draw(56)),
-    "day": lambda draw, _: f"{1 + draw(28)} {MONTHS[draw(12)]}",
+    "day": lambda draw, _: f"{1 + draw(28)} {WORDS['month'][draw(12)]}",
     "few": lambda draw, _: str(3 + draw(9)),
     "count": lambda draw, _: str(12 + draw(85)),
     "thousands": lambda draw, _: f"{2 + draw(60)},{draw(1000):03}",

@@ -4,7 +4,6 @@ A row is a passage or a question. CSV is RFC 4180 and files like it; Parquet is 
 same columns.
 """
 
-import json
 import os
 from collections.abc import Collection, Iterator
 from itertools import chain, islice
@@ -18,15 +17,15 @@ from pydantic import Field, field_validator, model_validator
 
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
-from vitalfew.tasks.datasets.files import FileDataset, check_source
+from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.rows import (
+    RowDataset,
     RowError,
     answers_of,
     check_text,
     id_of,
-    json_lines,
+    listed_answers,
     object_of,
-    records_of,
     value_of,
 )
 
@@ -130,10 +129,7 @@ class TableOptions(ColumnOptions):
         written = value.strip()
         if not (written.startswith("[") and written.endswith("]")):
             return answers_of(written or None)
-        try:
-            return answers_of(json.loads(written))
-        except (ValueError, RecursionError) as error:
-            raise RowError("malformed_json", f"the answers {written[:40]!r} are not a JSON list") from error
+        return listed_answers(written)
 
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
@@ -156,29 +152,28 @@ BATCH_ROWS = 1_000
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Reject]:
     """Yield the rows of a batch; a row with a value that is broken or has no Python equivalent becomes a Reject."""
     try:
-        rows = _rows(batch)
-    except (ValueError, OverflowError, pa.ArrowException):
-        rows = [_row_or_reject(batch.slice(position, 1)) for position in range(batch.num_rows)]
+        # Arrow trusts a file's buffers: an offset that points outside them would crash the process.
+        batch.validate(full=True)
+        rows: list[Any] = batch.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        if batch.num_rows > 1:
+            rows = [row for position in range(batch.num_rows) for row in rows_of(batch.slice(position, 1))]
+        else:
+            reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"
+            rows = [Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")]
     yield from rows
 
 
-def _rows(batch: pa.RecordBatch | pa.Table) -> list[Any]:
-    """Return the rows of a batch. Raises ValueError (also as ArrowInvalid), OverflowError or ArrowException."""
-    # Arrow trusts a file's buffers: an offset that points outside them would crash the process.
-    batch.validate(full=True)
-    return batch.to_pylist()
+class ColumnsDataset(RowDataset):
+    """A dataset whose rows are passages or questions, in columns that the options name."""
+
+    options: ColumnOptions
+
+    def read(self, row: Any) -> Iterator[Record]:
+        return self.options.records(row)
 
 
-def _row_or_reject(batch: pa.RecordBatch | pa.Table) -> dict[str, Any] | Reject:
-    try:
-        row: dict[str, Any] = _rows(batch)[0]
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"
-        return Reject(reason, f"a value of the row cannot be read: {ascii(str(error))[1:-1][:120]}")
-    return row
-
-
-class JsonLines(FileDataset):
+class JsonLines(ColumnsDataset):
     """Passages, or questions, of a file with one JSON object a line.
 
     By default a row is a passage {"text", "title", "id"}, of which only the text is required, or a question
@@ -188,10 +183,6 @@ class JsonLines(FileDataset):
 
     example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"
     Options: ClassVar[type[DatasetOptions]] = ColumnOptions
-    options: ColumnOptions
-
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(json_lines(self.source()), self.options.records)
 
 
 class CsvOptions(TableOptions):
@@ -214,7 +205,7 @@ class CsvOptions(TableOptions):
         return value
 
 
-class Csv(FileDataset):
+class Csv(ColumnsDataset):
     """Passages, or questions, of a file of comma- or tab-separated values.
 
     The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
@@ -228,7 +219,7 @@ class Csv(FileDataset):
     Options: ClassVar[type[DatasetOptions]] = CsvOptions
     options: CsvOptions
 
-    def records(self) -> Iterator[tuple[int, Record]]:
+    def rows(self) -> Iterator[tuple[int, Any]]:
         dialect = Dialect(self.options.delimiter, self.options.quoted)
         names = tuple(self.options.columns.split(",")) if self.options.columns else None
         present = names or columns_of(self.source(), dialect)
@@ -237,17 +228,16 @@ class Csv(FileDataset):
         except InputError as error:
             hint = f". If {dialect.delimiter!r} does not separate its columns, set delimiter="
             raise InputError(f"{error}{hint if len(present) == 1 else ''}") from None
-        return records_of(delimited_rows(self.source(), dialect, names), self.options.records)
+        return delimited_rows(self.source(), dialect, names)
 
 
 BATCH_BYTES = 64 << 20
 """Bytes of the texts that are converted at a time and that rows may share."""
 LONGEST_CHAINED = 4 << 20
 """Bytes that a text may have where texts are stored by what they have beyond the one before, without a dictionary."""
-_SUFFIXES = (".parquet", ".pq")
 
 
-class Parquet(FileDataset):
+class Parquet(ColumnsDataset):
     """Passages, or questions, of a Parquet file, or of all files `*.parquet` in a folder and its subfolders.
 
     By default a row is a passage with the columns text, title and id, of which only the text is required, or a
@@ -259,7 +249,6 @@ class Parquet(FileDataset):
 
     example: ClassVar[str] = "parquet:data/wiki/?text=body&title=headline"
     Options: ClassVar[type[DatasetOptions]] = TableOptions
-    options: TableOptions
 
     def files(self) -> list[Path]:
         source = self.source()
@@ -271,15 +260,8 @@ class Parquet(FileDataset):
             raise InputError(f"{source} has no files *.parquet. Name the folder they are in, or one file")
         return files
 
-    def records(self) -> Iterator[tuple[int, Record]]:
-        return records_of(self._rows(), self.options.records)
-
-    def _rows(self) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-        number = 0
-        for path in self.files():
-            for row in self._rows_of(path):
-                number += 1
-                yield number, row
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        return enumerate(chain.from_iterable(map(self._rows_of, self.files())), start=1)
 
     def _rows_of(self, path: Path) -> Iterator[dict[str, Any] | Reject]:
         """Yield the rows of one file, with one batch of a row group in memory at a time. Raises InputError."""
@@ -305,7 +287,7 @@ class Parquet(FileDataset):
 
 
 def _opened(path: Path, shared: pq.ParquetSchema | None = None) -> pq.ParquetFile:
-    """A file to be read batch by batch; with its schema, the texts that rows share stay a dictionary."""
+    """Open a file to read it batch by batch; with its schema, the texts that rows share stay a dictionary."""
     columns = [shared.column(number) for number in range(len(shared))] if shared else []
     texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
     # With read-ahead it would hold the columns of all row groups at once.
@@ -313,8 +295,10 @@ def _opened(path: Path, shared: pq.ParquetSchema | None = None) -> pq.ParquetFil
 
 
 def _longest_shared(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
-    """Bytes of the longest text in the dictionaries of a row group, at least 1: each of its rows may be this text,
-    which costs the file a few bits and memory all of it."""
+    """Return the bytes, at least 1, of the longest text in a row group's dictionaries.
+
+    Every row may be this text, which costs the file a few bits and memory all of it.
+    """
     try:
         first = next(file.iter_batches(1, row_groups=[group], columns=columns), None)
     except OSError:  # texts that are stored as what they add to the one before; or the file is broken
@@ -337,5 +321,5 @@ def _listed(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:
-            if name.lower().endswith(_SUFFIXES) and not name.startswith((".", "_")):
+            if name.lower().endswith((".parquet", ".pq")) and not name.startswith((".", "_")):
                 yield Path(parent, name)

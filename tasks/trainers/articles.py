@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vitalfew.storage.ids import passage_id
-from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Span
+from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record
 from vitalfew.tasks.splitters.punkt import Punkt
-from vitalfew.tasks.trainers.base import Tables
 
 SAMPLE_CHARS = 2_000_000
 """The maximal size of the sample that the sentence splitter is trained on."""
@@ -44,13 +43,13 @@ class Material:
     questions: list[MarkedQuestion]
 
     def without(self, articles: Iterable[str]) -> "Material":
-        """The material without these articles and their questions."""
+        """Return the material without these articles and their questions."""
         gone = set(articles)
         passages = {number: text for number, text in self.passages.items() if text.article not in gone}
         return Material(passages, [asked for asked in self.questions if asked.passage in passages])
 
     def sample(self, size: int, seed: int) -> list[MarkedQuestion]:
-        """A random choice of the questions: `size`, or all in their order if there are no more."""
+        """Return `size` random questions, or all in their order if there are no more."""
         return self.questions if size >= len(self.questions) else random.Random(seed).sample(self.questions, size)
 
     def titles(self) -> set[str]:
@@ -61,17 +60,8 @@ class Material:
         return self.without({text.article for text in self.passages.values()} - set(articles))
 
 
-def records_of(tables: Tables) -> Iterator[Record]:
-    """The dataset records that the rows of `passages` and `questions` come from."""
-    for row in tables.passages.to_pylist():
-        yield Passage(row["title"], row["text"], row["source_id"])
-    for row in tables.questions.to_pylist():
-        facts = tuple(Span(**fact) for fact in row["supporting_facts"])
-        yield Question(row["text"], tuple(row["answers"]), tuple(row["gold_passages"]), facts, row["source_id"])
-
-
 def read_material(records: Iterable[Record]) -> Material:
-    """The passages, and the questions that have an answer in one. Raises InputError where there is none."""
+    """Return the passages, and the questions that have an answer in one. Raises InputError if there is none."""
     passages: dict[int, Passage] = {}
     questions: list[Question] = []
     for record in records:
@@ -89,7 +79,7 @@ def read_material(records: Iterable[Record]) -> Material:
 
 
 def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[MarkedQuestion]:
-    """One question for every passage that has the answer within its supporting facts."""
+    """Yield a question for every passage that has the answer within its supporting facts."""
     answers = set(question.answers)
     for number in question.gold_passages:
         if number not in passages:
@@ -102,7 +92,7 @@ def _asked(question: Question, passages: dict[int, Passage]) -> Iterator[MarkedQ
 
 
 def _spans(text: str, fact: CharSpan, answers: set[str]) -> list[CharSpan]:
-    """The supporting fact itself if it is an answer, as in SQuAD; else the answers in it, as whole words."""
+    """Return the supporting fact itself if it is an answer, as in SQuAD; else the answers in it, as whole words."""
     start, end = fact
     if text[start:end] in answers:
         return [fact]
@@ -141,7 +131,7 @@ class ArticleSplit(NamedTuple):
 
 
 def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = "") -> ArticleSplit:
-    """A random choice of articles.
+    """Choose articles at random.
 
     `articles`: titles of those with questions, in any order and repeated or not; `section`: of the settings, for the
     message. Raises InputError if too few are left to learn from.

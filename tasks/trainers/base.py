@@ -8,7 +8,7 @@ was killed goes on from its checkpoint to the same bytes.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,8 +18,11 @@ import torch
 from torch import Tensor
 
 from vitalfew.configs.training import TrainConfig
-from vitalfew.tasks.models.device import OnDevice, precision_of
+from vitalfew.tasks.datasets.base import Passage, Question, Record, Span
+from vitalfew.tasks.models.device import OnDevice, precision_of, require_device
 from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.trainers.articles import ArticleSplit
+from vitalfew.tasks.trainers.card import NO_SOURCES, Sources, card_files
 from vitalfew.tasks.trainers.updates import Updates
 
 BatchT = TypeVar("BatchT")
@@ -27,10 +30,11 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True)
 class Tables:
-    """The rows that a training learns from: `questions` (schemas.QUESTIONS) and `passages` (schemas.PASSAGES). The
-    passages of the questions' own data sets come first. Of Oreo: `examples` (schemas.OREO_EXAMPLES), the directory of
-    the `weights` that an earlier training finished with, and the titles of the articles that are `held_out` or that are
-    for `choosing`."""
+    """The rows that a training learns from: `questions` (schemas.QUESTIONS) and `passages` (schemas.PASSAGES).
+
+    The passages of the questions' data sets come first. For Oreo: `examples` (schemas.OREO_EXAMPLES), the directory of
+    the `weights` of an earlier training, and the titles of the articles that are `held_out` or that are for `choosing`.
+    """
 
     questions: pa.Table = field(default_factory=lambda: pa.table({}))
     passages: pa.Table = field(default_factory=lambda: pa.table({}))
@@ -38,6 +42,18 @@ class Tables:
     weights: Path | None = None
     held_out: Sequence[str] = ()
     choosing: Sequence[str] = ()
+
+    def records(self) -> Iterator[Record]:
+        """Yield the dataset records that the rows of `passages` and `questions` come from."""
+        for row in self.passages.to_pylist():
+            yield Passage(row["title"], row["text"], row["source_id"])
+        for row in self.questions.to_pylist():
+            facts = tuple(Span(**fact) for fact in row["supporting_facts"])
+            yield Question(row["text"], tuple(row["answers"]), tuple(row["gold_passages"]), facts, row["source_id"])
+
+    def sources(self) -> Sources:
+        asked, others = (set(table["source"].to_pylist()) for table in (self.questions, self.passages))
+        return Sources(sorted(asked), sorted(others - asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +105,8 @@ class Trainer(ABC, Generic[BatchT]):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What determines the weights besides settings and material: class, version, device, precision, and the
-        checksums of the weights that the training starts from."""
+        """Return everything that determines the weights besides settings and material: class, version, device,
+        precision, and the checksums of the weights that the training starts from."""
 
     @property
     def passes(self) -> int:
@@ -104,7 +120,7 @@ class Trainer(ABC, Generic[BatchT]):
 
     @abstractmethod
     def batches(self, epoch: int) -> Sequence[BatchT]:
-        """The material of a pass (from 0), one batch for every step; the same for the same pass."""
+        """Return the material of a pass (from 0), one batch for every step; the same for the same pass."""
 
     @abstractmethod
     def step(self, batch: BatchT, number: int, done: float) -> Step:
@@ -112,7 +128,7 @@ class Trainer(ABC, Generic[BatchT]):
 
     @abstractmethod
     def state(self) -> State:
-        """The state for a checkpoint."""
+        """Return the state for a checkpoint."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
@@ -120,11 +136,11 @@ class Trainer(ABC, Generic[BatchT]):
 
     @abstractmethod
     def weights(self) -> dict[str, bytes]:
-        """The files of the current weights, by name, as inference reads them."""
+        """Return the files of the current weights, by name, as inference reads them."""
 
     @abstractmethod
     def quality(self, directory: Path) -> float:
-        """The quality of the weights in a directory on the part that chooses among passes; higher is better."""
+        """Return the quality of the weights in a directory on the articles that choose; higher is better."""
 
     @abstractmethod
     def finish(self, directory: Path, tick: Tick) -> Finished:
@@ -135,9 +151,14 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
     """The base of trainers that compute a network here. A subclass trains one network."""
 
     updates: Updates
-    """Of the network's weights; `begin` makes it."""
+    """The optimiser of the network's weights, which `begin` makes."""
     curve: list[dict[str, Any]] | None = None
     """The figures of every pass on the articles that choose, where a trainer keeps them."""
+    split: ArticleSplit
+    sources: Sources = NO_SOURCES
+    whole: Any
+    """The material; `learnt` is the part to learn from. `begin` sets both, and `split`, for the card."""
+    learnt: Any
 
     def __init__(self, options: Any) -> None:
         Trainer.__init__(self, options)
@@ -148,10 +169,13 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
 
     @abstractmethod
     def begins_from(self) -> dict[str, Any]:
-        """Checksums of the weights that the training starts from."""
+        """Return the checksums of the weights that the training starts from."""
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "begins_from": self.begins_from()}
+
+    def begin(self, tables: Tables) -> None:
+        require_device(self.device, self.dtype, "train")
 
     def seed_step(self, number: int) -> None:
         """Seed PyTorch for a step, so that a resumed training draws the same numbers."""
@@ -164,3 +188,18 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
         self.updates.restore(state.tensors)
         if self.curve is not None:
             self.curve = list(state.notes["curve"])
+
+    def described(
+        self,
+        template: str,
+        figures: Sequence[Mapping[str, Any]],
+        more: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        **shown: Any,
+    ) -> Finished:
+        """Return the figures, `files`, and the other files beside the weights, card and recipe among them (card.py)."""
+        if self.curve is not None:
+            more = {**(more or {}), "curve": self.curve}
+        shown |= {"learnt": self.learnt, "whole": self.whole}
+        card = card_files(template, self.options, self.precision, self.split, self.sources, figures, more or {}, shown)
+        return Finished(figures, {**card, **(files or {})})

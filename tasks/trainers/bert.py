@@ -1,5 +1,4 @@
-"""The training that reader, critic and sentence filter share: a BERT with low-rank updates reads windows of a question
-and a context.
+"""Training of reader, critic and sentence filter: a BERT with low-rank updates reads windows of question and context.
 
 The questions come from articles. Some articles are held out altogether, for the figures; some decide which pass gave
 the best weights; the network learns from the others. Some of the question's tokens are masked, so that the network
@@ -21,12 +20,11 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
-from vitalfew.tasks.trainers.articles import read_material, records_of, split_articles
+from vitalfew.tasks.trainers.articles import Material, read_material, split_articles
 from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables
-from vitalfew.tasks.trainers.card import HELD_OUT, Sources, card_files
+from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -35,10 +33,17 @@ MASKED = 0.1
 
 
 class WindowOptions(ArticleOptions):
-    """The settings that both have."""
+    """The settings that reader, critic and filter have."""
 
     negatives: float = Field(0.5, ge=0, description="Mean number of contexts without the answer per question and pass.")
     batch_tokens: int = Field(1536, ge=256, description="Tokens per step, padding included.")
+
+
+class FromReaderOptions(WindowOptions):
+    """The settings of the networks that start from a reader."""
+
+    epochs: int = Field(1, ge=1, description="Passes over the questions.")
+    learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0.")
 
 
 class Windowed(Protocol):
@@ -60,23 +65,23 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     @abstractmethod
     def network(self) -> ModelT:
-        """The network, prepared for training."""
+        """Return the network, prepared for training."""
 
     @abstractmethod
     def rows(self, epoch: int) -> list[RowT]:
-        """The rows of one pass (from 0)."""
+        """Return the rows of one pass (from 0)."""
 
     @abstractmethod
     def losses(self, rows: Sequence[RowT], batch: Batch) -> Mapping[str, Tensor]:
-        """Losses by name, summed over the rows; `batch`: the rows' windows. The training minimises their total."""
+        """Return the losses by name, summed over the rows, whose windows are `batch`. Their total is minimised."""
 
     def begin(self, tables: Tables) -> None:
-        require_device(self.device, self.dtype, "train")
-        self.whole = read_material(records_of(tables))
-        self.sources = Sources.of(tables)
+        super().begin(tables)
+        self.whole: Material = read_material(tables.records())
+        self.sources = tables.sources()
         options = self.options
         self.split = split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed)
-        self.learnt = self.whole.without(self.split.unseen)
+        self.learnt: Material = self.whole.without(self.split.unseen)
         self.check()
         torch.manual_seed(options.seed)
         self.model: ModelT = self.network().to(self.device)
@@ -99,12 +104,13 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         self.model.train()
         losses = self.losses(batch, self._masked(batch))
         total = torch.stack([*losses.values()]).sum()
-        rate = self.updates.apply(total / self.rows_per_step, done)
+        (total / self.rows_per_step).backward()
+        rate = self.updates.descend(done)
         values = {name: loss.item() / len(batch) for name, loss in {**losses, "loss": total}.items()}
         return Step(len(batch), sum(len(row.window.ids) for row in batch), rate, values)
 
     def _masked(self, rows: Sequence[RowT]) -> Batch:
-        """The rows' windows with some of the questions' tokens masked."""
+        """Return the rows' windows with some of the questions' tokens masked."""
         batch = padded([row.window for row in rows], self.padding, self.device)
         question = (batch.types == QUESTION) & (batch.mask == 1)
         hidden = question & (torch.rand(batch.ids.shape, device=self.device) < MASKED)
@@ -113,32 +119,22 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
         return batch
 
     def cross_entropy(self, logits: Tensor, truth: Sequence[bool]) -> Tensor:
-        """The binary cross entropy of the truth, summed. `logits`: float32 (n,)."""
+        """Return the binary cross entropy of the truth, summed. `logits`: float32 (n,)."""
         target = torch.tensor(truth, device=self.device, dtype=torch.float32)
         return binary_cross_entropy_with_logits(logits, target, reduction="sum")
 
     def weights(self) -> dict[str, bytes]:
         return weight_files(self.model, self.base)
 
-    def card_files(
-        self, template: str, figures: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None, **shown: Any
-    ) -> dict[str, bytes]:
-        """The files beside the weights, as in card.py."""
-        shown |= {"learnt": self.learnt, "whole": self.whole}
-        return card_files(
-            template, self.options, self.precision, self.split, figures, sources=self.sources, more=more, **shown
-        )
-
     def for_inference(self, method: Any) -> Any:
-        """The reader or critic with its model loaded. Loading sets this process to one thread; this sets its threads
-        again."""
+        """Load the model of a reader or critic, and set this process's threads again, which loading sets to one."""
         method.model.requires_grad_(False)
         torch.set_num_threads(self.threads)
         return method
 
 
 def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> list[list[RowT]]:
-    """Rows of similar length share a batch; otherwise the order is random."""
+    """Put rows of similar length into batches, in random order otherwise."""
     mixed = draw.sample(rows, len(rows))
     alike = batches([len(row.window.ids) for row in mixed], budget)
     steps = [[mixed[number] for number in numbers] for numbers in alike]
@@ -147,10 +143,13 @@ def shuffled_batches(rows: Sequence[RowT], budget: int, draw: random.Random) -> 
 
 
 class FromReader(BertTrainer[ModelT, RowT]):
-    """The articles that it holds out must have been held out from the reader too. Its options name the `reader`."""
+    """A training that starts from a reader, which its options name.
+
+    The articles that it holds out must have been held out from the reader too.
+    """
 
     called: ClassVar[str]
-    """What it trains, for messages."""
+    """The network's name in messages."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -160,14 +159,11 @@ class FromReader(BertTrainer[ModelT, RowT]):
     def begins_from(self) -> dict[str, Any]:
         return self.reader.weights.digests()
 
-    def _unseen(self) -> list[str]:
-        """Titles of the articles that the reader was not trained on, by its own list."""
-        file = self.reader.directory / HELD_OUT
-        return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-
     def check(self) -> None:
-        """Raises ConfigError if the reader may have learnt from an article that is held out here."""
-        if seen := sorted(set(self.split.held_out) - set(self._unseen())):
+        """Raise ConfigError if the reader may have learnt from an article that is held out here."""
+        file = self.reader.directory / HELD_OUT
+        unseen = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        if seen := sorted(set(self.split.held_out) - set(unseen)):
             raise ConfigError(
                 f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} "
                 f"holds out: its {HELD_OUT} does not list this title. Train a reader on the same data, with "
@@ -175,7 +171,7 @@ class FromReader(BertTrainer[ModelT, RowT]):
             )
 
     def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:
-        """The network over the reader's encoder, prepared for training, and the reader's updates."""
+        """Return the network over the reader's encoder, prepared for training, and the reader's updates."""
         weights = self.reader.weights
         self.tokenizer = read_tokenizer(weights.base)
         begin = weights.tensors()

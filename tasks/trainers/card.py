@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.trainers.articles import ArticleSplit
-from vitalfew.tasks.trainers.base import Tables
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 
@@ -24,11 +23,6 @@ class Sources(NamedTuple):
     questions: Sequence[str]
     passages: Sequence[str]
 
-    @classmethod
-    def of(cls, tables: Tables) -> "Sources":
-        asked, others = set(tables.questions["source"].to_pylist()), set(tables.passages["source"].to_pylist())
-        return cls(sorted(asked), sorted(others - asked))
-
 
 NO_SOURCES = Sources((), ())
 
@@ -38,19 +32,17 @@ def card_files(
     options: TrainConfig,
     precision: str,
     split: ArticleSplit,
+    sources: Sources,
     figures: Sequence[Mapping[str, Any]],
-    *,
-    sources: Sources = NO_SOURCES,
-    more: Mapping[str, Any] | None = None,
-    **shown: Any,
+    more: Mapping[str, Any],
+    shown: Mapping[str, Any],
 ) -> dict[str, bytes]:
-    """The files beside the weights, by name.
+    """Return the files beside the weights, by name.
 
-    `template`: of the card, a file of `cards/`; `precision`: of the matrix products, as settings have it (bf16);
-    `more`: stored with the figures, and shown; `shown`: what the card shows besides, among it `learnt`, the material
-    that the model learnt from.
+    `template`: the card's file in `cards/`; `precision`: the matrix products', as settings have it (bf16); `more`:
+    values that are stored with the figures, and shown; `shown`: other values that the card shows.
     """
-    stored = {"figures": figures, **(more or {})}
+    stored = {"figures": figures, **more}
     environment = Environment(
         loader=PackageLoader("vitalfew.tasks.trainers", "cards"),
         undefined=StrictUndefined,

@@ -28,7 +28,7 @@ from vitalfew.tasks.raters.base import Judgement
 from vitalfew.tasks.raters.calibration import Bin, Calibration, LogisticLine, reliability
 from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.trainers.base import Finished
-from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
+from vitalfew.tasks.trainers.bert import FromReader, FromReaderOptions
 from vitalfew.tasks.trainers.discrimination import (
     ASPECTS,
     FIRST,
@@ -52,13 +52,9 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
-    class Options(WindowOptions):
+    class Options(FromReaderOptions):
         model_config = ConfigDict(extra="forbid")
 
-        epochs: int = Field(1, ge=1, description="Passes over the questions.")
-        learning_rate: float = Field(
-            5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
-        )
         negatives: float = Field(
             1.5, ge=0, description="Mean number of contexts without the answer per question and pass."
         )
@@ -113,18 +109,18 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     def _candidates(
         self, titles: Sequence[str], questions: int, relevant_only: bool = False
     ) -> dict[str, list[LabelledCandidate]]:
-        """Of some of the articles' questions, by unit."""
+        """Return candidates of some of the articles' questions, by unit."""
         self._forget()
         asked = self.whole.of(titles).sample(questions, self.options.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
 
     @cached_property
     def _chosen_by(self) -> list[LabelledCandidate]:
-        """Candidates of the articles that choose the weights."""
+        """The candidates of the articles that choose the weights."""
         return _pooled(self._candidates(self.split.choosing, self.options.check_questions))
 
     def quality(self, directory: Path) -> float:
-        """The mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
+        """Return the mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
         critiques = self._critiques(self.critic(directory), self._chosen_by)
         rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
         areas = {row.aspect: row.auc for row in rows}
@@ -141,8 +137,8 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         return critic.rate([judgement.candidate for judgement in judgements], tick)
 
     def _calibration(self, critic: Embedded) -> Calibration:
-        """Lines for the critic's log-odds, by the articles that choose the weights: ISREL's and ISUSE's by candidates
-        as retrieved, ISSUP's by the relevant ones of all questions."""
+        """Fit lines to the critic's log-odds on the articles that choose the weights: ISREL's and ISUSE's to candidates
+        as retrieved, ISSUP's to the relevant ones of all questions."""
         relevant = _pooled(self._candidates(self.split.choosing, len(self.whole.questions), relevant_only=True))
         told, told_relevant = (critic.evidence([row.candidate for row in rows]) for rows in (self._chosen_by, relevant))
         return Calibration(
@@ -165,21 +161,21 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         figures = [row for unit, found in measured.items() for row in discrimination(unit, found)]
         rows = [asdict(row) for row in figures]
         calibration = critic.calibration.settings()
-        files = self.card_files(
+        return self.described(
             "critic",
             rows,
             more={"fronts": [asdict(row) for row in choice]},
+            files=settings_file(self.base, calibration=calibration),
             calibration=calibration,
             bins=_bins(measured),
             retrieved=RETRIEVED,
             right=RIGHT,
             candidates=FIRST,
         )
-        return Finished(rows, files | settings_file(self.base, calibration=calibration))
 
 
 def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> LogisticLine:
-    """Fitted where there was evidence."""
+    """Fit a line to the candidates for which there was evidence."""
     known = [(logit, true) for logit, true in zip(logits, truth, strict=True) if logit is not None]
     return LogisticLine.fitted([logit for logit, _ in known], [true for _, true in known])
 
@@ -189,7 +185,7 @@ def _pooled(by_unit: Mapping[str, Sequence[LabelledCandidate]]) -> list[Labelled
 
 
 def _bins(measured: Mapping[str, Mapping[str, Column]]) -> list[tuple[Bin, ...]]:
-    """Ten bins of every aspect's probabilities, all units together, in the order of `ASPECTS`."""
+    """Return ten bins of every aspect's probabilities, all units together, in the order of `ASPECTS`."""
     pooled = [
         [np.concatenate([found[aspect][part] for found in measured.values()]) for part in (0, 1)] for aspect in ASPECTS
     ]

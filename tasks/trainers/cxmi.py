@@ -32,7 +32,7 @@ from vitalfew.tasks.models.small.windows import Batch, PairWindow
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import Material
 from vitalfew.tasks.trainers.base import Finished
-from vitalfew.tasks.trainers.bert import FromReader, WindowOptions
+from vitalfew.tasks.trainers.bert import FromReader, FromReaderOptions
 from vitalfew.tasks.trainers.cxmi_labels import (
     CausalLikelihood,
     Judged,
@@ -62,13 +62,9 @@ class Lesson:
 class CxmiTrainer(FromReader[FilterModel, Lesson]):
     """The sentence filter of the refiner `cxmi`: which sentence of the hits makes the gold answer likeliest (FilCo)."""
 
-    class Options(WindowOptions):
+    class Options(FromReaderOptions):
         model_config = ConfigDict(extra="forbid")
 
-        epochs: int = Field(1, ge=1, description="Passes over the questions.")
-        learning_rate: float = Field(
-            5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
-        )
         negatives: float = Field(
             1, ge=0, description="Mean number of hits without the gold context per question and pass."
         )
@@ -119,7 +115,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         return model
 
     def _judged(self, material: Material, questions: int | None) -> list[Judged]:
-        """Some of the material's questions, with hits out of the material."""
+        """Return some of the material's questions, with hits out of the material."""
         asked = material.sample(questions or len(material.questions), self.options.seed)
         score: Scorer = self.causal or ReaderLikelihood(self.for_inference(self.reader))
         found = judged(material, asked, self.options.top_k, score, self.options.least)
@@ -132,7 +128,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     @cached_property
     def _chosen_by(self) -> list[Judged]:
-        """Of the articles that choose the weights; hits are of all articles."""
+        """The questions of the articles that choose the weights; hits are of all articles."""
         return self._of(self.split.choosing, self.options.check_questions)
 
     def _of(self, titles: Sequence[str], questions: int) -> list[Judged]:
@@ -157,14 +153,14 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         return {"has": self.cross_entropy(window, [row.gold is not None for row in rows]), "which": which}
 
     def quality(self, directory: Path) -> float:
-        """The share of questions with a gold context whose most probable sentence it is."""
+        """Return the share of questions with a gold context whose most probable sentence it is."""
         asked = self._chosen_by
         row = figures("cxmi", asked, self._probabilities(directory, asked))
         logger.info("validation articles: the best sentence is the gold context in a share of %.3f", row.top_is_gold)
         return row.top_is_gold
 
     def _probabilities(self, directory: Path, asked: Sequence[Judged], tick: Tick = no_tick) -> list[list[float]]:
-        """Of every question's sentences."""
+        """Return the probability of every question's sentences."""
         model = self.for_inference(SentenceFilter(directory, Batching(**self.computing), "train"))
         requests: list[list[Request]] = [[(one.question, *hit) for hit in one.hits] for one in asked]
         with remembering(self.memory):
@@ -176,12 +172,17 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         asked = self._of(self.split.held_out, CARD_QUESTIONS)
         rows = [figures("cxmi", asked, self._probabilities(directory, asked, tick), threshold)]
         rows += [figures(name, asked, scores) for name, scores in self._others(asked, tick)]
-        told = [asdict(row) for row in rows]
-        files = self.card_files("cxmi", told, labels=self._learnt, threshold=threshold, choosing=len(self._chosen_by))
-        return Finished(told, files | settings_file(self.base, threshold=threshold))
+        return self.described(
+            "cxmi",
+            [asdict(row) for row in rows],
+            files=settings_file(self.base, threshold=threshold),
+            labels=self._learnt,
+            threshold=threshold,
+            choosing=len(self._chosen_by),
+        )
 
     def _others(self, asked: Sequence[Judged], tick: Tick) -> Iterator[tuple[str, list[list[float]]]]:
-        """What the bundled encoder and critic say of the same sentences, read one by one."""
+        """Yield the scores that the bundled encoder and critic give the same sentences, read one by one."""
         from vitalfew.tasks.encoders.transformer import MiniLM
         from vitalfew.tasks.raters.embedded import Embedded
 
@@ -197,7 +198,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
 
 def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Iterator[tuple[Request, int | None]]:
-    """What a pass reads: texts with the number of the gold context in each, where it has one."""
+    """Yield the texts of a pass, each with the number of its gold context, if it has one."""
     for one in asked:
         hits = [(hit, number) for hit, number in _hits(one) if hit]
         others = [hit for hit in hits if hit[1] is None]
@@ -213,7 +214,7 @@ def drawn(asked: Sequence[Judged], negatives: float, draw: random.Random) -> Ite
 
 
 def _hits(one: Judged) -> Iterator[tuple[tuple[str, ...], int | None]]:
-    """The hits of a question, and the number of the gold context in each."""
+    """Yield the hits of a question, each with the number of its gold context, if it has one."""
     first = 0
     for hit in one.hits:
         number = None if one.gold is None else one.gold - first

@@ -1,8 +1,8 @@
-"""FilCo's labels: of a question's sentences, the one that makes the gold answer likeliest (arXiv 2311.08377, sec. 2).
+"""FilCo's labels: the sentence of a question's hits that makes the gold answer likeliest (arXiv 2311.08377, sec. 2).
 
 CXMI(t) = log p(answer | question, t) - log p(answer | question). The sentence of the largest is the gold context if its
-CXMI is above `least` (0: the sentence helps); of equal ones the first, in the order of the hits. Where none is, the
-question has no gold context, and all of its sentences are examples of what is not to be passed on.
+CXMI is above `least` (0: the sentence helps); of equal ones the first, in the order of the hits. If none is, the
+question has no gold context, and no sentence of it should be passed on.
 
 p is a causal language model's, of the first gold answer, as in FilCo; or by default the reader's (likelihood.py), of
 every gold answer. A reader has no p(answer | question): it answers out of a text. In its place stands the probability
@@ -10,8 +10,8 @@ with which the reader says that an empty text has the answer, as if it then knew
 answer's could be, so that a sentence helps only where the answer is likelier than that.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,13 +29,12 @@ from vitalfew.tasks.trainers.examples import ranked
 THRESHOLDS = tuple(place / 20 for place in range(1, 20))
 
 Scorer = Callable[[Sequence[Told]], Sequence[float]]
-"""log p(answer | question, text) of each; without a text ("") log p(answer | question)."""
+"""Returns log p(answer | question, text), or, without a text (""), log p(answer | question)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question with its hits, best first, each as its sentences. `gold`: the number of the gold context among all
-    sentences."""
+    """A question with its hits as sentences, best hit first; `gold`: the gold context's number among all sentences."""
 
     question: str
     answers: tuple[str, ...]
@@ -50,7 +49,7 @@ class Judged:
 def judged(
     material: Material, asked: Sequence[MarkedQuestion], top_k: int, score: Scorer, least: float
 ) -> list[Judged]:
-    """These questions with the passages of the material that BM25 ranks highest for each."""
+    """Return the questions with the passages of the material that BM25 ranks highest for them."""
     asked = list({each.question: each for each in asked}.values())
     numbers = [*material.passages]
     sentences = {
@@ -73,12 +72,9 @@ def judged(
 def cxmi(
     score: Scorer, asked: Sequence[tuple[str, tuple[str, ...]]], sentences: Sequence[Sequence[str]]
 ) -> list[list[float]]:
-    """Of every question's sentences, in nats; `asked`: a question and its gold answers."""
-    told = [
-        Told(question, text, answers)
-        for (question, answers), own in zip(asked, sentences, strict=True)
-        for text in ("", *own)
-    ]
+    """Return the CXMI of every question's sentences, in nats; `asked`: questions with their gold answers."""
+    pairs = zip(asked, sentences, strict=True)
+    told = [Told(question, text, answers) for (question, answers), own in pairs for text in ("", *own)]
     values = iter(score(told))
     found = []
     for own in sentences:
@@ -88,7 +84,7 @@ def cxmi(
 
 
 def gold(values: Sequence[float], least: float = 0.0) -> int | None:
-    """The place of the largest, the first of equals; None if it is not above `least`."""
+    """Return the place of the largest value, the first of equals; None if it is not above `least`."""
     best = max(range(len(values)), key=values.__getitem__, default=None)
     return best if best is not None and values[best] > least else None
 
@@ -106,7 +102,7 @@ class ReaderLikelihood:
 
     @torch.inference_mode()
     def _without(self, questions: Sequence[str]) -> dict[str, float]:
-        """log P(an empty text has the answer) of every question."""
+        """Return log P(an empty text has the answer) by question."""
         tokenizer = self.reader.tokenizer
         start, end = special(tokenizer, "[CLS]"), special(tokenizer, "[SEP]")
         rows = []
@@ -140,7 +136,7 @@ class CausalLikelihood:
 
 
 def prompt(told: Told) -> str:
-    """What stands before the answer."""
+    """Return the text before the answer."""
     context = f"Context: {told.text.strip()}\n" if told.text else ""
     return f"{context}Question: {told.question}\nAnswer:"
 
@@ -167,33 +163,30 @@ class Filtering:
 def figures(
     by: str, asked: Sequence[Judged], scores: Sequence[Sequence[float]], threshold: float | None = None
 ) -> Filtering:
-    """`scores`: of every question's sentences."""
+    """Measure `scores` of every question's sentences."""
     tops = [passed(own, None)[:1] for own in scores]
     gold = [(one.gold, top) for one, top in zip(asked, tops, strict=True) if one.gold is not None]
-    row = Filtering(
+    kept = None if threshold is None else [passed(own, threshold) for own in scores]
+    return Filtering(
         by,
         len(asked),
         len(gold),
         _share([number in top for number, top in gold]),
-        _share([*_have_answer(asked, tops)]),
-        _share([*_have_answer(asked, [range(len(one.sentences)) for one in asked])]),
+        _with_answer(asked, tops),
+        _with_answer(asked, [range(len(one.sentences)) for one in asked]),
+        None if kept is None else round(sum(map(len, kept)) / max(1, len(kept)), 2),
+        None if kept is None else _with_answer(asked, kept),
     )
-    if threshold is None:
-        return row
-    kept = [passed(own, threshold) for own in scores]
-    passing = round(sum(map(len, kept)) / max(1, len(kept)), 2)
-    return replace(row, passed=passing, passed_have_answer=_share([*_have_answer(asked, kept)]))
 
 
 def passed(scores: Sequence[float], threshold: float | None) -> list[int]:
-    """The sentences that pass, by number, the best first, and the best in any case. None: the best alone."""
+    """Return the numbers of the sentences that pass, best first, and of the best in any case; None: the best alone."""
     order = sorted(range(len(scores)), key=lambda number: -scores[number])
     return [number for number in order if threshold is not None and scores[number] >= threshold] or order[:1]
 
 
 def best_threshold(asked: Sequence[Judged], scores: Sequence[Sequence[float]]) -> float:
-    """The threshold with the best F1 of the sentences that are passed on, as against the gold contexts; the lowest of
-    equals."""
+    """Return the threshold with the best F1 of the passed sentences against the gold contexts; the lowest of equals."""
     gold = sum(one.gold is not None for one in asked)
 
     def f1(threshold: float) -> float:
@@ -204,10 +197,10 @@ def best_threshold(asked: Sequence[Judged], scores: Sequence[Sequence[float]]) -
     return max(THRESHOLDS, key=f1)
 
 
-def _have_answer(asked: Sequence[Judged], kept: Sequence[Sequence[int]]) -> Iterator[bool]:
-    """Return whether a gold answer stands in one of a question's sentences that are kept, as whole words."""
-    for one, own in zip(asked, kept, strict=True):
-        yield any(occurrences(one.sentences[number], one.answers) for number in own)
+def _with_answer(asked: Sequence[Judged], kept: Sequence[Sequence[int]]) -> float:
+    """Return the share of questions of whose kept sentences one has a gold answer, as whole words."""
+    pairs = zip(asked, kept, strict=True)
+    return _share([any(occurrences(one.sentences[number], one.answers) for number in own) for one, own in pairs])
 
 
 def _share(true: Sequence[bool]) -> float:

@@ -28,14 +28,14 @@ UNITS: tuple[Unit, ...] = ("sentence", "passage")
 RETRIEVED = 10
 ALL, RELEVANT = "all", "relevant"
 ASPECTS = {"isrel": ALL, "issup": RELEVANT, "isuse": ALL, "isrel_issup": ALL}
-"""What is measured, and among which candidates: all, or those whose context is relevant."""
+"""The aspects that are measured, and the candidates that count: all, or those whose context is relevant."""
 FIRST = 5
-"""Candidates of a question of which a front is taken, as in PFE-Self-RAG (section 4.1)."""
+"""The number of a question's candidates from which a front is taken, as in PFE-Self-RAG (section 4.1)."""
 RESAMPLES = 200
 """Bootstrap samples of the questions, for intervals."""
 
 Column = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of an aspect's candidates: probabilities, truth, and which question each is of (by number)."""
+"""The probabilities of an aspect's candidates, their truth, and the numbers of their questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Discrimination:
 def candidates(
     material: Material, questions: Sequence[MarkedQuestion], unit: Unit, reader: Generator, relevant_only: bool = False
 ) -> list[LabelledCandidate]:
-    """The reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question, best
-    first; or from those of them alone that are relevant."""
+    """Return the reader's answers from the `RETRIEVED` contexts of the material that BM25 ranks highest for a question,
+    best first; or only from the relevant ones among them."""
     places = list(_places(material, unit))
     texts = [material.passages[number].text[start:end].rstrip() for number, (start, end) in places]
     rankings = ranked(texts, questions, RETRIEVED)
@@ -98,7 +98,7 @@ def _judgement(asked: MarkedQuestion, place: tuple[int, CharSpan], text: str, an
 
 
 def columns(critiques: Sequence[Judgement], judgements: Sequence[LabelledCandidate]) -> dict[str, Column]:
-    """Of every aspect, in the order of `ASPECTS`."""
+    """Return the column of every aspect, in the order of `ASPECTS`."""
     scores = np.array([(each["isrel"], each["issup"], each["isuse"]) for each in critiques]).reshape(-1, 3)
     labels = [(each.relevant, each.supported, each.useful) for each in judgements]
     truth = np.array(labels, bool).reshape(-1, 3)
@@ -113,7 +113,7 @@ def columns(critiques: Sequence[Judgement], judgements: Sequence[LabelledCandida
 
 
 def discrimination(unit: str, measured: Mapping[str, Column], resamples: int = RESAMPLES) -> list[Discrimination]:
-    """A row for every aspect in `measured`."""
+    """Return a row for every aspect in `measured`."""
     rows = []
     for aspect, (scores, truth, questions) in measured.items():
         counts = len(np.unique(questions)), len(truth), float(truth.mean()) if len(truth) else 0.0
@@ -124,14 +124,14 @@ def discrimination(unit: str, measured: Mapping[str, Column], resamples: int = R
 
 
 def auc(truth: np.ndarray, scores: np.ndarray) -> float:
-    """NaN if all labels are true, or all false."""
+    """Return the area under the ROC curve; NaN if all labels are true, or all false."""
     return float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else float("nan")
 
 
 def interval(
     truth: np.ndarray, scores: np.ndarray, questions: np.ndarray, resamples: int = RESAMPLES
 ) -> tuple[float, float]:
-    """95 % interval from a bootstrap that draws questions with all their candidates; NaN for no resamples."""
+    """Return the 95 % interval of a bootstrap that draws questions with all their candidates; NaN for no resamples."""
     rows = [np.flatnonzero(questions == number) for number in np.unique(questions)]
     draw = np.random.default_rng(0)
     areas = []
@@ -156,7 +156,7 @@ class Fronts:
 
 
 def fronts(unit: str, judgements: Sequence[LabelledCandidate], critiques: Sequence[Judgement]) -> Fronts:
-    """Of each question's first candidates; `judgements`: question by question, best context first."""
+    """Measure the fronts of the questions' first candidates; `judgements`: by question, best context first."""
     places: dict[str, list[int]] = {}
     for number, judgement in enumerate(judgements):
         places.setdefault(judgement.candidate.question, []).append(number)

@@ -15,7 +15,7 @@ import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import bm25s
 import torch
@@ -43,23 +43,18 @@ class SpanExample:
     spans: tuple[CharSpan, ...] = ()
 
 
-@dataclass
 class Sampler:
     """Draws different contexts for every pass over the questions. The same seed and pass give the same examples."""
 
-    material: Material
-    negatives: float
-    seed: int
-    hard: list[list[int]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.hard = hard_passages(self.material)
+    def __init__(self, material: Material, negatives: float, seed: int) -> None:
+        self.material, self.negatives, self.seed = material, negatives, seed
+        self.hard = hard_passages(material)
         self.articles: dict[str, list[int]] = {}
-        for number, text in self.material.passages.items():
+        for number, text in material.passages.items():
             self.articles.setdefault(text.article, []).append(number)
 
     def examples(self, epoch: int) -> Iterator[tuple[MarkedQuestion, SpanExample]]:
-        """The examples of one pass, with the question that an example comes from."""
+        """Yield the examples of one pass, with the question that an example comes from."""
         draw = random.Random(f"{self.seed}/{epoch}")
         for row, asked in enumerate(self.material.questions):
             text = self.material.passages[asked.passage]
@@ -88,18 +83,17 @@ class Sampler:
 
 
 def with_answer(asked: MarkedQuestion, text: Text, draw: random.Random) -> SpanExample:
-    """The question with sentences of its passage that contain one of its answers in full."""
+    """Return the question with sentences of its passage that contain one of its answers in full."""
     start, end = draw.choice(asked.spans)
     touched = [number for number, sentence in enumerate(text.sentences) if _overlap(sentence, (start, end))]
     context, offset = _run(text, touched[0], touched[-1], draw)
     inside = [(first - offset, last - offset) for first, last in asked.spans]
-    return SpanExample(
-        asked.question, context, tuple(span for span in inside if span[0] >= 0 and span[1] <= len(context))
-    )
+    spans = tuple(span for span in inside if span[0] >= 0 and span[1] <= len(context))
+    return SpanExample(asked.question, context, spans)
 
 
 def _run(text: Text, first: int, last: int, draw: random.Random) -> tuple[str, int]:
-    """Sentences `first` to `last`, with none, some or all of the sentences around them, and their first character."""
+    """Return sentences `first` to `last` with none, some or all of those around them, and their first character."""
     shape = draw.choices(SHAPES, SHAPE_WEIGHTS)[0]
     if shape == "passage":
         first, last = 0, len(text.sentences) - 1
@@ -114,28 +108,22 @@ def _overlap(one: CharSpan, other: CharSpan) -> bool:
 
 
 def hard_passages(material: Material) -> list[list[int]]:
-    """For every question, the passages without its answer that BM25 ranks highest, at most `HARD`."""
-    numbers = list(material.passages)
-    rankings = ranked([text.text for text in material.passages.values()], material.questions, 2 * HARD)
+    """Return, for every question, the passages without its answer that BM25 ranks highest, at most `HARD`."""
+    numbers, texts = list(material.passages), [text.text for text in material.passages.values()]
+    rankings = ranked(texts, material.questions, 2 * HARD)
     return [
-        _distractors(material, asked, [numbers[place] for place in ranking])
+        [numbers[place] for place in ranking if not contains_answer(texts[place], asked.answers)][:HARD]
         for asked, ranking in zip(material.questions, rankings, strict=True)
     ]
 
 
 def ranked(texts: Sequence[str], questions: Sequence[MarkedQuestion], k: int) -> list[list[int]]:
-    """For every question the `k` texts, by number, that BM25 ranks highest, best first."""
+    """Return, for every question, the numbers of the `k` texts that BM25 ranks highest, best first."""
     index = bm25s.BM25()
     index.index(words(texts), show_progress=False)
     queries = words([asked.question for asked in questions])
     numbers, _ = index.retrieve(queries, k=min(k, len(texts)), show_progress=False)
     return numbers.tolist()
-
-
-def _distractors(material: Material, asked: MarkedQuestion, numbers: Sequence[int]) -> list[int]:
-    """The passages without the answer, at most `HARD`."""
-    texts = material.passages
-    return [number for number in numbers if not contains_answer(texts[number].text, asked.answers)][:HARD]
 
 
 NAME = r"[A-Z][\w’'-]*(?:(?: (?:of|the|de|and|von|van))* [A-Z][\w’'-]*)*"
@@ -149,7 +137,7 @@ REACH = 10
 
 
 def clozes(material: Material, per_passage: int, seed: int) -> list[MarkedQuestion]:
-    """`per_passage` questions on every passage, or fewer if the passage has fewer names and numbers."""
+    """Generate `per_passage` questions on every passage, or fewer if it has fewer names and numbers."""
     draw = random.Random(seed)
     return [
         asked
@@ -171,9 +159,8 @@ def _of_passage(number: int, text: Text, count: int, draw: random.Random) -> Ite
         left, right = text.text[start:first].split()[-REACH:], text.text[last:end].split()[:REACH]
         kept = [word for word in left + right if draw.random() >= DROPPED]
         if kept:
-            yield MarkedQuestion(
-                f"{_question_word(answer, draw)} {' '.join(kept)}?", (answer,), number, ((first, last),)
-            )
+            question = f"{_question_word(answer, draw)} {' '.join(kept)}?"
+            yield MarkedQuestion(question, (answer,), number, ((first, last),))
 
 
 def _question_word(answer: str, draw: random.Random) -> str:
@@ -196,7 +183,7 @@ class SpanWindow:
 
 
 def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[SpanWindow]:
-    """The windows of examples, with the positions of their answers."""
+    """Return the windows of examples, with the positions of their answers."""
     examples = list(examples)
     encodings = encoded(tokenizer, [text for example in examples for text in (example.question, example.context)])
     rows = []
@@ -212,13 +199,13 @@ def labelled(tokenizer: Tokenizer, examples: Iterable[SpanExample]) -> list[Span
 
 
 def token_span(context: Encoding, span: CharSpan) -> tuple[int, int] | None:
-    """The first and last token of a character range."""
+    """Return the first and last token of a character range."""
     first, last = context.char_to_token(span[0]), context.char_to_token(span[1] - 1)
     return None if first is None or last is None else (first, last)
 
 
 def span_loss(start: Tensor, end: Tensor, rows: Sequence[SpanWindow]) -> Tensor:
-    """Minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
+    """Return minus the log-likelihood of the gold starts and ends, halved, summed over the rows that have an answer."""
     known = [number for number, row in enumerate(rows) if row.starts]
     loss = torch.zeros((), device=start.device)
     for logits, gold in ((start, [rows[n].starts for n in known]), (end, [rows[n].ends for n in known])):
@@ -228,7 +215,7 @@ def span_loss(start: Tensor, end: Tensor, rows: Sequence[SpanWindow]) -> Tensor:
 
 
 def marginal(logits: Tensor, gold: Sequence[tuple[int, ...]]) -> Tensor:
-    """The log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
+    """Return the log of the summed probability of a row's gold positions: float32 (n, longest) → (n,)."""
     right = torch.zeros(logits.shape, dtype=torch.bool, device=logits.device)
     for row, positions in enumerate(gold):
         right[row, list(positions)] = True

@@ -23,7 +23,7 @@ from vitalfew.tasks.trainers.examples import CANDIDATE, Sampler, SpanExample, Sp
 READ_RIGHT = 0.5
 """Share of the answers to a context with the right one that are the reader's; the others are the gold answer."""
 WRONG_WEIGHTS = (0.5, 0.3, 0.2)
-"""Of wrong answers to a context with the right one: the reader's, another question's, any name or number."""
+"""The kinds of wrong answers to a context with the right one: the reader's, another question's, a name or number."""
 READ_STRAY = 0.8
 """Share of the answers to a context without the answer that are the reader's; the others are another question's."""
 
@@ -69,11 +69,10 @@ class JudgementSampler:
             self.golds.setdefault(asked.passage, []).extend(dict.fromkeys(asked.answers))
 
     def contexts(self, epoch: int) -> list[SpanExample]:
-        """The contexts of one pass."""
         return [example for _, example in self.sampler.examples(epoch)]
 
     def answers(self, epoch: int) -> list[JudgedAnswer]:
-        """The answers of one pass, drawn from the same contexts."""
+        """Return the answers of one pass, drawn from its contexts."""
         draw = random.Random(f"{self.seed}/{epoch}/judgements")
         drafts = [
             draft for asked, example in self.sampler.examples(epoch) for draft in self._drafts(asked, example, draw)
@@ -109,7 +108,7 @@ class JudgementSampler:
 
 
 def _judged(draft: _Draft, answer: str) -> JudgedAnswer | None:
-    """None if the answer is empty, or if it must be wrong but is nearly right."""
+    """Return None if the answer is empty, or if it must be wrong but is nearly right."""
     useful = is_right(answer, draft.asked.answers)
     if not answer or (draft.wrong and (useful or contains_answer(answer, draft.asked.answers))):
         return None
@@ -117,13 +116,12 @@ def _judged(draft: _Draft, answer: str) -> JudgedAnswer | None:
 
 
 def without_answers(text: str, answers: Sequence[str]) -> str:
-    """The text without the gold answers."""
     pattern = "|".join(re.escape(answer) for answer in sorted(answers, key=len, reverse=True))
     return re.sub(pattern, "", text, flags=re.IGNORECASE)
 
 
 def lessons(tokenizer: Tokenizer, contexts: Sequence[SpanExample], answers: Sequence[JudgedAnswer]) -> list[SpanWindow]:
-    """All windows of the contexts, and of the answers those whose question is not too long."""
+    """Return all windows of the contexts, and the windows of the answers whose question is not too long."""
     texts = encoded(tokenizer, [text for row in answers for text in (row.question, row.answer)])
     return labelled(tokenizer, contexts) + [
         SpanWindow(answer_window(tokenizer, texts[row.question], texts[row.answer]), useful=row.useful)

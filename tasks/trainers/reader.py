@@ -159,5 +159,4 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
             measure(reader, material, contexts, tick)
             for material, contexts in zip(materials, CARD_CONTEXTS, strict=True)
         ]
-        rows = [asdict(quality) for quality in figures]
-        return Finished(rows, self.card_files("reader", rows))
+        return self.described("reader", [asdict(quality) for quality in figures])

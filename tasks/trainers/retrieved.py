@@ -88,8 +88,10 @@ class Retrieved:
         sizes: tuple[int, int],
         draw: random.Random,
     ) -> list[RetrievedExample]:
-        """An example of each question, with at least and at most so many contexts; `without`: titles of articles whose
-        passages are no distractors."""
+        """Return an example for every question, with a number of contexts between `sizes`.
+
+        `without`: titles of articles whose passages may not be distractors.
+        """
         near = self._near(questions, without)
         return [
             self._example(question, numbers, draw.randint(*sizes), draw)
@@ -97,7 +99,7 @@ class Retrieved:
         ]
 
     def _near(self, questions: Sequence[RetrievedQuestion], without: Collection[str]) -> list[list[int]]:
-        """The nearest passages of each question, best first."""
+        """Return the nearest passages of every question, best first."""
         allowed = np.array([title not in without for title, _ in self.passages.values()])
         places = np.flatnonzero(allowed)
         scores = (
@@ -161,11 +163,11 @@ class PackedExample:
 
     @property
     def places(self) -> list[int]:
-        """Of all targets, the ratings' first."""
+        """The places of all targets, the ratings' first."""
         return [place for place, _ in (*self.ratings, *self.answer)]
 
     def add(self, ids: Sequence[int], start: int, sees: Sequence[Span] = ()) -> Span:
-        """A segment whose first token has the position `start`; returns where it is."""
+        """Add a segment whose first token has the position `start`; return its place."""
         span = len(self.ids), len(self.ids) + len(ids)
         self.layout.append((span, list(sees)))
         self.ids += ids
@@ -174,27 +176,22 @@ class PackedExample:
 
 
 def pack(
-    segmenter: Segmenter,
-    question: str,
-    contexts: Sequence[str],
-    relevant: Sequence[bool] | None,
-    answer: str,
-    attention: Attention = "block",
+    segmenter: Segmenter, example: RetrievedExample, ratings: bool = True, attention: Attention = "block"
 ) -> PackedExample:
-    """`relevant`: of each context; None: no rating is learnt. with attention `full` contexts see those before them."""
+    """Lay an example out; without `ratings` none is learnt. With attention `full` contexts see those before them."""
     full = attention == "full"
-    packed, prompt = PackedExample(), segmenter.segments(question, contexts)
+    packed, prompt = PackedExample(), segmenter.segments(example.question, example.contexts)
     prefix, first = packed.add(prompt.prefix, 0), len(prompt.prefix)
     if full:
         shown = [packed.add([token for block in prompt.blocks for token in block], first, [prefix])]
     else:
         shown = [packed.add(block, first, [prefix]) for block in prompt.blocks]
-    for number, is_relevant in enumerate(relevant or ()):
+    for number, is_relevant in enumerate(example.relevant if ratings else ()):
         block = prompt.blocks[number]
         rated = packed.add(block, first, [prefix]) if full else shown[number]
         packed.add(segmenter.assess, first + len(block), [prefix, rated])
         packed.ratings.append((len(packed.ids) - 1, segmenter.yes if is_relevant else segmenter.no))
-    said = segmenter.answer(answer)
+    said = segmenter.answer(example.answer)
     behind = first + sum(map(len, prompt.blocks))
     packed.add([*segmenter.generate, *said[:-1]], behind, [prefix, *shown])
     start = len(packed.ids) - len(said)

@@ -31,11 +31,9 @@ from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
-from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
-from vitalfew.tasks.trainers.card import Sources, card_files
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
     PackedExample,
@@ -48,7 +46,7 @@ from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 
 def losses_of(packed: PackedExample, logits: Tensor) -> dict[str, Tensor]:
-    """The mean cross entropy of the ratings, if there are any, and of the answer's tokens.
+    """Return the mean cross entropy of the ratings, if there are any, and of the answer's tokens.
 
     `logits`: at the places of the ratings, then of the answer, float32 (places, vocabulary)."""
     wanted = torch.tensor([token for _, token in (*packed.ratings, *packed.answer)], device=logits.device)
@@ -59,8 +57,9 @@ def losses_of(packed: PackedExample, logits: Tensor) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Of one question: the probability of "yes" of each context and whether it should be; losses in nats, the answer's
-    per token; `exact`: whether the most probable tokens are the answer, so that greedy decoding writes it."""
+    """The ratings and losses of a question: the probability of "yes" for its contexts, and their truth; losses in nats,
+    the answer's per token; `exact`: whether the most probable tokens are the answer, so that greedy decoding writes it.
+    """
 
     scores: list[float]
     relevant: list[bool]
@@ -164,11 +163,11 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         return self.language_model.files()
 
     def begin(self, tables: Tables) -> None:
-        require_device(self.device, self.dtype, "train")
+        super().begin(tables)
         options, local = self.options, self.language_model
         self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
         self.whole = Retrieved(tables, options.labeller, options.retrieved)
-        self.sources = Sources.of(tables)
+        self.sources = tables.sources()
         articles = [question.article for question in self.whole.questions]
         self.split = split_articles(articles, options.held_out, options.choosing, options.seed)
         learnt = [question for question in self.whole.questions if question.article not in self.split.unseen]
@@ -190,27 +189,13 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         return [examples[start : start + options.batch] for start in range(0, len(examples), options.batch)]
 
     def _packed(self, examples: Sequence[RetrievedExample]) -> list[PackedExample]:
-        """Those that have room in the model."""
+        """Pack the examples that have room in the model."""
         torch.set_num_threads(self.threads)  # the encoder that retrieved has set its own
         options, room = self.options, self.language_model.positions or 10**9
-        packed = [
-            pack(
-                self.segmenter,
-                example.question,
-                example.contexts,
-                example.relevant if options.ratings else None,
-                example.answer,
-                options.attention,
-            )
-            for example in examples
-        ]
+        packed = [pack(self.segmenter, example, options.ratings, options.attention) for example in examples]
         fitting = [one for one in packed if max(one.positions) < room]
-        if len(fitting) < len(packed):
-            logger.warning(
-                "%d examples are left out: they are longer than the model's %d positions",
-                len(packed) - len(fitting),
-                room,
-            )
+        if left := len(packed) - len(fitting):
+            logger.warning("%d examples are left out: they are longer than the model's %d positions", left, room)
         return fitting
 
     def step(self, batch: Sequence[PackedExample], number: int, done: float) -> Step:
@@ -226,21 +211,21 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         return Step(len(batch), sum(len(packed.ids) for packed in batch), rate, {**sums, "loss": sum(sums.values())})
 
     def _logits(self, packed: PackedExample) -> torch.Tensor:
-        """At the places of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
+        """Return the logits of the ratings and of the answer's tokens: float32 (places, vocabulary)."""
         return self.model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 
     def weights(self) -> dict[str, bytes]:
         return self.model.files(self.options.base)
 
     def quality(self, directory: Path) -> float:
-        """Less loss is better."""
+        """Return minus the loss."""
         rated = self._measured(directory, self.split.choosing)
         self.curve.append(asdict(rated))
         logger.info("validation articles: %s", self.curve[-1])
         return -((rated.rating_loss or 0.0) + rated.answer_loss)
 
     def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = no_tick) -> Rated:
-        """Questions of these articles, with distractors out of all passages."""
+        """Measure questions of these articles, with distractors out of all passages."""
         of_these = [question for question in self.whole.questions if question.article in articles]
         draw = random.Random(f"{self.options.seed}/measured")
         asked: list[RetrievedQuestion] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
@@ -255,15 +240,4 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
     def finish(self, directory: Path, tick: Tick) -> Finished:
         parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
         rows = [{"articles": name, **asdict(self._measured(directory, titles, tick))} for name, titles in parts.items()]
-        files = card_files(
-            "sparse_rag",
-            self.options,
-            self.precision,
-            self.split,
-            rows,
-            sources=self.sources,
-            more={"curve": self.curve},
-            learnt=self.learnt,
-            whole=self.whole,
-        )
-        return Finished(rows, files)
+        return self.described("sparse_rag", rows)

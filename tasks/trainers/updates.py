@@ -40,13 +40,11 @@ class Updates:
         else:
             self.optimizer = torch.optim.Adafactor(trained.values(), learning_rate)
 
-    def apply(self, loss: Tensor, done: float) -> float:
-        """Take one step down the gradient of a loss; `done`: share of the training. Returns the learning rate."""
-        loss.backward()
-        return self.descend(done)
-
     def descend(self, done: float) -> float:
-        """Take one step down the gradients that were added up since the last. Returns the learning rate."""
+        """Take one step down the gradients that were added up since the last; `done`: share of the training.
+
+        Returns the learning rate.
+        """
         rate = self.peak * min(done / WARM_UP, (1 - done) / (1 - WARM_UP))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -56,7 +54,7 @@ class Updates:
         return rate
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters, and their moments under `parameter|moment`."""
+        """Return the parameters, and their moments under `parameter|moment`."""
         tensors = {name: parameter.detach() for name, parameter in self.trained.items()}
         for name, parameter in self.trained.items():
             tensors |= {f"{name}|{key}": value for key, value in self.optimizer.state[parameter].items()}

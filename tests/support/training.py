@@ -132,7 +132,8 @@ class Line(Trainer[list[int]]):
 
     def step(self, batch: list[int], number: int, done: float) -> Step:
         loss = (self.line(torch.tensor(batch).float()[:, None]) ** 2).mean()
-        rate = self.updates.apply(loss, done)
+        loss.backward()
+        rate = self.updates.descend(done)
         return Step(len(batch), sum(batch), rate, {"square": loss.item()})
 
     def state(self) -> State:

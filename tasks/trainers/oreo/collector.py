@@ -19,7 +19,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 UNKNOWN = "[UNKNOWN]"
-"""What a model is asked to write where the chunks do not answer the question."""
+"""The word that a model has to write if the chunks do not answer the question."""
 KEPT = "kept"
 REASONS = {
     "no_hits": "nothing was retrieved for the question",
@@ -36,7 +36,7 @@ TOLD = ("unknown", "empty", "answer_not_in_output")
 
 _WORD = re.compile(r"\w+")
 _START = re.compile(r"(?:^|[.!?:;\"“(\n]\s*)$")
-"""What stands before a word that begins a sentence, whose capital says nothing."""
+"""The text before a word that begins a sentence, whose capital says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,17 @@ class Collector(Protocol):
     uses_gpu: bool
     workers: int | None
     attempts: int
-    """How often it is asked about a question, at most: once plainly, then told the answer."""
+    """The most times that it is asked about a question: once without the answer, then with it."""
 
     def __init__(self, options: Any) -> None: ...
 
     def identity(self) -> dict[str, Any]: ...
 
     def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
-        """The evidence text of each, in their order. `earlier`: None: it is asked plainly; else what it wrote before,
-        which lacks the answer: it is now told that."""
+        """Return the evidence texts of the cases, in their order.
+
+        `earlier`: the text it wrote before, which lacks the answer and is now given; None: the first attempt.
+        """
         ...
 
 
@@ -117,7 +119,7 @@ class Attempt:
 def collected(
     collector: Collector, cases: Sequence[OreoCase], target_tokens: int, tick: Tick = no_tick
 ) -> list[list[Attempt]]:
-    """All attempts at each case, in their order; the last one counts."""
+    """Return all attempts at every case, in their order; the last one counts."""
     attempts: list[list[Attempt]] = [[] for _ in cases]
     for _ in range(collector.attempts):
         due = [number for number, own in enumerate(attempts) if not own or own[-1].verdict in TOLD]
@@ -131,7 +133,7 @@ def collected(
 
 
 def unfit(case: OreoCase, question_tokens: int) -> str:
-    """Why no collector is asked about a case: one of `REASONS`, or ''."""
+    """Return why no collector is asked about a case: one of `REASONS`, or ''."""
     if not case.chunks:
         return "no_hits"
     if count_tokens(case.question) > question_tokens:
@@ -140,7 +142,7 @@ def unfit(case: OreoCase, question_tokens: int) -> str:
 
 
 def verdict(case: OreoCase, text: str, target_tokens: int) -> str:
-    """`KEPT`, or the first of `REASONS` that applies to an evidence text."""
+    """Return `KEPT`, or the first of `REASONS` that applies to an evidence text."""
     if not text.strip():
         return "empty"
     if UNKNOWN.lower() in text.lower():
@@ -157,8 +159,8 @@ def words(text: str) -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """The words of names and numbers by their spelling: those with a digit, and those with a capital that do not begin
-    a sentence, folded."""
+    """Return the words, folded, of names and numbers by their spelling: words with a digit, and words with a capital
+    that do not begin a sentence."""
     return {
         match[0].casefold()
         for match in _WORD.finditer(text)
@@ -168,9 +170,9 @@ def named(text: str) -> set[str]:
 
 
 def aligned(text: str, chunks: Sequence[str]) -> tuple[CopiedRun, ...]:
-    """The parts of the chunks that a text repeats: from left to right always the longest run of the same words that is
-    left, whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts do not
-    hold half of the text's words: it is told in other words."""
+    """Return the parts of the chunks that a text repeats: from left to right the longest run of the same words that is
+    left, whatever the case. A single word counts if it is spelled like a name or a number. Empty if these parts hold
+    less than half of the text's words."""
     own = [match[0].casefold() for match in _WORD.finditer(text)]
     single = named(text)
     places = [[(match[0].casefold(), *match.span()) for match in _WORD.finditer(chunk)] for chunk in chunks]
@@ -199,7 +201,7 @@ def aligned(text: str, chunks: Sequence[str]) -> tuple[CopiedRun, ...]:
 def _common(
     words: Sequence[str], places: Sequence[tuple[str, int, int]], chunk: int, first: int, used: set[tuple[int, int]]
 ) -> int:
-    """How many words agree with those of a chunk from a place on, none of them used."""
+    """Count the words that agree with a chunk's from a place on, none of them used."""
     length = 0
     for word, (other, _, _) in zip(words, places[first:], strict=False):
         if word != other or (chunk, first + length) in used:

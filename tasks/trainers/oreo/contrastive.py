@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from vitalfew.tasks.models.small.policy import beams
-from vitalfew.tasks.trainers.base import Step
 from vitalfew.tasks.trainers.oreo.evidence import OreoExample
 from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
 from vitalfew.tasks.trainers.updates import Updates
@@ -44,9 +43,8 @@ def pairwise_loss(similarity: Tensor, scores: Sequence[float], margin: float) ->
 
 
 def ranked(scores: Sequence[float]) -> list[int]:
-    """Places from 1, best first; of equals the earlier one is better."""
-    ranks: list[int] = rankdata([-score for score in scores], method="ordinal").tolist()
-    return ranks
+    """Return places from 1, best first; of equals the earlier one is better."""
+    return list(rankdata([-score for score in scores], method="ordinal").tolist())
 
 
 @cache
@@ -63,7 +61,7 @@ def rouge_l(text: str, gold: str) -> float:
 
 
 class ContrastCandidate(NamedTuple):
-    """`actions`: that write it; none of another question's text, which has an `embedding` already."""
+    """A text and the `actions` that write it; another question's text comes without actions, with an `embedding`."""
 
     kind: str
     text: str
@@ -87,6 +85,8 @@ class OreoContrastive(OreoTrainer):
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
 
     version: ClassVar[str] = "3"
+    summands: ClassVar[tuple[str, ...]] = ("contrastive", "sft")
+    table: ClassVar[str] = "oreo_candidates"
 
     def prepare(self) -> None:
         self.model.freeze()
@@ -94,27 +94,16 @@ class OreoContrastive(OreoTrainer):
         layer = {f"shared.{name}": own for name, own in self.shared.named_parameters()}
         self.updates = Updates({**self.model.decoder(), **layer}, self.options.learning_rate)
 
-    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
-        self.seed_step(number)
-        parts = self.read(batch)
-        count = max(1, sum(map(len, parts)))
-        sums = {"contrastive": 0.0, "sft": 0.0, "loss": 0.0}
-        records: list[Mapping[str, Any]] = []
-        with self.model.held():
-            for part in parts:
-                losses, rows = self._losses(part)
-                loss = (losses["contrastive"] + self.options.alpha * losses["sft"]) / count
-                loss.backward()
-                sums["loss"] += self.finite(loss.item(), number, batch)
-                for name, value in losses.items():
-                    sums[name] += value.item() / count
-                records += rows
-        rate = self.updates.descend(done)
-        tokens = sum(source.tokens for part in parts for _, source, _ in part)
-        return Step(sum(map(len, parts)), tokens, rate, sums, {"oreo_candidates": records})
+    def part_losses(
+        self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
+    ) -> tuple[Tensor, dict[str, float], list[Mapping[str, Any]]]:
+        count = sum(map(len, parts))
+        contrastive, sft, records = self._losses(part)
+        loss = (contrastive + self.options.alpha * sft) / count
+        return loss, {"contrastive": contrastive.item() / count, "sft": sft.item() / count}, records
 
-    def _losses(self, part: Sequence[Material]) -> tuple[dict[str, Tensor], list[Mapping[str, Any]]]:
-        """The losses of a part, summed over its questions, and the rows of `oreo_candidates`."""
+    def _losses(self, part: Sequence[Material]) -> tuple[Tensor, Tensor, list[Mapping[str, Any]]]:
+        """Return the two losses of a part, summed over its questions, and the rows of `oreo_candidates`."""
         options, model = self.options, self.model
         model.eval()
         memory = model.encode([source for _, source, _ in part])
@@ -141,10 +130,11 @@ class OreoContrastive(OreoTrainer):
             contrastive = contrastive + pairwise_loss(similarity, scores, options.margin)
             records += self._records(example, chosen, scores, summed)
         sft = -(logprobs.sum(1) / present.sum(1)).sum()
-        return {"contrastive": contrastive, "sft": sft}, records
+        return contrastive, sft, records
 
     def _candidates(self, memory: Any, chosen: Sequence[ContrastCandidate]) -> tuple[Tensor, list[float | None]]:
-        """Embeddings of a question's candidates (n, d), and their log-probabilities; None of another question's."""
+        """Return the embeddings (n, d) of a question's candidates, and their log-probabilities, None of another
+        question's text."""
         actions = [one.actions for one in chosen if one.actions]
         logprobs, present, states = self.model.log_probabilities(memory, actions)
         own = iter(zip(self._embedded(states, present), logprobs.sum(1).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What Oreo learns from, and how good the texts are that a policy writes."""
+"""Oreo's training examples, and the quality of the texts that a policy writes."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def examples(table: pa.Table) -> list[OreoExample]:
 
 
 def sorted_batches(rows: Sequence[OreoExample], size: int, draw: random.Random) -> list[list[OreoExample]]:
-    """Batches of so many examples in random order; those of a batch are of similar length."""
+    """Return batches of `size` examples in random order; the examples of a batch are of similar length."""
     mixed = draw.sample(rows, len(rows))
     steps = []
     for start in range(0, len(mixed), 32 * size):
@@ -71,18 +71,13 @@ def sorted_batches(rows: Sequence[OreoExample], size: int, draw: random.Random) 
     return steps
 
 
-def some_of(rows: Sequence[OreoExample], size: int, seed: int) -> list[OreoExample]:
-    """At most so many of them, a random choice."""
-    return random.Random(seed).sample(rows, min(size, len(rows)))
-
-
 @cache
 def _template(name: str) -> str:
     return prompts.source(name)
 
 
 def answers(generator: Generator, asked: Sequence[tuple[str, str]]) -> list[Completion]:
-    """A generator's answers to questions, each with an evidence text. An empty text is no context."""
+    """Return a generator's answers to (question, evidence text). An empty text counts as no context."""
     given = []
     for question, text in asked:
         contexts = (text,) if text.strip() else ()
@@ -92,17 +87,20 @@ def answers(generator: Generator, asked: Sequence[tuple[str, str]]) -> list[Comp
 
 
 def answer_f1(text: str, gold: Sequence[str]) -> float:
-    """ROUGE-1 of answers, as F-measure over SQuAD's words, the best over the gold ones."""
+    """Return ROUGE-1 of an answer, as F-measure over SQuAD's words, the best over the gold ones."""
     score, given = F1(F1.Options()), normalise(text)
     return max((score.match(text, given, normalise(one)) for one in gold), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceQuality:
-    """Of texts that were written greedily. `kept`: in which a gold answer stands; `tokens`: words and punctuation
-    marks; `share`: of those of the whole chunks; `short`: of texts under `SHORT` words; `grounded`: of the texts whose
-    words, names and numbers all stand in the chunks; `f1`, `right`: of the generator's answers from them, and
-    `full_right` from the whole chunks."""
+    """Means over texts that were written greedily.
+
+    `kept`: the share of texts with a gold answer; `tokens`: words and punctuation marks; `share`: their share of the
+    whole chunks'; `short`: the share of texts under `SHORT` words; `grounded`: the share of texts whose words, names
+    and numbers are all in the chunks; `f1`, `right`: the generator's answers from them; `full_right`: its answers from
+    the whole chunks.
+    """
 
     questions: int
     kept: float
@@ -116,12 +114,9 @@ class EvidenceQuality:
 
 
 def written(
-    policy: Policy,
-    rows: Sequence[OreoExample],
-    limit: int,
-    tick: Tick = no_tick,
+    policy: Policy, rows: Sequence[OreoExample], limit: int, tick: Tick = no_tick
 ) -> Iterator[tuple[OreoExample, PolicyOutput]]:
-    """Greedy texts of examples, in batches of similar length."""
+    """Write the texts of examples greedily, in batches of similar length."""
     ordered = sorted(rows, key=lambda row: (row.size, row.question_id))
     for start in range(0, len(ordered), TOGETHER):
         some = ordered[start : start + TOGETHER]
@@ -141,7 +136,7 @@ def measure(
     full: bool = False,
     tick: Tick = no_tick,
 ) -> EvidenceQuality:
-    """`full`: also answer from the whole chunks."""
+    """Write texts and let the generator answer from them; with `full`, also from the whole chunks."""
     pairs = [(row, text.text) for row, text in written(policy, rows, limit, tick=tick)]
     replies = answers(generator, [(row.question, text) for row, text in pairs])
     whole = None

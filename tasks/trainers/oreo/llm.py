@@ -1,4 +1,4 @@
-"""`llm`: a language model writes the evidence text from the chunks, and is told the answer where its text lacks it.
+"""`llm`: a language model writes the evidence text from the chunks; if it lacks the answer, the model gets it.
 
 Oreo's collection (arXiv 2502.13019, section 2.2, appendix A): the model is to take the question apart, name what it is
 about, give the supporting sentences and how they lead to an answer, or say that there is none. Bootstrapping (A.2): in
@@ -6,7 +6,7 @@ further rounds the answer is given and the explanation asked for. The prompts ar
 paper's is wrong. From the second of those rounds on the model also sees its last text, since the same prompt would get
 the same reply. Any generator will do.
 
-The copier learns what of a text are the chunks' own words (collector.aligned).
+The copier learns the parts of a text that repeat the chunks' words (collector.aligned).
 """
 
 from collections.abc import Sequence
@@ -59,19 +59,14 @@ class Llm:
     version: ClassVar[str] = "1"
 
     def __init__(self, options: Options) -> None:
-        """Raises what the generator's constructor raises."""
+        """Raises the errors of the generator's constructor."""
         self.generator: Generator = make(options.writer(), "collect.generator")
         self.attempts = 1 + options.rounds
         self.uses_gpu, self.workers = self.generator.uses_gpu, self.generator.workers
 
     def identity(self) -> dict[str, Any]:
-        prompts = [PLAIN, TOLD, BEFORE]
-        return {
-            "class": type(self).__name__,
-            "version": self.version,
-            "prompts": prompts,
-            "generator": self.generator.identity(),
-        }
+        about = {"class": type(self).__name__, "version": self.version, "prompts": [PLAIN, TOLD, BEFORE]}
+        return {**about, "generator": self.generator.identity()}
 
     def collect(self, cases: Sequence[OreoCase], earlier: Sequence[str | None]) -> list[Output]:
         prompts = [
@@ -91,7 +86,7 @@ class Llm:
 
 
 def asked(case: OreoCase, earlier: str | None) -> str:
-    """The prompt for a case; `earlier`: what was written before, without the answer; None: nothing."""
+    """Return the prompt for a case; `earlier`: the text written before, without the answer; None: nothing."""
     chunks = "\n".join(f"[{number}] {text}" for number, text in enumerate(case.shown, 1))
     if earlier is None:
         return PLAIN.format(chunks=chunks, question=case.question)

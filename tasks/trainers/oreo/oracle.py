@@ -4,7 +4,7 @@ Ours, for machines on which no strong model runs; Oreo has one write the text (`
 set marks what supports the answer are cut into clauses, which are left out one by one, each time the one whose absence
 costs least, as long as the reader's log-probability of the gold answer (tasks/generators/reader.py) does not fall
 by more than `drop` below that of the whole sentences. The title of the first of them is then put in front if that
-raises it. Where nothing of what is marked was retrieved, the sentence counts in which a gold answer stands first.
+raises it. If no marked sentence was retrieved, the first sentence with a gold answer counts.
 """
 
 import re
@@ -47,7 +47,7 @@ class Oracle:
     attempts = 1
 
     def __init__(self, options: Options) -> None:
-        """Raises what the reader's constructor raises, and ConfigError for a generator that is no reader."""
+        """Raises the errors of the reader's constructor, and ConfigError for another generator than a reader."""
         self.options = options
         self.reader: Reader = make(options.reader, "collect.reader")
         self.uses_gpu, self.workers = self.reader.uses_gpu, self.reader.workers
@@ -88,7 +88,8 @@ class Oracle:
         return [Output(draft.text(), draft.runs(), tokens // len(cases), seconds) for draft in drafts]
 
     def _clauses(self, case: OreoCase) -> list[CopiedRun]:
-        """Of the sentences with what is marked; else of the first one with an answer. Ranges of the chunks as shown."""
+        """Return the clauses of the marked sentences, else of the first one with an answer, as ranges of the chunks as
+        shown."""
         spans = [*self._spans(case)]
         marked = [span for span in spans if any(self._supports(case, span, fact) for fact in case.facts)]
         answers = [span for span in spans if occurrences(_text(case, span), case.answers)]
@@ -96,7 +97,7 @@ class Oracle:
         return [clause for span in chosen for clause in clauses(case.chunks[span.chunk].shown, span, case.answers)]
 
     def _spans(self, case: OreoCase) -> Iterator[CopiedRun]:
-        """Every sentence of every chunk."""
+        """Yield the sentences of all chunks."""
         for number, chunk in enumerate(case.chunks):
             lead = len(chunk.lead)
             for start, end in self.sentences.split(chunk.text):
@@ -111,7 +112,7 @@ class Oracle:
 
 
 def clauses(text: str, sentence: CopiedRun, answers: Sequence[str]) -> list[CopiedRun]:
-    """The clauses of a sentence of a text, which cover it; no answer is cut in two."""
+    """Return the clauses of a sentence of a text, which cover it; no answer is cut in two."""
     whole = occurrences(text, answers)
     cuts = [
         match.end()
@@ -138,14 +139,14 @@ class _Draft:
 
     def runs(self, kept: Sequence[CopiedRun] | None = None) -> tuple[CopiedRun, ...]:
         shown = self.case.shown
-        own = [run for one in joined(shown, self.kept if kept is None else kept) if (run := trimmed(shown, one))]
-        return tuple(own)
+        parts = joined(shown, self.kept if kept is None else kept)
+        return tuple(run for part in parts if (run := trimmed(shown, part)))
 
     def text(self, kept: Sequence[CopiedRun] | None = None) -> str:
         return rendered(self.case.shown, self.runs(kept))
 
     def shorter(self) -> list[list[CopiedRun]]:
-        """The kept clauses without one of them, each time another."""
+        """Return the kept clauses without one of them, for every one of them."""
         return [[*self.kept[:place], *self.kept[place + 1 :]] for place in range(len(self.kept))]
 
     def consider(self, kept: list[CopiedRun], value: float) -> None:
@@ -153,14 +154,14 @@ class _Draft:
             self._next = value, kept
 
     def settle(self) -> bool:
-        """Take the best of what was considered; whether there was any."""
+        """Take the best candidate that was considered; return whether there was one."""
         if self._next is None:
             return False
         (self.best, self.kept), self._next = self._next, None
         return True
 
     def title(self) -> list[CopiedRun] | None:
-        """The kept clauses with the title of the first one's chunk before them; None without a title."""
+        """Return the kept clauses after the title of the first one's chunk; None without a title."""
         if not self.kept or not self.case.chunks[self.kept[0].chunk].lead:
             return None
         chunk = self.kept[0].chunk

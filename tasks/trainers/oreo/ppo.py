@@ -36,8 +36,8 @@ Weighting = Literal["softmax", "terminal", "eq4"]
 def rewards(
     rouge: Tensor, ended: Tensor, logprobs: Tensor, kl: Tensor, mask: Tensor, delta: float, kind: Weighting
 ) -> Tensor:
-    """The reward of every step, float32 (n, steps): a sequence's `rouge` (n,), spread over its steps, less δ times the
-    step's KL. Without an end there is no rouge.
+    """Return the reward of every step, float32 (n, steps): the sequence's `rouge` (n,), spread over its steps, less δ
+    times the step's KL. A sequence without an end has no rouge.
 
     softmax: by the softmax over the steps of the actions' probabilities, which sums to 1; terminal: all at the last
     step; eq4: times the logarithm of the probability, to the letter of equation 4.
@@ -54,8 +54,10 @@ def rewards(
 
 
 def advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
-    """Generalised advantage estimates, and the returns that values are to come to; both float32 (n, steps). After the
-    last step of a sequence there is nothing more to come."""
+    """Return generalised advantage estimates, and the returns that values should predict; both float32 (n, steps).
+
+    Nothing follows the last step of a sequence.
+    """
     found = torch.zeros_like(rewards)
     later = torch.zeros(len(rewards), device=rewards.device)
     following = torch.zeros_like(later)
@@ -69,7 +71,7 @@ def advantages(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam:
 
 
 def normalised(values: Tensor, mask: Tensor) -> Tensor:
-    """With mean 0 and deviation 1 over all steps; as they are where there is but one."""
+    """Return values with mean 0 and deviation 1 over all steps; a single step's stays as it is."""
     some = values[mask]
     if len(some) < 2:
         return values
@@ -88,7 +90,7 @@ class Losses(NamedTuple):
 def losses(
     logprobs: Tensor, old: Tensor, advantage: Tensor, values: Tensor, returns: Tensor, mask: Tensor, clip: float
 ) -> Losses:
-    """Equation 3, to be minimised, as means over the steps. All (n, steps)."""
+    """Return equation 3, to be minimised, as means over the steps. All (n, steps)."""
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clip, 1 + clip)
     policy = -torch.minimum(ratio * advantage, bounded * advantage)[mask].mean()
@@ -98,14 +100,14 @@ def losses(
 
 
 def adapted(delta: float, kl: float, target: float) -> float:
-    """δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
+    """Return δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
     return delta * (1 + 0.1 * max(-0.2, min(0.2, kl / target - 1)))
 
 
 VALUE = "value."
 """Before the names of the value's weights."""
 MOST_FAILED = 0.1
-"""Of a batch's episodes: if the generator fails on more, the training stops."""
+"""The share of a batch's episodes on which the generator may fail; beyond it the training stops."""
 
 
 class GeneratorFails(ValueError):
@@ -113,8 +115,8 @@ class GeneratorFails(ValueError):
 
 
 class Episodes(NamedTuple):
-    """What a step learns from: the memory and actions of its texts, and of their steps the log-probabilities, rewards'
-    advantages and returns."""
+    """The material of a step: the memory and actions of its texts, and the log-probabilities, advantages and returns of
+    their steps."""
 
     memory: Any
     actions: list[list[int]]
@@ -208,7 +210,7 @@ class OreoPpo(OreoTrainer):
         return Step(len(kept), tokens, rate, losses, {"rollouts": records})
 
     def _sampled(self, memory: Any, batch: Sequence[OreoExample], number: int) -> list[Drawn]:
-        """A text of each question, by seed, step and question."""
+        """Sample a text for every question, by seed, step and question."""
         options = self.options
         seeds = [seed_of(options.seed, number, row.question_id) for row in batch]
         return sample(self.model, memory, seeds, options.max_new_tokens, Sampling(options.top_k, options.top_p))
@@ -272,8 +274,10 @@ class OreoPpo(OreoTrainer):
         return values.masked_fill(~mask, 0.0)
 
     def _update(self, episodes: Episodes, done: float, both: bool) -> tuple[Losses, float]:
-        """Learn once from the episodes, value and policy (`both`) or the value alone; the losses and the policy's
-        learning rate."""
+        """Learn once from the episodes, value and policy (`both`) or the value alone.
+
+        Returns the losses and the policy's learning rate.
+        """
         logprobs, mask, states = self.model.log_probabilities(episodes.memory, episodes.actions)
         values = self._values(states if both else states.detach(), mask)
         clip = self.options.clip
@@ -285,6 +289,6 @@ class OreoPpo(OreoTrainer):
 
 
 def seed_of(seed: int, step: int, question_id: int) -> int:
-    """A seed for the text of a question in a step, 63 bits."""
+    """Return a seed of 63 bits for the text of a question in a step."""
     digest = hashlib.blake2b(f"{seed}/{step}/{question_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import ConfigDict, Field
+from torch import Tensor
 
-from vitalfew.tasks.trainers.base import Step
-from vitalfew.tasks.trainers.oreo.evidence import OreoExample
-from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
+from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
 
 
 class OreoSft(OreoTrainer):
@@ -34,19 +33,10 @@ class OreoSft(OreoTrainer):
             self.model.learn_last(self.options.layers)
         super().prepare()
 
-    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
-        self.seed_step(number)
-        self.model.train()
-        parts = self.read(batch)
-        actions = sum(len(target) for part in parts for _, _, target in part)
-        total = 0.0
-        with self.model.held():
-            for part in parts:
-                memory = self.model.encode([source for _, source, _ in part])
-                logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
-                loss = -logprobs.sum() / actions
-                loss.backward()
-                total += self.finite(loss.item(), number, batch)
-        rate = self.updates.descend(done)
-        tokens = sum(source.tokens for part in parts for _, source, _ in part)
-        return Step(sum(map(len, parts)), tokens, rate, {"loss": total})
+    def part_losses(
+        self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
+    ) -> tuple[Tensor, dict[str, float], tuple[()]]:
+        actions = sum(len(target) for each in parts for _, _, target in each)
+        memory = self.model.encode([source for _, source, _ in part])
+        logprobs, _, _ = self.model.log_probabilities(memory, [target for _, _, target in part])
+        return -logprobs.sum() / actions, {}, ()

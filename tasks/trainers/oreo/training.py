@@ -1,4 +1,4 @@
-"""What Oreo's three trainings share (arXiv 2502.13019, section 2): material, policy, checkpoints, figures and card.
+"""The base of Oreo's three trainings (arXiv 2502.13019, section 2): material, policy, checkpoints, figures and card.
 
 The policy writes an evidence text from a question and the chunks that were retrieved for it (models/small/policy.py).
 The material is the stage `collect`'s, each training begins with the weights of the one before, and the pass whose texts
@@ -8,7 +8,7 @@ let the generator answer best on the articles that choose is taken.
 import logging
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, SerializeAsAny
+from torch import Tensor
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.generators.base import Generator
-from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.small.policies import (
     PolicyName,
     Shape,
@@ -36,14 +36,12 @@ from vitalfew.tasks.models.small.policy import Policy, PolicySource
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.trainers.articles import ArticleSplit
-from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Tables
-from vitalfew.tasks.trainers.card import card_files
+from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.oreo.evidence import (
     EvidenceQuality,
     OreoExample,
     examples,
     measure,
-    some_of,
     sorted_batches,
 )
 from vitalfew.tasks.trainers.updates import Updates
@@ -52,7 +50,7 @@ logger = logging.getLogger("vitalfew")
 
 
 class Diverged(ValueError):
-    """A loss that is no number; the last checkpoint is kept."""
+    """A loss that is not finite; the last checkpoint is kept."""
 
 
 Material = tuple[OreoExample, PolicySource, list[int]]
@@ -60,7 +58,7 @@ Material = tuple[OreoExample, PolicySource, list[int]]
 
 
 class OreoOptions(TrainConfig):
-    """The settings that all three have."""
+    """The settings of all three trainings."""
 
     policy: PolicyName = Field(
         "copier",
@@ -92,8 +90,12 @@ class OreoOptions(TrainConfig):
 
 
 class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
-    """A subclass takes steps."""
+    """A subclass has the losses of a part of a step (`part_losses`), or a step of another kind."""
 
+    summands: ClassVar[tuple[str, ...]] = ()
+    """The names of the losses that a loss is made of, if there are several."""
+    table: ClassVar[str] = ""
+    """The table of the rows that `part_losses` returns, if it returns any."""
     use: ClassVar[str] = "refine.model"
     curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {
@@ -122,7 +124,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         return Shape(self.device, self.dtype, options.max_input_tokens, options.batch_tokens, options.dropout)
 
     def begin(self, tables: Tables) -> None:
-        require_device(self.device, self.dtype, "train")
+        super().begin(tables)
         if not tables.examples.num_columns:
             raise ConfigError(
                 f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
@@ -140,14 +142,14 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         self.prepare()
 
     def prepare(self) -> None:
-        """What a training needs besides; here the optimiser of all weights that learn."""
+        """Prepare the rest of a training: here the optimiser of all weights that learn."""
         self.updates = Updates(self.model.learning(), self.options.learning_rate)
 
     def _of(self, split: str) -> list[OreoExample]:
         return [row for row in self.whole if row.split == split]
 
     def finite(self, loss: float, number: int, batch: Sequence[OreoExample]) -> float:
-        """The loss. Raises Diverged if it is no number."""
+        """Return the loss. Raises Diverged if it is not finite."""
         if not math.isfinite(loss):
             raise Diverged(
                 f"{self.options.trainer}: the loss of step {number + 1} is {loss} (questions "
@@ -166,7 +168,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         return sorted_batches(asked, options.batch, random.Random(f"{options.seed}/{epoch}"))
 
     def read(self, batch: Sequence[OreoExample]) -> list[list[Material]]:
-        """A batch in parts of at most `batch_tokens` tokens, without the examples that the policy cannot write."""
+        """Cut a batch into parts of at most `batch_tokens` tokens, without examples that the policy cannot write."""
         sources = self.model.read([row.question for row in batch], [row.texts for row in batch])
         parts: list[list[Material]] = []
         room = 0
@@ -180,11 +182,35 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
             room -= source.tokens
         return parts
 
+    def part_losses(
+        self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
+    ) -> tuple[Tensor, Mapping[str, float], Sequence[Mapping[str, Any]]]:
+        """Return the share of `part` in the loss of a step of `parts`, its `summands`, and rows of `table`."""
+        raise NotImplementedError
+
+    def step(self, batch: Sequence[OreoExample], number: int, done: float) -> Step:
+        self.seed_step(number)
+        self.model.train()
+        parts = self.read(batch)
+        losses = dict.fromkeys((*self.summands, "loss"), 0.0)
+        records: list[Mapping[str, Any]] = []
+        with self.model.held():
+            for part in parts:
+                loss, summands, rows = self.part_losses(part, parts)
+                loss.backward()
+                losses["loss"] += self.finite(loss.item(), number, batch)
+                for name, value in summands.items():
+                    losses[name] += value
+                records += rows
+        rate = self.updates.descend(done)
+        tokens = sum(source.tokens for part in parts for _, source, _ in part)
+        return Step(sum(map(len, parts)), tokens, rate, losses, {self.table: records} if self.table else {})
+
     def weights(self) -> dict[str, bytes]:
         return files_of(self.model, self.origin)
 
     def quality(self, directory: Path) -> float:
-        """F1 of the generator's answers."""
+        """Return F1 of the generator's answers."""
         found = self.measured(directory, "choose")
         self.curve.append(asdict(found))
         logger.info("validation articles: %s", self.curve[-1])
@@ -192,7 +218,8 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
 
     def measured(self, directory: Path, split: str, full: bool = False, tick: Tick = no_tick) -> EvidenceQuality:
         options = self.options
-        asked = some_of(self._of(split), options.check_questions, options.seed)
+        rows = self._of(split)
+        asked = random.Random(options.seed).sample(rows, min(options.check_questions, len(rows)))
         policy = read_policy(directory, self.shape)
         found = measure(policy, self.generator, asked, options.max_new_tokens, full, tick)
         torch.set_num_threads(self.threads)
@@ -203,6 +230,4 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         rows = [
             {"articles": name, **asdict(self.measured(directory, split, True, tick))} for split, name in names.items()
         ]
-        more = {"curve": self.curve}
-        files = card_files("oreo", self.options, self.precision, self.split, rows, more=more, learnt=self.learnt)
-        return Finished(rows, files)
+        return self.described("oreo", rows)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.tiny_models import llama
 from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
-from vitalfew.tasks.trainers.retrieved import Attention, PackedExample, pack
+from vitalfew.tasks.trainers.retrieved import Attention, PackedExample, RetrievedExample, pack
 
 WORDS = st.lists(st.sampled_from(["river", "mill", "hills", "sea", "founded"]), min_size=1, max_size=12).map(" ".join)
 CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".", no="?")
@@ -31,6 +31,10 @@ def logits(model: CausalLora, packed: PackedExample) -> torch.Tensor:
         return model.logits(packed.ids, packed.positions, packed.layout, packed.places)
 
 
+def example(contexts: list[str], answer: str, relevant: list[bool] | None = None) -> RetrievedExample:
+    return RetrievedExample("Who?", tuple(contexts), tuple(relevant or ()), answer)
+
+
 def plain(model: CausalLora, ids: list[int], places: list[int]) -> torch.Tensor:
     """One text, as transformers runs it."""
     own, model.model.config._attn_implementation = model.model.config._attn_implementation, "eager"
@@ -48,7 +52,7 @@ def test_one_pass_is_as_good_as_many(
 ) -> None:
     model, segmenter = tuned
     relevant = [number % 2 == 0 for number in range(len(contexts))] if rated else None
-    packed = pack(segmenter, "Who?", contexts, relevant, "the mill", attention)
+    packed = pack(segmenter, example(contexts, "the mill", relevant), rated, attention)
     found = logits(model, packed)
     prompt = segmenter.segments("Who?", contexts)
     assert [token == segmenter.yes for _, token in packed.ratings] == (relevant or [])
@@ -66,7 +70,8 @@ def test_one_pass_is_as_good_as_many(
 def test_the_order_of_blocks_changes_nothing(tuned: tuple[CausalLora, Segmenter]) -> None:
     model, segmenter = tuned
     contexts = ["river", "the mill stands", "hills"]
-    one, other = (pack(segmenter, "Who?", given, None, "mill") for given in (contexts, contexts[::-1]))
+    examples = [example(given, "mill") for given in (contexts, contexts[::-1])]
+    one, other = (pack(segmenter, each, ratings=False) for each in examples)
     torch.testing.assert_close(logits(model, one), logits(model, other), atol=1e-4, rtol=1e-4)
-    full = [pack(segmenter, "Who?", given, None, "mill", "full") for given in (contexts, contexts[::-1])]
+    full = [pack(segmenter, each, ratings=False, attention="full") for each in examples]
     assert (logits(model, full[0]) - logits(model, full[1])).abs().max() > 1e-3

@@ -1,0 +1,43 @@
+"""The benchmarks start, and the rows that they invent fit the tables of today."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import catalog
+from vitalfew.storage import schemas
+
+ROOT = Path(__file__).parents[1]
+STARTED = sorted(
+    path.stem for path in (ROOT / "benchmarks").glob("*.py") if "def main()" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("stage", catalog.STAGES)
+def test_invented_rows_fit_their_table(stage: str) -> None:
+    table, rows = catalog.STAGES[stage]
+    made = rows(schemas.TABLES[table], np.arange(3))
+    made.validate(full=True)
+    assert made.schema == schemas.TABLES[table]
+    assert made.num_rows
+
+
+@pytest.mark.parametrize("table", schemas.TABLES)
+def test_every_table_can_be_filled_without_naming_its_columns(table: str) -> None:
+    catalog.filled(schemas.TABLES[table], 2).validate(full=True)
+
+
+def test_a_column_that_a_table_lacks_is_an_error() -> None:
+    with pytest.raises(KeyError, match="no columns \\['colour'\\]"):
+        catalog.filled(schemas.PASSAGES, 1, colour=["red"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("benchmark", STARTED)
+def test_a_benchmark_has_help(benchmark: str) -> None:
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert "bench" in done.stdout
