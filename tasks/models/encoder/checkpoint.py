@@ -63,7 +63,6 @@ class Checkpoint:
 
     @cached_property
     def _bert(self) -> dict[str, Any] | None:
-        """The configuration, if the model needs no transformers."""
         return bert.plain_bert(self._existing())
 
     @property
@@ -80,7 +79,7 @@ class Checkpoint:
 
     @property
     def hidden(self) -> int:
-        """The size of a token's state."""
+        """The width of a token's state."""
         return int(self._bert["hidden_size"] if self._bert else self.config.hidden_size)
 
     @property
@@ -102,7 +101,7 @@ class Checkpoint:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The model's own tokenizer, without padding and truncation."""
+        """The model's tokenizer, without padding and truncation."""
         tokenizer, _ = self._tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -112,7 +111,6 @@ class Checkpoint:
 
     @property
     def padding(self) -> int:
-        """The id that pads rows; the mask excludes it."""
         return self._tokenizer[1]
 
     def read_network(self, attention: Literal["eager", "sdpa"]) -> tuple[nn.Module, list[nn.Module]]:
