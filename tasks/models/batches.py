@@ -89,7 +89,7 @@ def read_parts(
 ) -> list[list[tuple[PartT, ResultT]]]:
     """Read the parts of all requests in batches, and return them with their results by request.
 
-    `key`: a part's token ids, then whatever else tells it from others. Parts are sorted by it, so that the order of the
+    `key`: a part's token ids, then whatever else distinguishes it. Parts are sorted by it, so that the order of the
     requests changes no batch. `tick` counts requests.
     """
     rows = [(number, part) for number, own in enumerate(requests) for part in own]

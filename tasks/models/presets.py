@@ -3,7 +3,6 @@
 Nothing here loads a model, or a library that does: `vitalfew models` answers at once.
 """
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -64,13 +63,10 @@ class Preset(BaseModel):
 @cache
 def presets() -> tuple[Preset, ...]:
     """All presets, kind by kind."""
-
-    def read() -> Iterator[Preset]:
-        for kind, named in yaml.safe_load(LISTED.read_text(encoding="utf-8")).items():
-            for name, given in named.items():
-                yield Preset(kind=kind, name=name, **given)
-
-    return tuple(read())
+    listed = yaml.safe_load(LISTED.read_text(encoding="utf-8"))
+    return tuple(
+        Preset(kind=kind, name=name, **given) for kind, named in listed.items() for name, given in named.items()
+    )
 
 
 def serving(method: str) -> list[Preset]:

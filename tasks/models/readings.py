@@ -35,7 +35,7 @@ class Reading(NamedTuple):
 
 
 class Memory:
-    """The readings of a piece of work, by key: `new` were computed, `recalled` were found by `find` in earlier work."""
+    """The readings of a piece of work, by key: `new` were computed, `recalled` come from earlier work, by `find`."""
 
     def __init__(self, find: Callable[[Sequence[int]], Mapping[int, Reading]] = lambda keys: {}) -> None:
         self._find = find

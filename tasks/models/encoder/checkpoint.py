@@ -75,7 +75,7 @@ class Checkpoint:
         dimension = getattr(self.config, "projection_dim", 0) if is_dpr else 0
         for folder in self._layer_folders():
             dimension = read_json(folder / "config.json").get("out_features", dimension)
-        return int(dimension or self.hidden)
+        return int(dimension or self.hidden * len(self.recipe.pooling.split("+")))
 
     @property
     def hidden(self) -> int:

@@ -1,7 +1,8 @@
 """From token states to a vector: the rules in settings, preset and a model's files.
 
 The files are those of sentence-transformers (modules.json and the folders it names); a plain Hugging Face model lacks
-them and uses the defaults. That library (6.2) loads the modules after pooling (tower.py). The rest is read as JSON
+them and uses the defaults. That library (6.2) pools in its rarer modes and loads the modules after pooling (tower.py).
+The rest is read as JSON
 here:
 
 - The rules are part of every vector's identity, which plans and searches need without weights. Importing the library
@@ -27,14 +28,14 @@ from vitalfew.tasks.models.files import UnsupportedModel
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-Pooling = Literal["mean", "cls", "last", "max"]
 Similarity = Literal["cosine", "dot"]
 
 _TEXT = {"text": {"method_output_name": "last_hidden_state"}}
 
 FALLBACK_TOKENS = 512
 """The limit if neither the model nor its tokenizer states one (T5)."""
-POOLINGS: Mapping[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
+POOLINGS = ("mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens")
+"""Modes of sentence-transformers' module `Pooling`."""
 OLD_POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -76,19 +77,20 @@ class EncoderPreset:
 
     model: str | None = None
     question_model: str | None = None
-    pooling: Pooling | None = None
+    pooling: str | None = None
     similarity: Similarity | None = None
 
 
 @dataclass(frozen=True)
 class EncoderRecipe:
     """How one model is used. Folders are relative to the model's directory: `folders` describe the model, among them
-    `transformer` and those of `layers` (kind, folder), which follow pooling."""
+    `transformer` and those of `layers` (kind, folder), which follow pooling. `pooling`: mean, cls, last, max, or
+    sentence-transformers' names of other modes, joined by "+", whose vectors stand side by side."""
 
     folders: tuple[str, ...]
     transformer: str
     layers: tuple[tuple[str, str], ...]
-    pooling: Pooling
+    pooling: str
     unit: bool
     max_tokens: int
     lower_case: bool
@@ -199,19 +201,15 @@ def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
         raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
 
-def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> Pooling:
+def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> str:
     """The kind of pooling; `path`: the file that states `options`."""
-    if setting != "auto":
-        return setting  # type: ignore[return-value]  # narrowed by RecipeOptions
-    if preset.pooling:
-        return preset.pooling
+    if setting != "auto" or preset.pooling:
+        return setting if setting != "auto" else str(preset.pooling)
     mode = options.get("pooling_mode") or [name for key, name in OLD_POOLINGS.items() if options.get(key)] or "mean"
     modes = [mode] if isinstance(mode, str) else list(mode)
-    if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise UnsupportedModel(
-            f"{path}: pooling {' + '.join(modes)} is not supported; supported is one of mean, cls, last and max"
-        )
-    return POOLINGS[modes[0]]
+    if unknown := [mode for mode in modes if mode not in POOLINGS]:
+        raise UnsupportedModel(f"{path}: pooling {unknown[0]} is not supported; supported are {', '.join(POOLINGS)}")
+    return "last" if modes == ["lasttoken"] else "+".join(modes)
 
 
 def _is_unit(directory: Path, normalised: bool, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:

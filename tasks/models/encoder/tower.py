@@ -12,12 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 from vitalfew.tasks.models.encoder.kernels import Computation, Kernels, load
-from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, Pooling, read_json
+from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_json
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.ticks import TextTick
@@ -81,11 +82,22 @@ class Tower(Checkpoint):
         return unit_rows(vectors) if self.recipe.unit else vectors
 
 
-def _pooled(pooling: Pooling, states: Tensor, lengths: Tensor) -> Tensor:
+def _pooled(pooling: str, states: Tensor, lengths: Tensor) -> Tensor:
     """float32 (texts, hidden), from the states of all tokens (tokens, hidden)."""
     if pooling in ("cls", "last"):
         return states[lengths.cumsum(0) - (lengths if pooling == "cls" else 1)]
-    return torch.segment_reduce(states, pooling, lengths=lengths)
+    if pooling in ("mean", "max"):
+        return torch.segment_reduce(states, pooling, lengths=lengths)
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    texts = states.split(lengths.tolist())
+    masks = [torch.ones(len(text), dtype=torch.int64, device=states.device) for text in texts]
+    features = {
+        "token_embeddings": pad_sequence(texts, batch_first=True),
+        "attention_mask": pad_sequence(masks, batch_first=True),
+    }
+    vectors: Tensor = Pooling(states.shape[1], pooling.split("+"))(features)["sentence_embedding"]
+    return vectors
 
 
 def unit_rows(vectors: Vectors) -> Vectors:

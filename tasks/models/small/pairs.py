@@ -5,7 +5,7 @@ Cho, 2019, arXiv 1901.04085: passage re-ranking with BERT). transformers reads i
 sentence-transformers (6.2) gives the same scores where a pair fits into the model, but replaces missing weights by
 random numbers (any BERT passes for a cross-encoder), and cuts a pair that does not fit.
 
-A pair that does not fit is read in parts, each with the whole question, and the best part counts (MaxP: Dai & Callan,
+A pair that does not fit is read in parts, all with the whole question, and the best part counts (MaxP: Dai & Callan,
 2019, arXiv 1905.09217). Of a question at most half of the model's tokens are read.
 """
 
