@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.ticks import Tick, Watched
@@ -73,11 +76,12 @@ def batches(lengths: Sequence[int], budget: int, padded: bool = True) -> Iterato
 def padded_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple["Tensor", "Tensor"]:
     """The rows padded on the right, and a mask that is 1 for numbers and 0 for padding: int64 (n, longest)."""
     import torch
-    from torch.nn.utils.rnn import pad_sequence
 
-    tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
-    masks = [torch.ones_like(row) for row in tensors]
-    return pad_sequence(tensors, batch_first=True, padding_value=padding), pad_sequence(masks, batch_first=True)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    padded = np.full(mask.shape, padding, np.int64)
+    padded[mask] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    return torch.from_numpy(padded), torch.from_numpy(mask.astype(np.int64))
 
 
 def read_parts(
