@@ -29,15 +29,21 @@ class _Window:
 
 
 class _Sums:
-    """Sums of token states, float32 (rows, hidden), and the numbers of tokens: of sentences, or of passages."""
+    """Sums of token states by sentence or passage, float32 (rows, hidden), and their numbers of tokens."""
 
-    def __init__(self, zeros: Tensor) -> None:
-        self.states, self.tokens = zeros, zeros.new_zeros(len(zeros))
+    def __init__(self, tower: Tower, rows: int) -> None:
+        self.tower, self.states = tower, torch.zeros((rows, tower.hidden), device=tower.device)
+        self.tokens = self.states.new_zeros(rows)
 
     def add(self, rows: np.ndarray, states: Tensor) -> None:
         of = torch.from_numpy(rows).to(self.states.device)
         self.states.index_add_(0, of, states)
         self.tokens.index_add_(0, of, torch.ones_like(of, dtype=torch.float32))
+
+    def means(self) -> np.ndarray:
+        """The vectors. A sum has the direction of its mean: only where lengths count, it is divided."""
+        divided = self.tower.recipe.layers or not self.tower.recipe.unit
+        return self.tower.finish(self.states / self.tokens.clamp(min=1).unsqueeze(1) if divided else self.states)
 
 
 def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick) -> LateEncoded:
@@ -46,7 +52,7 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     prompt = tower.recipe.passage_prompt
     # One row more than there are sentences, for the tokens that belong to none.
-    of_sentences, of_passages = _Sums(tower.zeros(int(first[-1]) + 1)), _Sums(tower.zeros(len(passages)))
+    of_sentences, of_passages = _Sums(tower, int(first[-1]) + 1), _Sums(tower, len(passages))
     tokens = 0
     for start, encodings in tokenised(tower, prompt, passages):
         windows = []
@@ -58,12 +64,11 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
         ids = [window.ids for window in windows]
         tokens += sum(map(len, ids))
         for batch in tower.reported(ids, len(encodings) / len(passages), tick):
-            chosen = [windows[row] for row in batch]
-            states = tower.states([window.ids for window in chosen])
-            sentences = np.concatenate([window.sentences for window in chosen])
-            of_sentences.add(sentences % len(of_sentences.states), states)
-            of_passages.add(np.repeat([one.passage for one in chosen], [len(one.ids) for one in chosen]), states)
-    return LateEncoded(_means(tower, of_sentences)[:-1], _means(tower, of_passages), tokens)
+            some = [windows[row] for row in batch]
+            states = tower.states([window.ids for window in some])
+            of_sentences.add(np.concatenate([window.sentences for window in some]) % len(of_sentences.states), states)
+            of_passages.add(np.repeat([window.passage for window in some], [len(w.ids) for w in some]), states)
+    return LateEncoded(of_sentences.means()[:-1], of_passages.means(), tokens)
 
 
 def _cuts(
@@ -104,9 +109,3 @@ def _first_letter(text: str, start: int, end: int) -> int:
     while start < end - 1 and text[start].isspace():
         start += 1
     return start
-
-
-def _means(tower: Tower, sums: _Sums) -> np.ndarray:
-    """The vectors of sums. A sum has the direction of its mean, so the division is left out where only that counts."""
-    divided = tower.recipe.layers or not tower.recipe.unit
-    return tower.finish(sums.states / sums.tokens.clamp(min=1).unsqueeze(1) if divided else sums.states)

@@ -1,8 +1,8 @@
 """Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, in the way that is fastest here.
 
-It is fast on a CPU for three reasons, which `make bench-encode` measures: matrix products that the machine has units
-for (encoder/kernels.py; which, is measured once: calibration.py), batches with little or no padding (texts sorted
-by length in windows), and tokenisation of the next window on another thread while the model computes.
+It is fast on a CPU for three reasons, which `make bench-encode` measures: matrix products that suit the machine
+(encoder/kernels.py, chosen once by calibration.py), batches with little or no padding (texts sorted by length in
+windows), and tokenisation of the next window on another thread while the model computes.
 """
 
 from collections.abc import Sequence
@@ -90,13 +90,12 @@ class TransformerEncoder:
 
     @cached_property
     def checkpoint(self) -> "Checkpoint":
-        """The model of passages, and of questions unless they have another: everything but how it is computed."""
+        """The model of passages, and of questions unless there is a second one."""
         return self._checkpoint(self.model_directory(), "encode.model")
 
     @cached_property
     def computation(self) -> "Computation":
-        """How the model is computed: as the settings say, and where they leave a choice, as is fastest here. Decided
-        where a run is planned; workers get the decision."""
+        """The way to compute the model: the settings', or else the fastest here. Workers get the plan's choice."""
         from vitalfew.tasks.models.encoder.calibration import calibrated, ways
         from vitalfew.tasks.models.encoder.kernels import can_pack
 
@@ -127,18 +126,18 @@ class TransformerEncoder:
         name = self.options.question_model or self.preset.question_model
         if not name:
             return self.checkpoint
-        directory = find_model(name, "encode.question_model")
-        checkpoint = self._checkpoint(directory, "encode.question_model")
+        checkpoint = self._checkpoint(find_model(name, "encode.question_model"), "encode.question_model")
         if checkpoint.dimension != self.dimension:
             raise ConfigError(
-                f"encode.model and encode.question_model do not belong together: the vectors of {directory} "
-                f"have {checkpoint.dimension} numbers, those of {self.checkpoint.directory} have "
-                f"{self.dimension}"
+                "encode.model and encode.question_model do not belong together: the vectors of "
+                f"{checkpoint.directory} have {checkpoint.dimension} numbers, those of {self.checkpoint.directory} "
+                f"have {self.dimension}"
             )
         return checkpoint
 
     def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
-        from vitalfew.tasks.models.encoder.checkpoint import Checkpoint  # imports PyTorch
+        # It imports PyTorch, which settings and docstrings do without.
+        from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
         checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
         checkpoint.check()
@@ -146,8 +145,9 @@ class TransformerEncoder:
 
     @cached_property
     def questions(self) -> "Tower":
-        own = self.question_checkpoint is not self.checkpoint
-        return self._tower(self.question_checkpoint, self.computation) if own else self.passages
+        if self.question_checkpoint is self.checkpoint:
+            return self.passages
+        return self._tower(self.question_checkpoint, self.computation)
 
     def _tower(self, checkpoint: "Checkpoint", computation: "Computation") -> "Tower":
         from vitalfew.tasks.models.encoder.tower import Tower

@@ -19,13 +19,12 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from pydantic import Field
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 from torch import Tensor
 
 from vitalfew.configs.options import Batching
@@ -33,10 +32,9 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
-from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.small.reader import ReaderModel, span_scores
-from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
+from vitalfew.tasks.models.small.tuned import TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.models.weights import shipped
@@ -60,7 +58,7 @@ class BestSpan:
     seconds: float
 
 
-class Reader(InBatches, Generator):
+class Reader(TunedMethod[ReaderModel], Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
     class Options(Generator.Options, Batching):
@@ -78,37 +76,21 @@ class Reader(InBatches, Generator):
         )
 
     version: ClassVar[str] = "2"
-    cpu_tokens: ClassVar[int] = 2048
+    network = ReaderModel
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.directory = directory_of(options.model) if options.model else embedded()
+        remedy = (
+            "leave generate.model out to use the embedded reader, or set it to a directory that "
+            "`vitalfew train reader --out` wrote"
+        )
+        directory = directory_of(options.model) if options.model else embedded()
         try:
-            self.weights = Weights.at(
-                self.directory,
-                "leave generate.model out to use the embedded reader, or set it to a directory that "
-                "`vitalfew train reader --out` wrote",
-            )
+            super().__init__(directory, options, "generate", remedy)
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
-        super().__init__(options)
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
         self.kept: dict[PairWindow, BestSpan] = {}
-
-    def files(self) -> dict[str, str]:
-        return self.weights.digests()
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return read_tokenizer(self.weights.base)
-
-    @cached_property
-    def model(self) -> ReaderModel:
-        require_device(self.device, self.dtype, "generate")
-        torch.set_num_threads(1)  # parallelism comes from workers
-        model = ReaderModel(self.weights.base, self.dtype)
-        model.merge(self.weights.tensors())
-        return model.for_inference(self.device, self.batch_tokens)
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         if any(prompt.contexts for prompt in prompts):

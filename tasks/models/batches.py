@@ -1,15 +1,23 @@
-"""Batches of token ids from texts: tokenised ahead of the model, sorted by length, filled up to a number of tokens."""
+"""Batches of token ids: tokenised ahead of the model, sorted by length, filled up to a number of tokens, and padded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.ticks import Tick, Watched
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
+    from torch import Tensor
 
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+
+PartT = TypeVar("PartT")
+ResultT = TypeVar("ResultT")
 
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
@@ -63,3 +71,39 @@ def batches(lengths: Sequence[int], budget: int, padded: bool = True) -> Iterato
         tokens += taken
     if batch:
         yield batch
+
+
+def padded_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple["Tensor", "Tensor"]:
+    """The rows padded on the right, and a mask that is 1 for numbers and 0 for padding: int64 (n, longest)."""
+    import torch
+
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    padded = np.full(mask.shape, padding, np.int64)
+    padded[mask] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    return torch.from_numpy(padded), torch.from_numpy(mask.astype(np.int64))
+
+
+def read_parts(
+    requests: Sequence[Sequence[PartT]],
+    key: Callable[[PartT], tuple[Any, ...]],
+    budget: int,
+    tick: Tick,
+    read: Callable[[list[PartT]], Iterable[ResultT]],
+) -> list[list[tuple[PartT, ResultT]]]:
+    """Read the parts of all requests in batches, and return them with their results by request.
+
+    `key`: a part's token ids, then whatever else distinguishes it. Parts are sorted by it, so that the order of the
+    requests changes no batch. `tick` counts requests.
+    """
+    rows = [(number, part) for number, own in enumerate(requests) for part in own]
+    rows.sort(key=lambda row: key(row[1]))
+    lengths = [len(key(part)[0]) for _, part in rows]
+    watched = Watched(tick, len(requests), len(rows))
+    results: list[list[tuple[PartT, ResultT]]] = [[] for _ in requests]
+    for batch in batches(lengths, budget):
+        some = [rows[place] for place in batch]
+        for (number, part), result in zip(some, read([part for _, part in some]), strict=True):
+            results[number].append((part, result))
+        watched(len(some), sum(lengths[place] for place in batch))
+    return results

@@ -1,6 +1,6 @@
 """The device on which a model computes, and the precision of its matrix products.
 
-PyTorch is imported where it is asked: a command that only names a method does without it, for more than a second less.
+Functions import PyTorch themselves, so that a command that only names a method starts more than a second earlier.
 """
 
 import logging
@@ -45,7 +45,6 @@ def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
 
 
 def dtype_of(precision: DtypeName) -> "torch.dtype":
-    """What `precision_of` names."""
     import torch
 
     dtype: torch.dtype = getattr(torch, DTYPES[precision])
@@ -53,12 +52,12 @@ def dtype_of(precision: DtypeName) -> "torch.dtype":
 
 
 def precision_of(dtype: "torch.dtype") -> DtypeName:
-    """The name that a precision has in settings."""
+    """The name of a precision in settings."""
     return next(name for name, of_torch in DTYPES.items() if str(dtype) == f"torch.{of_torch}")
 
 
 class OnDevice:
-    """What computes with a network of its own, on one device and in one precision."""
+    """A method that computes with a network, on one device and in one precision."""
 
     version: ClassVar[str]
 
@@ -69,7 +68,7 @@ class OnDevice:
         self.uses_gpu = self.device.type == "cuda"
 
     def identity(self) -> dict[str, Any]:
-        """What a result depends on besides options and weights."""
+        """Everything that a result depends on besides options and weights."""
         return {
             "class": type(self).__name__,
             "version": self.version,
@@ -79,10 +78,10 @@ class OnDevice:
 
 
 class InBatches(OnDevice, ABC):
-    """Such a one that computes batches of at most `batch_tokens` tokens, with weights that are there."""
+    """A method that computes batches of at most `batch_tokens` tokens, with weights in files."""
 
     cpu_tokens: ClassVar[int]
-    """Tokens in a batch on a CPU where the settings do not say."""
+    """Tokens in a batch on a CPU, unless the settings say otherwise."""
 
     def __init__(self, options: Batching) -> None:
         super().__init__(options)
@@ -93,12 +92,12 @@ class InBatches(OnDevice, ABC):
         """The checksums of all files that a result depends on."""
 
     def identity(self) -> dict[str, Any]:
-        """What a result depends on besides options. Known without loading the model."""
+        """Everything that a result depends on besides options. Needs no loaded model."""
         return {**super().identity(), "batch_tokens": self.batch_tokens, "files": self.files()}
 
 
 def native_bf16() -> bool:
-    """Return whether this machine's GPU, or its CPU if it has none, computes in bf16 without emulation."""
+    """Return whether this machine's GPU, or its CPU if there is no GPU, computes in bf16 without emulation."""
     import torch
 
     return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()

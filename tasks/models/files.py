@@ -1,5 +1,6 @@
-"""The files of a model on this machine, and their checksums. Nothing is unpickled here, and nothing downloaded but from
-a bucket that a setting names: one's own, and what is trained into a store of it."""
+"""The files of a model on this machine, and their checksums.
+
+Nothing here unpickles, or downloads except from a bucket that a setting names."""
 
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -20,8 +21,8 @@ def is_in_bucket(name: str) -> bool:
 
 
 def directory_of(name: str) -> Path:
-    """The directory of that name; of one in a bucket, a copy on this machine. Raises FileNotFoundError where the bucket
-    has none, and BucketError."""
+    """The directory of that name; for one in a bucket, a copy on this machine. Raises FileNotFoundError if the bucket
+    lacks it, and BucketError."""
     return local(store_place(name)) if is_in_bucket(name) else Path(name)
 
 
@@ -63,10 +64,8 @@ def find_model(name: str, setting: str, marks: tuple[str, ...] = ("config.json",
 
 
 def cached(name: str) -> Path | None:
-    """The newest snapshot of a model in the local Hugging Face cache, whole or not; None without one.
-
-    For a list: it does not import what downloads, as `find_model` does.
-    """
+    """The newest snapshot of a model in the local Hugging Face cache, whole or not; None without one. Unlike
+    `find_model`, it does not import the downloader."""
     from huggingface_hub import constants
 
     snapshots = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "snapshots")

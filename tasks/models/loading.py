@@ -1,7 +1,7 @@
 """Load a model of Hugging Face, and a clock that stands still while this thread loads one.
 
-Models are loaded by the first batch that needs them, which must not count as slow. What loads one is marked
-`@loading()`, and what times batches reads `clock`.
+The first batch that needs a model loads it, and must not count as slow: loaders are marked `@loading()`, and batches
+are timed by `clock`.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def cpu_clock() -> float:
 
 
 def pretrained(kind: Any, folder: Path, advice: str, spare: str | None = None, **settings: Any) -> Any:
-    """Read a model from its directory: safetensors alone, no code of its own, and no weight missing.
+    """Read a model from its directory: from safetensors alone, without code from the directory, and with every weight.
 
     `kind`: a class of transformers, perhaps an Auto class; `settings`: of its `from_pretrained`. The part named `spare`
     may lack weights. Raises UnsupportedModel if others are missing, with `advice` at the end of its message; OSError or

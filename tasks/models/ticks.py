@@ -42,7 +42,7 @@ class Watched:
 
 
 class TokensAlone:
-    """Report and add up tokens; whoever asks the model reports the rows."""
+    """Report and add up tokens; the caller of the model reports the rows."""
 
     def __init__(self, tick: Tick) -> None:
         self.tick, self.tokens = tick, 0

@@ -26,14 +26,13 @@ context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from pydantic import ConfigDict, Field
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 
 from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.options import Batching
@@ -41,12 +40,10 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.metrics.answers import agree, normalise
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
-from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
 from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel, span_scores
-from vitalfew.tasks.models.small.tuned import SETTINGS, Weights, read_tokenizer
+from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
 from vitalfew.tasks.models.small.windows import (
     MAX_QUESTION,
     PairWindow,
@@ -103,7 +100,7 @@ class LogOdds:
     isuse: float | None
 
 
-class Embedded(InBatches, Rater):
+class Embedded(TunedMethod[CriticModel], Rater):
     """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
     class Options(CritiqueConfig, Batching):
@@ -114,38 +111,20 @@ class Embedded(InBatches, Rater):
         )
 
     version: ClassVar[str] = "3"
-    cpu_tokens: ClassVar[int] = 2048
-    workers: int | None = None
+    network = CriticModel
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.directory = directory_of(options.model) if options.model else embedded()
+        remedy = (
+            "leave critique.model out to use the embedded critic, or set it to a directory that "
+            "`vitalfew train critic --out` wrote"
+        )
+        directory = directory_of(options.model) if options.model else embedded()
         try:
-            self.weights = Weights.at(
-                self.directory,
-                "leave critique.model out to use the embedded critic, or set it to a directory that "
-                "`vitalfew train critic --out` wrote",
-            )
+            super().__init__(directory, options, "critique", remedy)
         except (FileNotFoundError, KeyError) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
-        super().__init__(options)
-
-    def files(self) -> dict[str, str]:
-        return self.weights.digests()
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        return read_tokenizer(self.weights.base)
-
-    @cached_property
-    @loading()
-    def model(self) -> CriticModel:
-        require_device(self.device, self.dtype, "critique")
-        torch.set_num_threads(1)  # parallelism comes from workers
-        model = CriticModel(self.weights.base, self.dtype)
-        model.merge(self.weights.tensors())
-        return model.for_inference(self.device, self.batch_tokens)
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)

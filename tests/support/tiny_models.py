@@ -366,7 +366,9 @@ def bart(directory: Path) -> Path:
     return directory
 
 
-def sentence_transformer(base: Path, directory: Path, *layers: Any, pooling: str = "mean", **options: Any) -> Path:
+def sentence_transformer(
+    base: Path, directory: Path, *layers: Any, pooling: str | list[str] = "mean", **options: Any
+) -> Path:
     """`base` in sentence-transformers' layout: pooling and `layers` after it, saved by that library."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer

@@ -1,9 +1,9 @@
 """BERT (Devlin et al., 2018, arXiv 1810.04805), the encoder alone, and its tokenizer, without the library transformers.
 RoBERTa and XLM-RoBERTa are the same network; their tokenizers are left to that library.
 
-Importing that library takes seconds of every search and every worker, more than loading the weights. Names of weights
-and order of operations are its own, so that token states are the same bytes. Whatever is not a plain BERT in its own
-files is left to that library: `read_bert` and `read_tokenizer` then return None.
+Importing that library takes seconds of every search and every worker, more than loading the weights. The order of
+operations is the library's, so that token states are the same bytes. For anything but a plain BERT, `read_bert` and
+`read_tokenizer` return None, and the library reads it.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,9 +26,9 @@ PLAIN = {
     "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False,
     "chunk_size_feed_forward": 0, "auto_map": None, "quantization_config": None,
 }  # fmt: skip
-"""What a config.json may say of these, if it says anything."""
+"""The values that a config.json may have, if it has these keys."""
 FAMILY = ("bert", "roberta", "xlm-roberta", "camembert")
-"""What config.json calls the network."""
+"""The names of the network in config.json."""
 WEIGHTS = "model.safetensors"
 _TABLES = {"word_embeddings": "words", "token_type_embeddings": "types", "position_embeddings": "positions"}
 _PARTS = {
@@ -64,7 +64,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Te
 
 
 class Layer(nn.Module):
-    """Self-attention and two dense layers, each added to its input and normalised."""
+    """Self-attention and two dense layers; both are added to their inputs and normalised."""
 
     def __init__(self, config: dict[str, Any], attention: Attention) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ def _unused_positions(config: dict[str, Any]) -> int:
 
 
 def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
-    """The model with its weights, float32; None if it is no plain BERT or its weights are not all there."""
+    """The model with its weights, float32; None for other architectures, and where weights are missing."""
     config = plain_bert(folder)
     if config is None:
         return None
@@ -153,8 +153,8 @@ def read_bert(folder: Path, attention: Literal["eager", "sdpa"]) -> Bert | None:
 
 
 def from_transformers(state: Mapping[str, Tensor], config: dict[str, Any]) -> Bert:
-    """What `plain_bert` says can be computed, with the weights of that library's network, perhaps trained further and
-    with more token types; its tensors are shared."""
+    """A model with the weights of that library's network, perhaps trained further and with more token types; the two
+    share tensors."""
     weights = {_name(name): tensor.detach() for name, tensor in state.items()}
     model = Bert(config | {"type_vocab_size": len(weights["types.weight"])}, "sdpa")
     model.load_state_dict({name: weights[name] for name in model.state_dict()}, assign=True)

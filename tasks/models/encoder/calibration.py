@@ -35,7 +35,7 @@ COSINE = 0.9999
 FASTER = 1.25
 """How much faster a way must be than one above it in the list."""
 VERSION = 1
-"""Of the kernels and of this measurement: a choice of another version is not trusted."""
+"""The version of kernels and measurement: a choice of another version is measured again."""
 TOKENS = 4096
 """In the sample of a model of at most 40 million parameters; of larger ones fewer, for the same time."""
 COMPARED = 8
@@ -57,8 +57,8 @@ class Measured:
 def ways(
     checkpoint: Checkpoint, device: torch.device, precision: Precision, kernels: KernelName | None, size: int | None
 ) -> list[list[Computation]]:
-    """What can be chosen from, preferred first; a second list only counts where the first has nothing that is good
-    enough. `kernels`, `size` (tokens in a batch): None leaves them to the measurement."""
+    """The choices, preferred first; a second list only counts where nothing in the first is good enough. `kernels`,
+    `size` (tokens in a batch): None leaves them to the measurement."""
     sizes: dict[KernelName, tuple[int, ...]]
     sizes = {"packed": (4096, 2048), "half": (4096,), "autocast": (2048,), "plain": (2048,)}
 
@@ -103,7 +103,7 @@ def calibrated(build: Build, choices: list[list[Computation]], model: Any) -> Co
 
 
 def machine() -> dict[str, Any]:
-    """What a choice depends on besides the model."""
+    """Everything that a choice depends on besides the model."""
     limits = {name: os.environ[name] for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY") if name in os.environ}
     versions = {name: version(name) for name in ("torch", "transformers")}
     return {"version": VERSION, "cpu": _cpu(), "limits": limits, **versions}
@@ -130,7 +130,7 @@ def _place(key: dict[str, Any]) -> Path | None:
 
 
 def _remembered(place: Path | None, key: dict[str, Any]) -> Computation | None:
-    """What was measured for the same machine, model and versions. A file that is damaged says nothing."""
+    """The choice for the same machine, model and versions; None if it is missing or damaged."""
     try:
         record = files.read_json(place) if place else None
         return Computation(**record["computation"]) if record and record["key"] == key else None
@@ -179,11 +179,10 @@ def fastest(measured: Sequence[Measured]) -> Measured:
 def _measure(
     build: Build, computations: Sequence[Computation], sample: list[list[int]], reference: Vectors
 ) -> list[Measured]:
-    """Cosine and speed of every way that works. What does not work is said, and left out.
+    """Cosine and speed of every way that works; others are left out, with a warning.
 
-    What has no fixed shapes compiles kernels for every batch of a corpus: that counts, on half of the sample. `packed`
-    has compiled its own before. The CPU time counts (there is one thread), so that other work on the machine has less
-    of a say.
+    Kernels without fixed shapes are compiled for every batch of a corpus: that counts, on half of the sample. `packed`
+    has compiled before. CPU time is measured (there is one thread), which other work on the machine changes less.
     """
     measured = []
     for computation in computations:

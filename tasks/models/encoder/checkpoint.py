@@ -63,7 +63,6 @@ class Checkpoint:
 
     @cached_property
     def _bert(self) -> dict[str, Any] | None:
-        """The configuration, if the model needs no transformers."""
         return bert.plain_bert(self._existing())
 
     @property
@@ -76,11 +75,11 @@ class Checkpoint:
         dimension = getattr(self.config, "projection_dim", 0) if is_dpr else 0
         for folder in self._layer_folders():
             dimension = read_json(folder / "config.json").get("out_features", dimension)
-        return int(dimension or self.hidden)
+        return int(dimension or self.hidden * len(self.recipe.pooling.split("+")))
 
     @property
     def hidden(self) -> int:
-        """The size of a token's state."""
+        """The width of a token's state."""
         return int(self._bert["hidden_size"] if self._bert else self.config.hidden_size)
 
     @property
@@ -102,7 +101,7 @@ class Checkpoint:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The model's own tokenizer, without padding and truncation."""
+        """The model's tokenizer, without padding and truncation."""
         tokenizer, _ = self._tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -112,7 +111,6 @@ class Checkpoint:
 
     @property
     def padding(self) -> int:
-        """The id that pads rows; the mask excludes it."""
         return self._tokenizer[1]
 
     def read_network(self, attention: Literal["eager", "sdpa"]) -> tuple[nn.Module, list[nn.Module]]:

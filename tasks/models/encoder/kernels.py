@@ -13,11 +13,11 @@ tasks/models/encoder/calibration.py measures which is the fastest of those that 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitalfew.configs.section import DtypeName, KernelName
+from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.device import dtype_of
 from vitalfew.tasks.models.encoder.bert import Bert
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
@@ -51,19 +51,13 @@ class Padded:
         self.network, self.device, self.autocast, self.padding = network, device, autocast, padding
 
     def __call__(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        longest = max(map(len, ids))
-        padded = np.full((len(ids), longest), self.padding, dtype=np.int64)
-        mask = np.zeros((len(ids), longest), dtype=np.int64)
-        for row, tokens in enumerate(ids):
-            padded[row, : len(tokens)] = tokens
-            mask[row, : len(tokens)] = 1
-        present = torch.from_numpy(mask).to(self.device)
+        padded, mask = (rows.to(self.device) for rows in padded_rows(ids, self.padding))
         with torch.inference_mode(), torch.autocast(self.device.type, self.autocast, self.autocast is not None):
             states = self.network(
-                input_ids=torch.from_numpy(padded).to(self.device),
-                attention_mask=None if mask.all() else present,  # without a mask, attention has a faster path
+                input_ids=padded,
+                attention_mask=None if mask.all() else mask,  # without a mask, attention has a faster path
             ).last_hidden_state
-            return states[present.bool()].float()
+            return states[mask.bool()].float()
 
 
 def can_pack(checkpoint: Checkpoint, device: torch.device, precision: DtypeName) -> bool:

@@ -1,4 +1,4 @@
-"""What `Bert` computes, on tokens packed one after another and by oneDNN's fused matrix products: fast on CPUs.
+"""A `Bert` on tokens packed one after another, by oneDNN's fused matrix products: fast on CPUs.
 
 - No padding: texts of one length stand together, and attention takes them as a batch that needs no mask.
 - A bias, a GELU and the sum with a residual are computed within the matrix product that they follow.
@@ -6,8 +6,8 @@
   AMX CPU 50 to 90 ms for the four products of a layer). Rows are filled up with zeros to one of few numbers, which cost
   nothing but their share of the products.
 
-A compiler (`torch.compile` with frozen weights and its own matrix products) was no faster on an AMX CPU: it had 0.83 of
-the tokens per second of an earlier form of these kernels in the same run, after 36 s of compilation for one shape.
+A compiler (`torch.compile` with frozen weights and compiled matrix products) was no faster on an AMX CPU: it had 0.83
+of the tokens per second of an earlier form of these kernels in the same run, after 36 s of compilation for one shape.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def packs(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 class Product(NamedTuple):
-    """A dense layer: weights in oneDNN's own order, and biases."""
+    """A dense layer: weights in oneDNN's order, and biases."""
 
     weight: Tensor
     bias: Tensor
@@ -119,7 +119,7 @@ class PackedBert:
         return states
 
     def _attend(self, joint: Tensor, attended: Tensor, count: int, length: int) -> None:
-        """Attention within each of `count` texts; `joint` (count * length, 3 d) has query, key and value."""
+        """Attention within `count` texts; `joint` (count * length, 3 d) has query, key and value."""
         query, key, value = joint.view(count, length, 3, -1, self.width).permute(2, 0, 3, 1, 4)
         found = scaled_dot_product_attention(query, key, value).transpose(1, 2)  # (count, length, heads, width)
         attended[: count * length].view(found.shape).copy_(found)
@@ -131,7 +131,7 @@ def _flat(rows: Sequence[Sequence[int]], numbers: int) -> Tensor:
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(first token, texts, tokens of each) of every run of texts of one length."""
+    """(first token, texts, tokens of a text) of every run of texts of one length."""
     start = 0
     for length, texts in groupby(lengths):
         count = len(list(texts))

@@ -1,10 +1,16 @@
 """From token states to a vector: the rules in settings, preset and a model's files.
 
 The files are those of sentence-transformers (modules.json and the folders it names); a plain Hugging Face model lacks
-them and uses the defaults. They are read as JSON here, since every command and worker needs the rules, and importing
-that library (6.2) takes 4 seconds and 280 MB more than PyTorch and transformers. It also accepts what would give other
-vectors or run code, and is refused here: pickles, activations outside PyTorch (it takes Tanh), encoders of other kinds
-(it converts them). Only layers after pooling are read by it (tower.py), where there are any.
+them and uses the defaults. That library (6.2) pools in its rarer modes and loads the modules after pooling (tower.py).
+The rest is read as JSON
+here:
+
+- The rules are part of every vector's identity, which plans and searches need without weights. Importing the library
+  takes 12.4 CPU seconds and 537 MB where PyTorch alone takes 3.4 and 226, which is all that a BERT needs.
+- A loaded object no longer says what the folder said: an unnamed prompt becomes "", which wins over the folder's
+  `passage` and default prompts. Their vectors, and the identity of indexes that have them, would change.
+- It draws random numbers for missing weights (two loads of a folder that lacked a layer had a cosine of -0.25), loads
+  DPR's context encoder as a question encoder, and converts encoders of other kinds. All of these are refused here.
 """
 
 import json
@@ -22,14 +28,14 @@ from vitalfew.tasks.models.files import UnsupportedModel
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-Pooling = Literal["mean", "cls", "last", "max"]
 Similarity = Literal["cosine", "dot"]
 
 _TEXT = {"text": {"method_output_name": "last_hidden_state"}}
 
 FALLBACK_TOKENS = 512
 """The limit if neither the model nor its tokenizer states one (T5)."""
-POOLINGS: Mapping[str, Pooling] = {"mean": "mean", "cls": "cls", "lasttoken": "last", "max": "max"}
+POOLINGS = ("mean", "cls", "lasttoken", "max", "weightedmean", "mean_sqrt_len_tokens")
+"""Modes of sentence-transformers' module `Pooling`."""
 OLD_POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -39,11 +45,11 @@ OLD_POOLINGS = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 OFFSET_POSITIONS = ("roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet")
-"""Models whose positions start after the padding token's, so that the first positions of the table are never used."""
+"""Models whose positions start after the padding token's: the first rows of the table are never used."""
 
 
 class RecipeOptions(Config):
-    """The settings for the use of a model."""
+    """Settings that overrule the rules in a model's files."""
 
     pooling: Annotated[Literal["auto", "mean", "cls", "last"], NOT_IN_FINGERPRINT] = Field(
         "auto",
@@ -71,19 +77,20 @@ class EncoderPreset:
 
     model: str | None = None
     question_model: str | None = None
-    pooling: Pooling | None = None
+    pooling: str | None = None
     similarity: Similarity | None = None
 
 
 @dataclass(frozen=True)
 class EncoderRecipe:
-    """How one model is used. Folders are relative to the model's directory: `folders` has all that describe the model,
-    among them `transformer` and the folders of `layers` (after pooling: kind, folder)."""
+    """How one model is used. Folders are relative to the model's directory: `folders` describe the model, among them
+    `transformer` and those of `layers` (kind, folder), which follow pooling. `pooling`: mean, cls, last, max, or
+    sentence-transformers' names of other modes, joined by "+", whose vectors stand side by side."""
 
     folders: tuple[str, ...]
     transformer: str
     layers: tuple[tuple[str, str], ...]
-    pooling: Pooling
+    pooling: str
     unit: bool
     max_tokens: int
     lower_case: bool
@@ -123,7 +130,7 @@ def read_recipe(directory: Path, preset: EncoderPreset, options: RecipeOptions) 
 
 
 def read_config(folder: Path) -> "PretrainedConfig":
-    """The architecture's configuration. Raises UnsupportedModel if it needs code of its own."""
+    """The architecture's configuration. Raises UnsupportedModel if it needs code from the folder."""
     from transformers import AutoConfig
 
     try:
@@ -175,7 +182,7 @@ def _chain(directory: Path) -> list[tuple[str, str]]:
 
 
 def _transformer_options(folder: Path) -> dict[str, Any]:
-    """sentence_bert_config.json, under any of its historical names."""
+    """Read sentence_bert_config.json, under any of its historical names."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         options = read_json(path)
         text = options.get("modality_config", _TEXT).get("text", {})
@@ -194,19 +201,15 @@ def _check_kind(directory: Path, about: Mapping[str, Any]) -> None:
         raise UnsupportedModel(f"{path}: truncate_dim is not supported; remove it to use the whole vectors")
 
 
-def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> Pooling:
-    """The kind of pooling; `path`: of the file that states `options`."""
-    if setting != "auto":
-        return setting  # type: ignore[return-value]  # narrowed by RecipeOptions
-    if preset.pooling:
-        return preset.pooling
+def _pooling(path: Path, options: Mapping[str, Any], setting: str, preset: EncoderPreset) -> str:
+    """The kind of pooling; `path`: the file that states `options`."""
+    if setting != "auto" or preset.pooling:
+        return setting if setting != "auto" else str(preset.pooling)
     mode = options.get("pooling_mode") or [name for key, name in OLD_POOLINGS.items() if options.get(key)] or "mean"
     modes = [mode] if isinstance(mode, str) else list(mode)
-    if len(modes) != 1 or modes[0] not in POOLINGS:
-        raise UnsupportedModel(
-            f"{path}: pooling {' + '.join(modes)} is not supported; supported is one of mean, cls, last and max"
-        )
-    return POOLINGS[modes[0]]
+    if unknown := [mode for mode in modes if mode not in POOLINGS]:
+        raise UnsupportedModel(f"{path}: pooling {unknown[0]} is not supported; supported are {', '.join(POOLINGS)}")
+    return "last" if modes == ["lasttoken"] else "+".join(modes)
 
 
 def _is_unit(directory: Path, normalised: bool, about: Mapping[str, Any], setting: str, preset: EncoderPreset) -> bool:

@@ -1,19 +1,18 @@
-"""One model, computed: token ids to token states and vectors. A two-tower encoder (DPR) has two.
+"""A model that computes token states and vectors from token ids. A two-tower encoder (DPR) has two.
 
-What is computed between the ids and the last states is the business of kernels.py; pooling and the layers after it are
-always float32.
+kernels.py computes the states; pooling and the layers after it are always float32.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.device import require_device
@@ -45,7 +44,7 @@ class Tower(Checkpoint):
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
         kernels, projection = load(self, self.device, self.computation)
-        layers = (_read_layer(kind, self.directory / folder) for kind, folder in self.recipe.layers)
+        layers = [_read_layer(self.directory, kind, folder) for kind, folder in self.recipe.layers]
         return kernels, nn.Sequential(*projection, *layers).to(self.device).eval()
 
     @property
@@ -58,8 +57,8 @@ class Tower(Checkpoint):
         return batches(lengths, self.computation.batch_tokens, padded=self.computation.kernels != "packed")
 
     def reported(self, rows: Sequence[Sequence[int]], share: float, tick: TextTick) -> Iterator[list[int]]:
-        """Yield `rows` of token ids in such batches, and report every batch once it is computed; `share`: of all texts,
-        the part that the rows are."""
+        """Yield `rows` of token ids in such batches, and report every batch once it is computed; `share`: the rows'
+        share of all texts."""
         lengths = [len(row) for row in rows]
         for batch in self.batches(lengths):
             yield batch
@@ -70,15 +69,11 @@ class Tower(Checkpoint):
         """float32 (tokens, hidden): the states of all tokens, text after text, without padding."""
         return self._loaded[0](ids)
 
-    def zeros(self, rows: int) -> Tensor:
-        """float32 (rows, hidden), on the model's device."""
-        return torch.zeros((rows, self.hidden), device=self.device)
-
     def vectors(self, ids: Sequence[Sequence[int]]) -> Vectors:
         """Vectors of texts given as token ids, float32 (n, d)."""
         states = self.states(ids)
         lengths = torch.tensor([len(tokens) for tokens in ids], device=states.device)
-        return self.finish(_POOLED[self.recipe.pooling](states, lengths))
+        return self.finish(_pooled(self.recipe.pooling, states, lengths))
 
     @torch.inference_mode()
     def finish(self, pooled: Tensor) -> Vectors:
@@ -87,23 +82,22 @@ class Tower(Checkpoint):
         return unit_rows(vectors) if self.recipe.unit else vectors
 
 
-def _mean(states: Tensor, lengths: Tensor) -> Tensor:
-    return torch.segment_reduce(states, "mean", lengths=lengths)
+def _pooled(pooling: str, states: Tensor, lengths: Tensor) -> Tensor:
+    """float32 (texts, hidden), from the states of all tokens (tokens, hidden)."""
+    if pooling in ("cls", "last"):
+        return states[lengths.cumsum(0) - (lengths if pooling == "cls" else 1)]
+    if pooling in ("mean", "max"):
+        return torch.segment_reduce(states, pooling, lengths=lengths)
+    from sentence_transformers.sentence_transformer.modules import Pooling
 
-
-def _cls(states: Tensor, lengths: Tensor) -> Tensor:
-    return states[lengths.cumsum(0) - lengths]
-
-
-def _last(states: Tensor, lengths: Tensor) -> Tensor:
-    return states[lengths.cumsum(0) - 1]
-
-
-def _max(states: Tensor, lengths: Tensor) -> Tensor:
-    return torch.segment_reduce(states, "max", lengths=lengths)
-
-
-_POOLED = {"mean": _mean, "cls": _cls, "last": _last, "max": _max}
+    texts = states.split(lengths.tolist())
+    masks = [torch.ones(len(text), dtype=torch.int64, device=states.device) for text in texts]
+    features = {
+        "token_embeddings": pad_sequence(texts, batch_first=True),
+        "attention_mask": pad_sequence(masks, batch_first=True),
+    }
+    vectors: Tensor = Pooling(states.shape[1], pooling.split("+"))(features)["sentence_embedding"]
+    return vectors
 
 
 def unit_rows(vectors: Vectors) -> Vectors:
@@ -112,26 +106,35 @@ def unit_rows(vectors: Vectors) -> Vectors:
     return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)
 
 
-def _read_layer(kind: str, folder: Path) -> nn.Module:
-    """Read a Dense or LayerNorm module. sentence-transformers reads it, which takes seconds to import: only models that
-    have such a module pay for it. Raises UnsupportedModel."""
-    place, options = folder / "config.json", read_json(folder / "config.json")
-    ends = {options.get(key) for key in ("module_input_name", "module_output_name")}
-    if options.get("use_residual") or ends - {None, "sentence_embedding"}:
-        raise UnsupportedModel(
-            f"{place}: a Dense module with a residual, or on anything but the vector, is not supported"
-        )
-    activation = str(options.get("activation_function", "torch.nn.Tanh"))
-    if not activation.startswith("torch.nn."):  # which the library would replace by Tanh
-        raise UnsupportedModel(f"{place}: activation {activation} is not supported; it must be a class of torch.nn")
+class _Layer(nn.Module):
+    """A module of sentence-transformers, from vectors to vectors."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        found: Tensor = self.module({"sentence_embedding": vectors})["sentence_embedding"]
+        return found
+
+
+def _read_layer(directory: Path, kind: str, folder: str) -> nn.Module:
+    """Load a module after pooling with sentence-transformers, which only such models import. Raises UnsupportedModel
+    for what that library accepts, but does not compute as it is stated."""
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import LayerNorm
 
-    if kind == "LayerNorm":
-        return LayerNorm.load(str(folder), local_files_only=True).norm
+    place = directory / folder / "config.json"
+    options = read_json(place)
+    activation = str(options.get("activation_function", "torch.nn.Tanh"))
+    if not activation.startswith("torch.nn."):  # which the library would replace by Tanh
+        raise UnsupportedModel(f"{place}: activation {activation} is not supported; it must be a class of torch.nn")
+    if {options.get(key) for key in ("module_input_name", "module_output_name")} - {None, "sentence_embedding"}:
+        raise UnsupportedModel(f"{place}: a Dense module on anything but the vector is not supported")
     try:
-        dense = Dense.load(str(folder), local_files_only=True)
+        module = {"Dense": Dense, "LayerNorm": LayerNorm}[kind].load(
+            str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False
+        )
     except (ValueError, AttributeError, ImportError) as error:
         raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
-    activated: Any = dense.activation_function  # a module: the library trusts nothing else
-    return nn.Sequential(dense.linear, activated)
+    return _Layer(module)

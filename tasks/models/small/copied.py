@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 _FINAL = re.compile(r"[.!?…][\"'”’)\]]*$")
 _LOOSE = " \t\r\n,;:–—(["
-"""What a part is rid of at its end."""
+"""Characters that are stripped from a part's end."""
 
 
 class CopiedRun(NamedTuple):
@@ -26,7 +26,7 @@ def trimmed(texts: Sequence[str], run: CopiedRun) -> CopiedRun | None:
 
 
 def joined(texts: Sequence[str], runs: Sequence[CopiedRun]) -> list[CopiedRun]:
-    """Those that follow one another in one text become one, across the white space between them."""
+    """Join runs that follow one another in one text, across the white space between them."""
     whole: list[CopiedRun] = []
     for run in runs:
         last = whole[-1] if whole else None

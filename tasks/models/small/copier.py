@@ -33,7 +33,8 @@ HEAD = 32
 
 
 class DecoderLayer(nn.Module):
-    """Attention to the steps so far, to the memory, and two dense layers, each after a norm and added to its input."""
+    """Attention to the steps so far and to the memory, then two dense layers; all after a norm, added to their
+    input."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -45,7 +46,7 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def remembered(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory, head by head: every step reads them."""
+        """Keys and values of the memory, by head."""
         key, value = self.kept(memory).chunk(2, -1)
         return self._split(key).contiguous(), self._split(value).contiguous()
 
@@ -56,8 +57,7 @@ class DecoderLayer(nn.Module):
         memory: tuple[Tensor, Tensor],
         mask: Tensor,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """`states` (n, steps, d); `earlier`: keys and values of the steps before these; those of all steps are given
-        back."""
+        """`states` (n, steps, d); `earlier`: keys and values of the steps before. Returns those of all steps too."""
         query, key, value = map(self._split, self.own(self.norms[0](states)).chunk(3, -1))
         if earlier:
             key, value = cat([earlier[0], key], 2), cat([earlier[1], value], 2)
@@ -77,22 +77,22 @@ class DecoderLayer(nn.Module):
 
 
 LAYERS = 2
-"""Of the decoder."""
+"""Layers of the decoder."""
 NEAR = 8
-"""Distances from the word copied last that have a bias of their own."""
+"""The greatest distance from the word copied last that has a separate bias."""
 ON = 8.0
-"""The bias of the next word before any training, which has better things to learn than that texts go on: e to this is
-3,000, so that among a thousand words the next one has three quarters of the probability."""
+"""The bias of the next word before training, which need not learn that texts go on: e to this is 3,000, so that among a
+thousand words the next one has three quarters of the probability."""
 APART = 100
-"""Added to the places of words between two texts: a word of another text is never near."""
+"""The distance between the words of two texts: a word of another text is never near."""
 NOWHERE = -(10**6)
 ON_CPU = 1024
-"""Tokens, padding included, that a CPU reads together: more of them have more padding, and are read no faster."""
+"""Tokens, padding included, that a CPU reads together: more have more padding, and are no faster."""
 
 
 class Words(NamedTuple):
-    """What a copier reads: windows, and for each word of the texts its window, the position in it, its place (near
-    words have near places) and its part of a text."""
+    """A copier's input: windows, and for every word of the texts its window, the position in it, its place (near words
+    have near places) and its part of a text."""
 
     windows: tuple[PairWindow, ...]
     window: tuple[int, ...]
@@ -103,8 +103,8 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True)
 class CopierMemory:
-    """States of the words float32 (n, 1 + most words, d), slot 0 for the end; `mask`: which slots there are; `places`:
-    of the words, int64."""
+    """States of the words, float32 (n, 1 + most words, d), slot 0 for the end; `mask`: False for padding; `places`: of
+    the words, int64."""
 
     states: Tensor
     mask: Tensor
@@ -117,7 +117,7 @@ class CopierMemory:
 
 @dataclass(frozen=True)
 class CopierState:
-    """Between two steps: keys and values of the steps so far and of the memory, by layer; the slots that were used,
+    """The state between two steps: keys and values of the steps so far and of the memory, by layer; the used slots,
     bool (n, slots)."""
 
     own: tuple[tuple[Tensor, Tensor], ...]
@@ -325,7 +325,7 @@ class Copier(TunedEncoder, Policy):
 
 
 def _words(encoding: Encoding) -> list[tuple[int, int, int]]:
-    """Of every word its first token, its first character and one past its last."""
+    """The first token, the first character and one past the last character of every word."""
     rows: list[tuple[int, int, int]] = []
     last: int | None = None
     for token, (word, (start, stop)) in enumerate(zip(encoding.word_ids, encoding.offsets, strict=True)):

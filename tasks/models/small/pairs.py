@@ -1,10 +1,11 @@
 """Networks that read a question and a text together: the base of cross-encoders, cross-encoders, and CRAG's evaluator.
 
 A cross-encoder is a sequence classifier with one logit, as sentence-transformers' `CrossEncoder` saves it (Nogueira &
-Cho, 2019, arXiv 1901.04085: passage re-ranking with BERT). It is read by transformers, from safetensors alone;
-sentence-transformers gives the same scores where a pair fits into the model, and takes seconds to import.
+Cho, 2019, arXiv 1901.04085: passage re-ranking with BERT). transformers reads it, from safetensors alone:
+sentence-transformers (6.2) gives the same scores where a pair fits into the model, but replaces missing weights by
+random numbers (any BERT passes for a cross-encoder), and cuts a pair that does not fit.
 
-A pair that does not fit is read in parts, each with the whole question, and the best part counts (MaxP: Dai & Callan,
+A pair that does not fit is read in parts, all with the whole question, and the best part counts (MaxP: Dai & Callan,
 2019, arXiv 1905.09217). Of a question at most half of the model's tokens are read.
 """
 
@@ -22,7 +23,7 @@ from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.batches import padded_rows, read_parts
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.encoder.recipe import least_limit, read_config, read_json, usable_positions
 from vitalfew.tasks.models.files import UnsupportedModel, digests, find_model, require_safetensors
@@ -38,8 +39,8 @@ SEPARATOR = "[SEP]"
 
 @dataclass(frozen=True, slots=True)
 class PairReading:
-    """What a network says of a pair: its score, a logit; of a network that judges tokens, also the text's tokens as
-    (start, end, probability of being kept), in code points of the text."""
+    """A pair's score, a logit; from a network that judges tokens, also the text's tokens as (start, end, probability of
+    being kept), in code points of the text."""
 
     score: float
     tokens: tuple[tuple[int, int, float], ...] = ()
@@ -52,7 +53,7 @@ class PairModel(InBatches):
     cpu_tokens: ClassVar[int] = 4096
     workers: int | None = 1  # a model uses all cores itself
     judged: ClassVar[int] = 1
-    """Of a row's sequences, the one whose tokens are judged: 0 the first, 1 the second."""
+    """The sequence of a row whose tokens are judged: 0 the first, 1 the second."""
 
     def __init__(self, name: str, options: Batching, section: str) -> None:
         """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
@@ -105,38 +106,17 @@ class PairModel(InBatches):
         return tokenizer
 
     def read(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[PairReading]:
-        """A reading of every pair, in order; remembered across methods, ratios and runs. The order changes no reading:
-        batches have an order of their own."""
-        new = 0
-
-        def read(places: Sequence[int]) -> list[Reading]:
-            nonlocal new
-            new = len(places)
-            return self._read([pairs[place] for place in places], tick)
-
-        values = remembered(self.identity(), pairs, read)
-        tick(len(pairs) - new, 0)
+        """A reading of every pair, in order; remembered across methods, ratios and runs."""
+        identity = self.identity()
+        values = remembered(identity, pairs, lambda due: self._read([pairs[place] for place in due], tick), tick)
         return [_unpacked(own) for own in values]
 
     def _read(self, pairs: Sequence[Pair], tick: Tick) -> list[Reading]:
-        rows: list[tuple[int, Encoding]] = []
-        for number, encoding in enumerate(self._encoded(pairs)):
-            rows += [(number, part) for part in (encoding, *encoding.overflowing)]
-        rows.sort(key=lambda row: (row[1].ids, row[1].type_ids))
-        parts: list[list[PairReading]] = [[] for _ in pairs]
-        ticked = done = 0
-        for numbers in batches([len(part.ids) for _, part in rows], self.batch_tokens):
-            some = [rows[number] for number in numbers]
-            for (pair, _), reading in zip(some, self._readings([part for _, part in some]), strict=True):
-                parts[pair].append(reading)
-            done += len(some)
-            share = len(pairs) * done // len(rows)
-            tick(share - ticked, sum(len(part.ids) for _, part in some))
-            ticked = share
-        tokens = [0] * len(pairs)
-        for pair, part in rows:
-            tokens[pair] += len(part.ids)
-        return [Reading(_packed(_whole(of_pair)), read) for of_pair, read in zip(parts, tokens, strict=True)]
+        parts = [(encoding, *encoding.overflowing) for encoding in self._encoded(pairs)]
+        read = read_parts(parts, lambda part: (part.ids, part.type_ids), self.batch_tokens, tick, self._readings)
+        return [
+            Reading(_packed([reading for _, reading in own]), sum(len(part.ids) for part, _ in own)) for own in read
+        ]
 
     def _encoded(self, pairs: Sequence[Pair]) -> list[Encoding]:
         self.tokenizer.no_truncation()
@@ -150,29 +130,32 @@ class PairModel(InBatches):
 
     @torch.inference_mode()
     def _readings(self, parts: Sequence[Encoding]) -> list[PairReading]:
-        shape = len(parts), max(len(part.ids) for part in parts)
-        # RoBERTa tells padding by its id.
-        ids = np.full(shape, getattr(self.config, "pad_token_id", 0) or 0, np.int64)
-        mask, types = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row, part in enumerate(parts):
-            length = len(part.ids)
-            ids[row, :length], mask[row, :length], types[row, :length] = part.ids, 1, part.type_ids
-        arrays = {"input_ids": ids, "attention_mask": mask}
+        # RoBERTa recognises padding by its id.
+        ids, mask = padded_rows([part.ids for part in parts], getattr(self.config, "pad_token_id", 0) or 0)
+        inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
         if getattr(self.config, "type_vocab_size", 0) > 1:
-            arrays["token_type_ids"] = types
-        inputs = {name: torch.from_numpy(array).to(self.device) for name, array in arrays.items()}
+            inputs["token_type_ids"] = padded_rows([part.type_ids for part in parts], 0)[0].to(self.device)
         with torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
             scores, keep = self.outputs(inputs)
         judged = [()] * len(parts) if keep is None else keep.float().cpu().tolist()
-        kept = [_of_text(part, self.judged, own) for part, own in zip(parts, judged, strict=True)]
-        return [PairReading(score, tokens) for score, tokens in zip(scores.float().cpu().tolist(), kept, strict=True)]
+        return [
+            PairReading(score, self._judged_tokens(part, own))
+            for part, score, own in zip(parts, scores.float().cpu().tolist(), judged, strict=True)
+        ]
+
+    def _judged_tokens(self, part: Encoding, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
+        rows = zip(part.sequence_ids, part.offsets, keep, strict=False)  # padding follows a row's tokens
+        return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == self.judged)
 
 
 class CrossEncoder(PairModel):
-    """A sequence classifier of Hugging Face with one logit."""
+    """A sequence classifier of Hugging Face with one logit. A default prompt that sentence-transformers saved precedes
+    every question."""
 
     def __init__(self, name: str, options: Batching, section: str) -> None:
         super().__init__(name, options, section)
+        about = read_json(self.folder / "config_sentence_transformers.json")
+        self.prompt: str = (about.get("prompts") or {}).get(about.get("default_prompt_name")) or ""
         if self.config.num_labels != 1:
             raise UnsupportedModel(
                 f"{self.folder} has {self.config.num_labels} logits, but a cross-encoder that ranks has one: "
@@ -183,17 +166,17 @@ class CrossEncoder(PairModel):
         from transformers import AutoModelForSequenceClassification
 
         advice = "it is not a cross-encoder, and random numbers would replace them"
-        model = pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32)
-        if isinstance(head := getattr(model, "classifier", None), nn.Module):
-            model.classifier = InFloat32(head)
-        return model
+        return exact_heads(pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32))
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, None]:
         return self.network(**inputs).logits[:, 0], None
 
+    def read(self, pairs: Sequence[Pair], tick: Tick = no_tick) -> list[PairReading]:
+        return super().read([(self.prompt + question, text) for question, text in pairs], tick)
+
     def relevance(self, score: float) -> float:
-        """A score as 0 to 1, by the logistic function, as sentence-transformers has it for one logit. In float64
-        throughout, so that unlike logits do not become equal."""
+        """A score as 0 to 1, by the logistic function, as in sentence-transformers; in float64, so that unlike logits
+        do not become equal."""
         return 1 / (1 + exp(-score)) if score >= 0 else exp(score) / (1 + exp(score))
 
 
@@ -205,11 +188,6 @@ class Evaluator(CrossEncoder):
     with every cross-encoder. They publish their checkpoint as pickles behind a link, so that it takes a copy in
     safetensors; it was not at hand, and tests use a tiny model of its architecture.
     """
-
-    def load(self) -> nn.Module:
-        model: Any = super().load()
-        model.classification_head = InFloat32(model.classification_head)
-        return model
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -225,7 +203,7 @@ class Evaluator(CrossEncoder):
         return super().read([(f"{question} {SEPARATOR}", text) for question, text in pairs], tick)
 
     def relevance(self, score: float) -> float:
-        """Its -1 to 1 as 0 to 1; a regression can leave that range."""
+        """The score's -1 to 1 as 0 to 1; a regression can leave that range."""
         return min(1.0, max(0.0, (score + 1) / 2))
 
 
@@ -237,7 +215,7 @@ def cross_encoder(name: str, options: Batching, section: str) -> CrossEncoder:
 
 
 class InFloat32(nn.Module):
-    """A head that is computed in float32 whatever the rest is: in bf16 a logit has three digits, and many are equal."""
+    """A head in float32, whatever the rest is: in bf16 a logit has three digits, and many logits are equal."""
 
     def __init__(self, head: nn.Module) -> None:
         super().__init__()
@@ -249,22 +227,20 @@ class InFloat32(nn.Module):
         return logits
 
 
-def _of_text(part: Encoding, judged: int, keep: Sequence[float]) -> tuple[tuple[int, int, float], ...]:
-    rows = zip(part.sequence_ids, part.offsets, keep, strict=False)  # behind a row's tokens is its padding
-    return tuple((*offsets, probability) for sequence, offsets, probability in rows if sequence == judged)
+def exact_heads(model: Any) -> Any:
+    """The model with its heads in float32."""
+    for name in ("classifier", "classification_head", "token_classifier"):
+        if isinstance(head := getattr(model, name, None), nn.Module):
+            setattr(model, name, InFloat32(head))
+    return model
 
 
-def _whole(parts: Sequence[PairReading]) -> PairReading:
-    """Of a pair that was read in parts: the best score, and all tokens in order."""
+def _packed(parts: Sequence[PairReading]) -> Values:
+    """The best score of a pair's parts, then start, end and probability of every token, in order: float32 is exact for
+    whole numbers up to 16 million."""
+    score = finite(np.array([max(part.score for part in parts)], np.float32), LEAST)
     tokens = sorted(token for part in parts for token in part.tokens)
-    return PairReading(max(part.score for part in parts), tuple(tokens))
-
-
-def _packed(reading: PairReading) -> Values:
-    """The score, the least where it is no number, then start, end and probability of every token: as float32 has whole
-    numbers up to 16 million, places are exact."""
-    score = finite(np.array([reading.score], np.float32), LEAST)
-    return np.concatenate([score, np.array(reading.tokens, np.float32).reshape(-1)])
+    return np.concatenate([score, np.array(tokens, np.float32).reshape(-1)])
 
 
 def _unpacked(values: Values) -> PairReading:

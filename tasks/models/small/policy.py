@@ -1,7 +1,7 @@
 """The contract of a policy: a network that writes a text from a question and some texts, action by action; decoding.
 
-An action is a token of a vocabulary, or a place to copy from: what it stands for is the policy's own matter. Decoding
-(`greedy`, `sample`, `beams`) and training know actions, their logits and the states that these are computed from.
+An action is a token of a vocabulary, or a place to copy from; only the policy knows its meaning. Decoding (`greedy`,
+`sample`, `beams`) and training know actions, their logits and the states that these are computed from.
 """
 
 from abc import ABC, abstractmethod
@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.small.copied import CopiedRun
 
 
 @dataclass(frozen=True)
 class PolicySource:
-    """What a text is written from. `texts`: as they came; `tokens`: that are read, padding apart; `cut`: texts that
-    were left out, the last ones, because all together were too long; `content`: the policy's own."""
+    """The source of a text. `texts`: as given; `tokens`: how many are read, without padding; `cut`: how many of the
+    last texts were left out, because all together were too long; `content`: for the policy alone."""
 
     texts: tuple[str, ...]
     tokens: int
@@ -29,7 +30,7 @@ class PolicySource:
 
 
 class PolicyOutput(NamedTuple):
-    """A text, and the parts of the source's texts that it consists of; none where it is not copied."""
+    """A text, and the parts of the source's texts that it consists of; none if it is not copied."""
 
     text: str
     runs: tuple[CopiedRun, ...] = ()
@@ -43,29 +44,29 @@ class Decoded(NamedTuple):
 
 
 class Policy(nn.Module, ABC):
-    """Every batch of sources is encoded once; the memory that comes of it is what is decoded from."""
+    """Every batch of sources is encoded once, into a memory from which texts are decoded."""
 
     end: int
     """The action that ends a text."""
     width: int
-    """Of its states."""
+    """The width of its states."""
     frozen: bool
-    """Return whether memories are computed without gradients, so that the decoder alone learns."""
+    """True if memories are computed without gradients, so that the decoder alone learns."""
 
     def freeze(self) -> None:
         """Let the decoder alone learn from now on."""
         self.frozen = True
 
     def learn_last(self, layers: int) -> None:
-        """Let the last so many layers of the encoder learn, and none below them. Raises ConfigError if it cannot."""
+        """Let the last `layers` layers of the encoder learn, and none below. Raises ConfigError if it cannot."""
         raise ConfigError("sft.layers needs policy=copier; an encoder-decoder trains all its layers")
 
     def learning(self) -> dict[str, nn.Parameter]:
-        """Those of `trained` that learn."""
+        """The parameters of `trained` that learn."""
         return self.trained()
 
     def held(self) -> AbstractContextManager[None]:
-        """Within it, whatever of the weights can be computed ahead is computed once; gradients are whole after it."""
+        """Compute once for the block whatever depends on weights alone; gradients are complete after it."""
         return nullcontext()
 
     @abstractmethod
@@ -74,16 +75,16 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def decoder(self) -> dict[str, nn.Parameter]:
-        """Of these the ones that are trained while it is frozen."""
+        """The parameters of `trained` that learn while the policy is frozen."""
 
     @abstractmethod
     def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
-        """Tokens of questions, each with its texts, best first."""
+        """The sources of questions with their texts, best first."""
 
     @abstractmethod
     def encode(self, sources: Sequence[PolicySource]) -> Any:
-        """The memory of a batch: an object with `of(rows)`, the memory of these rows in this order, and a `mask` with a
-        row for each."""
+        """The memory of a batch: an object with `of(rows)`, the memory of these rows in this order, and a `mask` with
+        as many rows."""
 
     @abstractmethod
     def decode(self, memory: Any, actions: Tensor) -> Decoded:
@@ -94,14 +95,13 @@ class Policy(nn.Module, ABC):
         """The state of a decoding before its first step: an object with `of(rows)`."""
 
     def start_again(self, begun: Any, written: Sequence[Sequence[int]]) -> Any:
-        """The state `begun`, which `start` gave, where other texts were written before, whose actions are not taken
-        again. Raises ConfigError."""
+        """The state `begun` of `start`, without the actions of texts that were written before. Raises ConfigError."""
         raise ConfigError("refine.texts above 1 needs a copier: an encoder-decoder would write the same text again")
 
     @abstractmethod
     def step(self, memory: Any, state: Any, last: Tensor | None) -> tuple[Tensor, Any]:
-        """Logits of the next step (n, actions) and the state after it. `last`: the actions of the step before, (n,);
-        None: there was none."""
+        """Logits of the next step (n, actions) and the state after it. `last`: the actions of the step before, (n,), or
+        None."""
 
     @abstractmethod
     def target(self, source: PolicySource, text: str, runs: Sequence[CopiedRun]) -> list[int]:
@@ -113,35 +113,33 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def known(self, memory: Any) -> tuple[Tensor, Tensor]:
-        """The states of what was read (n, tokens, d), and which of them are no padding, bool (n, tokens)."""
+        """The states of the input (n, tokens, d), and their mask, bool (n, tokens), False for padding."""
 
     def log_probabilities(self, memory: Any, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Of given actions: their log-probabilities, whether there is one at a step, and the states before each; all
-        (n, steps, …), float32, bool, float32."""
+        """The log-probabilities of given actions, float32 (n, steps), their mask, bool (n, steps), and the states
+        before them, float32 (n, steps, d)."""
         padded, present = self.padded(actions)
         decoded = self.decode(memory, padded)
         chosen = decoded.logits.log_softmax(-1).gather(-1, padded[..., None])[..., 0]
         return chosen.masked_fill(~present, 0.0), present, decoded.states
 
     def padded(self, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Actions as int64 (n, longest), and which of them are no padding."""
-        longest = max(map(len, actions))
+        """Actions as int64 (n, longest), and a mask, bool: False for padding."""
         device = next(self.parameters()).device
-        rows = torch.tensor([[*own, *[self.end] * (longest - len(own))] for own in actions], device=device)
-        lengths = torch.tensor([len(own) for own in actions], device=device)
-        return rows, torch.arange(longest, device=device) < lengths[:, None]
+        rows, mask = padded_rows(actions, self.end)
+        return rows.to(device), mask.bool().to(device)
 
 
 class Drawn(NamedTuple):
-    """Actions, `end` with them if it came before the limit, and the logarithm of their probability."""
+    """Actions, with `end` if it came before the limit, and the logarithm of their probability."""
 
     actions: list[int]
     logprob: float
 
 
 class Sampling(NamedTuple):
-    """From which actions a sample is drawn: the `top_k` most probable ones, and of these the fewest that have
-    `top_p` of the probability."""
+    """The actions that a sample is drawn from: the `top_k` most probable ones, reduced to the fewest that have `top_p`
+    of the probability."""
 
     top_k: int
     top_p: float
@@ -149,8 +147,8 @@ class Sampling(NamedTuple):
 
 @torch.no_grad()
 def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int = 1) -> list[Drawn]:
-    """The most probable action at each step. `limit`, `least`: actions of a text, at most and before its end; `texts`:
-    so many are written for each row, each of what those before left, and stand one behind another in its actions."""
+    """The most probable action at every step. `limit`, `least`: the maximum and minimum of a text's actions. `texts`:
+    how many a row gets, one after another in its actions; later ones take only actions that are left."""
     begun = policy.start(memory)
     whole = _run(policy, memory, begun, limit, least, _most_probable)
     for _ in range(texts - 1):
@@ -164,8 +162,8 @@ def greedy(policy: Policy, memory: Any, limit: int, least: int = 0, texts: int =
 def sample(
     policy: Policy, memory: Any, seeds: Sequence[int], limit: int, sampling: Sampling, least: int = 0
 ) -> list[Drawn]:
-    """One sample for each row, by its own seed, so that it does not depend on its batch. The log-probability is that of
-    the whole distribution, of which the samples see a part."""
+    """One sample per row, by the row's seed, so that it does not depend on the batch. Log-probabilities are those of
+    the whole distribution."""
     draws = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def choose(logits: Tensor, rows: Sequence[int]) -> Tensor:
@@ -180,7 +178,7 @@ def _most_probable(logits: Tensor, rows: Sequence[int]) -> Tensor:
 
 
 def _drawn(logits: Tensor, uniform: Tensor, sampling: Sampling) -> Tensor:
-    """An action of each row of logits (n, actions), by a uniform number (n,)."""
+    """An action per row of logits (n, actions), by uniform numbers (n,)."""
     kept, actions = logits.double().topk(min(sampling.top_k, logits.shape[-1]), -1)
     shares = kept.softmax(-1)
     before = shares.cumsum(-1) - shares
@@ -199,8 +197,8 @@ def _run(
     least: int,
     choose: Callable[[Tensor, Sequence[int]], Tensor],
 ) -> list[Drawn]:
-    """Every row of the memory until its end or the limit. Rows that have ended are left out as soon as they are half of
-    those that are computed: the others' memory is copied for that, which takes about as long as a step."""
+    """Decode every row until its end or the limit. Rows that have ended are dropped once they are half of the rows:
+    that copies the others' memory, which takes about as long as a step."""
     rows = list(range(len(memory.mask)))
     last: Tensor | None = None
     actions: list[list[int]] = [[] for _ in rows]
@@ -231,8 +229,8 @@ def unended(logits: Tensor, end: int) -> Tensor:
 
 @torch.no_grad()
 def beams(policy: Policy, memory: Any, rows: int, limit: int, width: int) -> list[list[Drawn]]:
-    """The `width` best texts of each row by beam search, best first by log-probability per action; fewer where fewer
-    can be written. A row ends when so many texts have ended."""
+    """At most `width` texts per row by beam search, best first by log-probability per action. A row ends when `width`
+    texts have ended."""
     wide = [row for row in range(rows) for _ in range(width)]
     memory = memory.of(wide)
     state = policy.start(memory)
@@ -269,6 +267,6 @@ def beams(policy: Policy, memory: Any, rows: int, limit: int, width: int) -> lis
 
 
 def _best(row: int, ended: list[Drawn], written: list[list[int]], sums: list[float], width: int) -> list[Drawn]:
-    """The best of those that have ended and those that the limit ended."""
+    """The best of the texts that ended by themselves or at the limit."""
     whole = [*ended, *(Drawn(own, total) for own, total in zip(written, sums, strict=True) if total > -torch.inf)]
     return sorted(whole, key=lambda drawn: -drawn.logprob / max(1, len(drawn.actions)))[:width]

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 
 from vitalfew.tasks.models.encoder.recipe import read_json
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.small.pairs import InFloat32, PairModel
+from vitalfew.tasks.models.small.pairs import PairModel, exact_heads
 
 PUBLISHED = "naver/provence-reranker-debertav3-v1"
 OWN_KEYS = ("architectures", "auto_map", "model_type", "transformers_version", "torch_dtype", "dtype")
-"""Keys of config.json that are about the checkpoint's own code and not about DeBERTa."""
+"""Keys of config.json that describe the checkpoint's code, not DeBERTa."""
 
 
 class Network(nn.Module):
-    """`labels`: logits of the ranking head, of which the first counts."""
+    """`labels`: logits of the ranking head; the first one counts."""
 
     def __init__(self, config: Any, labels: int) -> None:
         from transformers import DebertaV2Model
@@ -73,10 +73,7 @@ class ProvenceModel(PairModel):
                 f"missing ({report.missing_keys[0]}, …): --set {self.section}.model={PUBLISHED}, or a "
                 "directory"
             )
-        network.classifier = InFloat32(network.classifier)
-        network.token_classifier = InFloat32(network.token_classifier)
-        return network
+        return exact_heads(network)
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        outputs: tuple[Tensor, Tensor] = self.network(**inputs)
-        return outputs
+        return self.network(**inputs)

@@ -33,7 +33,7 @@ class ReaderModel(TunedEncoder):
 
 
 def span_scores(start: Tensor, end: Tensor, longest: int) -> Tensor:
-    """Of every span of at most `longest` tokens, the sum of its start's and its end's logit, float32
+    """The sum of the start's and the end's logit of every span of at most `longest` tokens, float32
     (n, length · longest); the span from token i to token j is number i · longest + j − i. −inf outside the context.
 
     `start`, `end`: logits float32 (n, length), −inf where no answer may be.

@@ -1,6 +1,6 @@
 """`seq2seq`: a policy that writes with any encoder-decoder of transformers, T5-small for one (Oreo's backbone).
 
-Oreo's own form (arXiv 2502.13019, sections 2.1 and 3.3): instruction, question and texts are one input, and an action
+Oreo's form (arXiv 2502.13019, sections 2.1 and 3.3): instruction, question and texts are one input, and an action
 is a token of the vocabulary. All weights are trained. Texts keep their order; those that do not fit are left out, the
 last ones first. The instruction is ours.
 """
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.encoder.recipe import read_config
 from vitalfew.tasks.models.files import UnsupportedModel, require_safetensors
 from vitalfew.tasks.models.small.copied import CopiedRun
@@ -23,7 +24,7 @@ INSTRUCTION = "Write what these texts say to answer the question.\nQuestion: {qu
 
 @dataclass(frozen=True)
 class Seq2SeqMemory:
-    """The encoder's states float32 (n, longest, d), and which of them are no padding."""
+    """The encoder's states, float32 (n, longest, d), and their mask, False for padding."""
 
     states: Tensor
     mask: Tensor
@@ -80,7 +81,6 @@ class Seq2SeqPolicy(Policy):
         return dict(self.named_parameters())
 
     def decoder(self) -> dict[str, nn.Parameter]:
-        """All weights: none is frozen."""
         return self.trained()
 
     def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:
@@ -98,14 +98,11 @@ class Seq2SeqPolicy(Policy):
         return PolicySource(tuple(texts[:kept]), len(ids) + 1, len(texts) - kept, (*ids, self.end))
 
     def encode(self, sources: Sequence[PolicySource]) -> Seq2SeqMemory:
-        device = self.model.device
-        rows = [source.content for source in sources]
-        longest = max(map(len, rows))
-        ids = torch.tensor([[*row, *[self.padding] * (longest - len(row))] for row in rows], device=device)
-        mask = torch.arange(longest, device=device) < torch.tensor([[len(row)] for row in rows], device=device)
+        padded = padded_rows([source.content for source in sources], self.padding)
+        ids, mask = (rows.to(self.model.device) for rows in padded)
         with self._half():
-            states = self.model.get_encoder()(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return Seq2SeqMemory(states.float(), mask)
+            states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        return Seq2SeqMemory(states.float(), mask.bool())
 
     def _half(self) -> torch.autocast:
         return torch.autocast(self.model.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)

@@ -3,8 +3,8 @@
 The layout of LLMLingua-2's checkpoints (Pan et al., 2024, arXiv 2403.12968): `XLMRobertaForTokenClassification`, or
 BERT's. A text that is too long is read in parts.
 
-Words are those of the authors' package: of XLM-RoBERTa's tokenizer what begins after a blank, of BERT's what is no part
-of a word; a punctuation mark that is a token of its own begins one.
+Words are those of the authors' package: XLM-RoBERTa's tokenizer begins one after a blank, BERT's with a token that
+continues no word; a punctuation mark that is a whole token begins one too.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from torch import Tensor, nn
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import pretrained
-from vitalfew.tasks.models.small.pairs import InFloat32, Pair, PairModel
+from vitalfew.tasks.models.small.pairs import Pair, PairModel, exact_heads
 
 _BLANK = "▁"
-"""What SentencePiece writes for the blank before a word."""
+"""SentencePiece's sign for the blank before a word."""
 
 
 class Word(NamedTuple):
-    """A word's place in its text (code points, half-open), and its tokens as the authors' package counts them: those of
+    """A word's place in its text (code points, half-open), and its tokens as the authors' package counts them: by
     GPT-3.5, for which the sign of a blank is two more."""
 
     start: int
@@ -51,9 +51,7 @@ class TokenClassifier(PairModel):
         from transformers import AutoModelForTokenClassification
 
         advice = "it is not a token classifier, and random numbers would replace them"
-        model = pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32)
-        model.classifier = InFloat32(model.classifier)
-        return model
+        return exact_heads(pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32))
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         keep = self.network(**inputs).logits.softmax(dim=-1)[..., 1]
@@ -64,7 +62,6 @@ class TokenClassifier(PairModel):
         return self.tokenizer.encode_batch([text for _, text in pairs])
 
     def words(self, texts: Sequence[str]) -> list[list[Word]]:
-        """The words of every text, in order."""
         if not texts:
             return []
         self.tokenizer.no_truncation()
@@ -87,6 +84,6 @@ def _words(text: str, encoding: Encoding) -> list[Word]:
 
 
 def _trimmed(text: str, word: Word) -> Word:
-    """Without the blanks that some tokenizers count to the token behind them."""
+    """Strip the blanks that some tokenizers count as part of the token after them."""
     own = text[word.start : word.end]
     return word._replace(start=word.end - len(own.lstrip()), end=word.start + len(own.rstrip()))

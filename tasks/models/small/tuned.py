@@ -1,4 +1,4 @@
-"""A BERT-like encoder with low-rank updates and a linear head on its token states, for reader and critic.
+"""A BERT-like encoder with low-rank updates and a linear head on its token states: reader, critic, filter and copier.
 
 Updates: LoRA (Hu et al., 2021, arXiv 2106.09685) on every linear layer, W + BA with a scale of 1; biases, norms, token
 types and the head are trained directly. A directory holds the weights: `ADAPTER`, float16, and `SETTINGS`, which names
@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from safetensors.torch import load_file, save
@@ -18,10 +19,13 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from vitalfew.configs.options import Batching
 from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.encoder.bert import from_transformers, plain_bert
 from vitalfew.tasks.models.encoder.packed import PackedBert, packs
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
+from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.small.windows import SIZE, Batch
 
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
@@ -31,9 +35,8 @@ _PARAMETRIZED = ".parametrizations.weight.0."
 class LowRank(nn.Module):
     """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
 
-    # Not PEFT, which trains the adapters of causal models (causal/adapters.py). It adds B(Ax) to the layer's output,
-    # which rounds otherwise than (W + BA)x: the same steps would come to other weights. It cannot hold a weight. It is
-    # an extra that takes seconds to import, and bundled readers and critics have to start fast without it.
+    # Not PEFT, which trains the adapters of causal models (causal/adapters.py): it adds B(Ax) to the layer's output,
+    # which rounds otherwise than (W + BA)x, cannot hold a weight, and takes seconds to import.
 
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
@@ -52,7 +55,7 @@ class LowRank(nn.Module):
 
     @torch.no_grad()
     def release(self) -> None:
-        """Hand the gradient of the updated weight on to `a` and `b`, and compute it anew from now on."""
+        """Pass the updated weight's gradient on to `a` and `b`; compute the weight anew from now on."""
         if self.held is not None and self.held.grad is not None:
             for own, gradient in ((self.a, self.b.T @ self.held.grad), (self.b, self.held.grad @ self.a.T)):
                 own.grad = gradient if own.grad is None else own.grad + gradient
@@ -98,23 +101,16 @@ class TunedEncoder(nn.Module):
     def logits(self, batch: Batch) -> Tensor:
         """The head's outputs for every token, float32 (n, longest, outputs)."""
         if self.packed:
-            return self._of_packed(self.packed, batch)
-        half = torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
-        with half:
-            states = self._above(batch, self._below(batch)) if self.fixed else self._whole(batch)
+            logits = torch.zeros((*batch.ids.shape, self.head.out_features))
+            logits[batch.mask.bool()] = self.head(_packed(self.packed, batch))
+            return logits
+        given = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask}
+        with torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
+            if self.fixed:
+                states = self._through(batch, self._below(batch), slice(self.fixed, None))
+            else:
+                states = self.encoder(**given).last_hidden_state
         return self.head(states.float())
-
-    def _of_packed(self, packed: PackedBert, batch: Batch) -> Tensor:
-        logits = torch.zeros((*batch.ids.shape, self.head.out_features))
-        logits[batch.mask.bool()] = self.head(_packed(packed, batch))
-        return logits
-
-    def _whole(self, batch: Batch) -> Tensor:
-        """States of all tokens (n, longest, d)."""
-        states: Tensor = self.encoder(
-            input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask
-        ).last_hidden_state
-        return states
 
     @torch.no_grad()
     def _below(self, batch: Batch) -> Tensor:
@@ -126,19 +122,16 @@ class TunedEncoder(nn.Module):
         states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
         return self._through(batch, states, slice(self.fixed))
 
-    def _above(self, batch: Batch, states: Tensor) -> Tensor:
-        """From those of the fixed layers to the last layer's."""
-        return self._through(batch, states, slice(self.fixed, None))
-
     def _through(self, batch: Batch, states: Tensor, layers: slice) -> Tensor:
-        hidden = _hidden(batch, self.dtype)
+        padding = ~batch.mask.bool()
+        mask = torch.zeros_like(padding, dtype=self.dtype).masked_fill(padding, torch.finfo(self.dtype).min)
         for layer in self.encoder.encoder.layer[layers]:
-            states = layer(states, hidden)
+            states = layer(states, mask[:, None, None])
         return states
 
     def fix(self, layers: int, batch_tokens: int) -> None:
-        """Let the first layers and the embeddings be as they are now, with their updates: the others learn. On a CPU
-        the fixed ones are computed without padding; `batch_tokens`: in a full batch."""
+        """Fix the embeddings and the first layers as they are now, with their updates: the others learn. A CPU computes
+        the fixed ones without padding; `batch_tokens`: in a full batch."""
         self.fixed = layers
         if not layers:
             return
@@ -147,7 +140,7 @@ class TunedEncoder(nn.Module):
             self.below = PackedBert(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
 
     def _merged(self) -> dict[str, Tensor]:
-        """The encoder's weights with their updates, by the names that they have without."""
+        """The encoder's weights with their updates, by the names of the plain weights."""
         plain = {name: own for name, own in self.encoder.state_dict().items() if ".parametrizations." not in name}
         return plain | {f"{name}.weight": module.weight.detach() for name, module in self._updated()}
 
@@ -169,8 +162,8 @@ class TunedEncoder(nn.Module):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Compute the updated weights once for all that is read here, and hand their gradients on at the end: in a step
-        that reads in several parts, each would otherwise compute them, and their gradients, again."""
+        """Compute the updated weights, and their gradients, once for the whole block rather than in every part that a
+        step reads."""
         updated = [module for name, module in self._updated() if not self._is_fixed(f"encoder.{name}")]
         for module in updated:
             module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
@@ -181,7 +174,7 @@ class TunedEncoder(nn.Module):
                 module.parametrizations.weight[0].release()
 
     def learning(self) -> dict[str, nn.Parameter]:
-        """Those of `trained` that are not fixed."""
+        """The members of `trained` that are not fixed."""
         return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
 
     def _is_fixed(self, name: str) -> bool:
@@ -190,7 +183,7 @@ class TunedEncoder(nn.Module):
         return self.fixed > 0 and name.startswith(fixed)
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """The trained parameters, by the names under which they are saved."""
+        """The trained parameters, by their names in the file."""
         return {
             name.replace(_PARAMETRIZED, ".weight."): parameter
             for name, parameter in self.named_parameters()
@@ -213,8 +206,7 @@ class TunedEncoder(nn.Module):
             raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
 
     def for_inference(self, device: torch.device, batch_tokens: int) -> Self:
-        """The model on its device, computed without padding where it is a plain BERT on a CPU. `batch_tokens`: in a
-        full batch."""
+        """The model on its device; a plain BERT on a CPU computes without padding. `batch_tokens`: in a full batch."""
         if (config := plain_bert(self.base)) and packs(device, self.dtype):
             self.packed = PackedBert(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
         for module in self.encoder.modules():
@@ -230,12 +222,6 @@ def _packed(packed: PackedBert, batch: Batch) -> Tensor:
         [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
     )
     return packed(ids, types)
-
-
-def _hidden(batch: Batch, dtype: torch.dtype) -> Tensor:
-    """What is added to attention's logits, so that padding is not attended to: (n, 1, 1, longest)."""
-    mask = torch.zeros(batch.mask.shape, dtype=dtype, device=batch.mask.device)
-    return mask.masked_fill(~batch.mask.bool(), torch.finfo(dtype).min)[:, None, None]
 
 
 def read_tokenizer(base: Path) -> Tokenizer:
@@ -254,7 +240,7 @@ def widened(types: Tensor, count: int) -> Tensor:
 
 
 def weight_files(model: TunedEncoder, base: str, **settings: Any) -> dict[str, bytes]:
-    """The files of a directory of trained weights: the float16 tensors, and the settings."""
+    """The files of a directory of trained weights: float16 tensors, and settings."""
     tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
     return {**settings_file(base, **settings), ADAPTER: save(tensors)}
 
@@ -294,3 +280,36 @@ class Weights:
         own = digests([self.directory], self.directory)
         base = {f"base/{name}": digest for name, digest in digests([self.base], self.base).items()}
         return {name: own[name] for name in (ADAPTER, SETTINGS)} | base
+
+
+ModelT = TypeVar("ModelT", bound=TunedEncoder)
+
+
+class TunedMethod(InBatches, Generic[ModelT]):
+    """A method that computes with a directory of trained weights. The first use of `model` loads it."""
+
+    network: type[ModelT]
+    cpu_tokens: ClassVar[int] = 2048
+    workers: int | None = None
+
+    def __init__(self, directory: Path, options: Batching, section: str, remedy: str) -> None:
+        """`section`: the settings' section, and `remedy`, for messages. Raises what `Weights.at` raises."""
+        self.directory, self.section = directory, section
+        self.weights = Weights.at(directory, remedy)
+        super().__init__(options)
+
+    def files(self) -> dict[str, str]:
+        return self.weights.digests()
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return read_tokenizer(self.weights.base)
+
+    @cached_property
+    @loading()
+    def model(self) -> ModelT:
+        require_device(self.device, self.dtype, self.section)
+        torch.set_num_threads(1)  # parallelism comes from workers
+        model = self.network(self.weights.base, self.dtype)
+        model.merge(self.weights.tensors())
+        return model.for_inference(self.device, self.batch_tokens)

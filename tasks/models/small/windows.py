@@ -10,11 +10,11 @@ tokens.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 
+from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.files import UnsupportedModel
 
 SIZE = 256
@@ -97,13 +97,8 @@ def ranges(length: int, room: int) -> list[tuple[int, int]]:
 
 
 def padded(rows: Sequence[PairWindow], padding: int, device: torch.device) -> Batch:
-    """A batch of windows, padded on the right."""
-    shape = len(rows), max(len(row.ids) for row in rows)
-    ids, types = np.full(shape, padding, np.int64), np.zeros(shape, np.int64)
-    mask, context = np.zeros(shape, np.int64), np.zeros(shape, bool)
-    for number, row in enumerate(rows):
-        ids[number, : len(row.ids)] = row.ids
-        types[number, : len(row.ids)] = row.types
-        mask[number, : len(row.ids)] = 1
-        context[number, row.first : row.first + row.stop - row.start] = True
-    return Batch(*(torch.from_numpy(array).to(device) for array in (ids, types, mask, context)))
+    ids, mask = padded_rows([row.ids for row in rows], padding)
+    types, _ = padded_rows([row.types for row in rows], 0)
+    place = torch.arange(ids.shape[1])
+    first, stop = torch.tensor([(row.first, row.position(row.stop)) for row in rows]).T[..., None]
+    return Batch(*(each.to(device) for each in (ids, types, mask, (first <= place) & (place < stop))))

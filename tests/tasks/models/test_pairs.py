@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -32,10 +33,11 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, family: str) 
     assert found == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_one_saved_by_sentence_transformers_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prompt", [{}, {"prompts": {"all": "rank: "}, "default_prompt_name": "all"}])
+def test_one_saved_by_sentence_transformers_is_read(tmp_path: Path, prompt: dict[str, Any]) -> None:
     from sentence_transformers import CrossEncoder as Theirs
 
-    theirs = Theirs(str(tiny_models.cross_encoder(tmp_path / "model")), device="cpu")
+    theirs = Theirs(str(tiny_models.cross_encoder(tmp_path / "model")), device="cpu", **prompt)
     theirs.save(str(tmp_path / "saved"))
     found = [reading.score for reading in CrossEncoder(str(tmp_path / "saved"), EXACT, "refine").read(PAIRS)]
     assert found == pytest.approx(theirs.predict(PAIRS, activation_fn=torch.nn.Identity()).tolist(), abs=1e-5)
