@@ -130,12 +130,11 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
     table.add_column("stage")
     for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
         table.add_column(column, justify="right")
-    for quote in quoted.stages:
-        if quote.stage in quoted.there:
-            table.add_row(quote.stage, "already done")
-        else:
+    quotes = {quote.stage: quote for quote in quoted.stages}
+    for name in quoted.names:
+        if quote := quotes.get(name):
             table.add_row(
-                quote.stage,
+                name,
                 f"{quote.rows:,}",
                 f"{quote.tokens:,}" if quote.tokens else "",
                 f"{quote.wall_seconds:,.1f}",
@@ -144,13 +143,21 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
                 f"{quote.disk_bytes / 2**20:,.1f}",
                 f"{quote.usd:.5f}",
             )
+        else:
+            table.add_row(name, "already done")
     out.print(table)
-    workers = quoted.stages[0].workers
     out.print(
-        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
+        _with_workers(quoted, quoted.stages, parameters)
+        + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
+    )
+
+
+def _with_workers(quoted: Any, costs: Sequence[Any], parameters: Execution) -> str:
+    """Say how long a run takes and what it costs. `costs`: the quotes that have the USD."""
+    return (
+        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at the prices in configs/prices.yaml; "
-        f"{decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
+        f"{sum(each.usd for each in costs):.4f} USD at the prices in configs/prices.yaml"
     )
 
 
@@ -164,11 +171,7 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
     out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
-    out.print(
-        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(row.usd for row in quoted.methods):.4f} USD at the prices in configs/prices.yaml."
-    )
+    out.print(_with_workers(quoted, quoted.methods, parameters) + ".")
 
 
 _QUOTED = {
