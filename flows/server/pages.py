@@ -12,12 +12,16 @@ have planned, and one that is due in that moment would be lost: only the schema 
 import asyncio
 import logging
 from pathlib import Path
+from typing import cast
 
 import sqlalchemy
 from prefect.server.database import provide_database_interface
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.forms import names, with_names
@@ -34,48 +38,24 @@ _LEFT_OUT = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """Headers of a browser's request, which may have the page of an earlier version; the new one comes unpacked."""
 
 
-class MendedPages:
-    """An ASGI application: Prefect's, with the script in each page of its UI."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+class MendedPages(BaseHTTPMiddleware):
+    """Prefect's application, with the script in every page of its UI."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
-            await self.app(scope, receive, send)
-            return
-        kept = [header for header in scope["headers"] if header[0] not in _LEFT_OUT]
-        await self.app({**scope, "headers": kept}, receive, _Mending(send))
+        is_page = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        await (super().__call__ if is_page else self.app)(scope, receive, send)
 
-
-class _Mending:
-    """Passes on an answer; a page's when it is whole, with the script at the end of its head."""
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.start: Message | None = None
-        self.body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and self._is_page(message):
-            self.start = message
-        elif message["type"] == "http.response.body" and self.start:
-            self.body += message.get("body", b"")
-            if not message.get("more_body"):
-                await self._page(self.start)
-        else:
-            await self.send(message)
-
-    @staticmethod
-    def _is_page(start: Message) -> bool:
-        headers = Headers(raw=start["headers"])
-        return headers.get("content-type", "").startswith("text/html")
-
-    async def _page(self, start: Message) -> None:
-        page = self.body.replace(b"</head>", _SCRIPT, 1)
-        MutableHeaders(raw=start["headers"])["content-length"] = str(len(page))
-        await self.send(start)
-        await self.send({"type": "http.response.body", "body": page})
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        kept = [header for header in request.scope["headers"] if header[0] not in _LEFT_OUT]
+        request.scope["headers"] = kept
+        answer = cast(StreamingResponse, await call_next(request))
+        if not answer.headers.get("content-type", "").startswith("text/html"):
+            return answer
+        parts = [part async for part in answer.body_iterator]
+        page = Response(b"".join(map(bytes, parts)).replace(b"</head>", _SCRIPT, 1), answer.status_code)
+        answer.headers["content-length"] = str(len(page.body))
+        page.raw_headers = answer.raw_headers
+        return page
 
 
 logger = logging.getLogger("vitalfew")
