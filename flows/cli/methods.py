@@ -50,7 +50,7 @@ EXAMPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting in words. `name`: as `--set` takes it; `default`: JSON, '' where a value has to be given."""
+    """A setting in words. `name`: as `--set` takes it; `default`: JSON, '' if a value is required."""
 
     name: str
     default: str
@@ -60,7 +60,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A method in words. `own`: the options that it alone has; `shared`: those of every method of its kind.
+    """A method in words. `own`: the options that only this method has; `shared`: those of every method of its kind.
 
     `example`: a command that uses it, '' if none does; `before`: the command that makes the index of the example.
     """
@@ -111,7 +111,7 @@ def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | No
 
 
 def default_of(field: FieldInfo) -> str:
-    """The default of a field as JSON has it, '' where a value has to be given."""
+    """The default of a field as JSON, '' if a value is required."""
     return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
 
 
@@ -125,7 +125,7 @@ def summary(kind: str, name: str) -> str:
 
 
 def described(kind: str, name: str) -> Description:
-    """A registered method, or module:Class of the user's own. Raises UnknownName."""
+    """Describe a registered method, or a module:Class. Raises UnknownName."""
     method = resolve(kind, name)
     about = inspect.getdoc(method) or ""
     if kind == "dataset":
@@ -178,7 +178,7 @@ def type_in_words(schema: dict[str, Any]) -> str:
 
 
 def _bounds(schema: dict[str, Any]) -> str:
-    """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1"; '' if it has none."""
+    """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1", or ''."""
     if "minimum" in schema and "maximum" in schema:
         return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
@@ -190,7 +190,7 @@ def _number(bound: float) -> str:
 
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
-"""Kinds with methods that bring no model of their own."""
+"""Kinds with methods that need a named model."""
 
 
 def methods(
@@ -276,7 +276,6 @@ def datasets() -> None:
 
 
 def _format(method: Description) -> None:
-    """A format: what it reads, an example, its options."""
     out.print(f"[b]{method.name}[/]  {escape(method.about)}")
     say(f"    [green]{escape(method.example)}[/]")
     for option in method.own:

@@ -93,7 +93,7 @@ def _quality(store: Path, manifest: "Manifest") -> None:
 
 
 def rejected(load: "Manifest", parameters: Execution) -> None:
-    """Print how many rows of the sources were not used, and how to see why; nothing where all were."""
+    """Print how many rows of the sources were not used, if any, and how to see why."""
     if count := load.rows.get("rejects", 0):
         out.print(
             f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (including duplicates). For the reasons: "

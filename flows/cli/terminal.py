@@ -103,8 +103,8 @@ VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print prog
 
 @cache
 def _end_quietly() -> None:
-    """Drop what is written to standard error after every exit handler: DuckDB's binding then reports objects that other
-    libraries still hold, which is no concern of the user's. Handlers run last in, first out: this one is the last."""
+    """Drop everything written to standard error after the exit handlers: DuckDB's binding then reports objects that
+    other libraries still hold. Handlers run last in, first out: this one is the last."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     atexit.register(os.dup2, nowhere, 2)
 
@@ -203,10 +203,10 @@ def end_at_once_on_interrupt(store: Path) -> None:
 
 
 def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
-    """The outcome of a run. `flow` imports the flow that does it on Prefect and Ray.
+    """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray.
 
-    The plan is built before a server and workers are started, so that a wrong name or a missing file is told at once;
-    the flow gets this very plan.
+    The plan is built before a server and workers start, so that a wrong name or a missing file is reported at once; the
+    flow gets the same plan.
     """
     from vitalfew.flows.pipelines.graph import graph, handed_over
     from vitalfew.flows.pipelines.run import run_serially

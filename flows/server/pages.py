@@ -4,9 +4,9 @@ In the UI of Prefect 3.7.7 both the button of a drop-down and the box around it 
 and one by closing it: a mouse opens none, on no page. Here the click ends at the button. A UI that does without this
 works with it.
 
-Forms are as their store is when somebody asks for them, or starts a run from them. The names that a form offers lie in
-its deployment, in Prefect's database. Prefect's own way to change a deployment also deletes the runs that its schedules
-have planned, and one that is due in that moment would be lost: only the schema is written here.
+Forms follow their store: they are updated when somebody opens one, or starts a run from it. The names that a form
+offers are in its deployment, in Prefect's database. Prefect's API for changing a deployment also deletes the runs that
+its schedules have planned, and a run that should start at that moment would be lost: only the schema is written here.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ document.addEventListener("click", event => {
 
 
 _LEFT_OUT = (b"accept-encoding", b"if-none-match", b"if-modified-since")
-"""Headers of a browser's request, which may have the page of an earlier version; the new one comes unpacked."""
+"""Headers of a browser that may have the page of an earlier version; the new page comes uncompressed."""
 
 
 class MendedPages(BaseHTTPMiddleware):
@@ -63,8 +63,8 @@ DEPLOYMENTS = "/api/deployments"
 
 
 class FreshForms:
-    """An ASGI application: Prefect's, with the forms of this store's deployments brought up to date before each request
-    that may read or check one. That takes a listing of three directories; `own` is the user's directory of corpora."""
+    """Prefect's application; the forms of this store's deployments are updated before every request that may read or
+    check one, which lists three directories. `own`: the user's directory of corpora."""
 
     def __init__(self, app: ASGIApp, store: Path, own: Path | None = None) -> None:
         self.app = app
@@ -80,7 +80,7 @@ class FreshForms:
         await self.app(scope, receive, send)
 
     async def refresh(self) -> None:
-        """Raises ConfigError where the user's directory of corpora is gone, SQLAlchemyError where SQLite is busy."""
+        """Raises ConfigError if the user's directory of corpora is gone, SQLAlchemyError if SQLite is busy."""
         present = await asyncio.to_thread(names, self.store, self.own)
         database = provide_database_interface()
         table = database.Deployment

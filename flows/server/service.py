@@ -68,15 +68,10 @@ class Service:
         self.server = Server(f"http://{HOST}:{port}", new_secret(), os.getpid())
         self.folder = folder
         self.ready = folder / "ready"
-        own = [str(corpora.absolute())] if corpora else []
+        place, own = str(store.absolute()), [str(corpora.absolute())] if corpora else []
         self.commands = {
-            "server": [
-                "vitalfew.flows.server.api",
-                "--store",
-                str(store.absolute()),
-                *(["--corpora", *own] if own else []),
-            ],
-            "runner": ["vitalfew.flows.serve", str(store.absolute()), str(self.ready), *own],
+            "server": ["vitalfew.flows.server.api", "--store", place, *(["--corpora", *own] if own else [])],
+            "runner": ["vitalfew.flows.serve", place, str(self.ready), *own],
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
@@ -115,7 +110,8 @@ class Service:
                 )
 
     def stop(self) -> None:
-        """End the runner first, which cancels its runs. After that time a process is killed with its children."""
+        """End the runner first, which cancels its runs. A process that takes longer than GRACE is killed with its
+        children."""
         family = [child for process in self.processes.values() for child in _family(process.pid)]
         for name in ("runner", "server"):
             if process := self.processes.get(name):
@@ -147,10 +143,7 @@ class Service:
         return self.folder / "client.env"
 
     def _client(self) -> dict[str, str]:
-        return {
-            "PREFECT_API_URL": f"{self.server.address}/api",
-            "PREFECT_API_AUTH_STRING": self.server.secret or "",
-        }
+        return {"PREFECT_API_URL": f"{self.server.address}/api", "PREFECT_API_AUTH_STRING": self.server.secret or ""}
 
     def _server(self) -> dict[str, str]:
         key = encryption_key(self.folder)
@@ -163,7 +156,7 @@ class Service:
         }
 
     def _common(self) -> dict[str, str]:
-        """Prefect's settings for both: a run's log has this project's messages."""
+        """Prefect's settings for both. The log of a run includes the messages of this project."""
         return {
             "PREFECT_HOME": str(self.folder),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
