@@ -52,7 +52,8 @@ def ui(
     from vitalfew.flows.pipelines.named import corpora as files
     from vitalfew.flows.pipelines.named import find_corpus
     from vitalfew.flows.server.home import prepare as prepare_home
-    from vitalfew.flows.server.service import ServiceEnded, service
+    from vitalfew.flows.server.processes import ProcessEnded
+    from vitalfew.flows.server.service import service
 
     if told := prepare_home(store):
         err.print(escape(told), soft_wrap=True)
@@ -67,7 +68,7 @@ def ui(
                 time.sleep(1)
     except KeyboardInterrupt:
         err.print("Stopped. Active runs are cancelled; finished shards are kept.")
-    except ServiceEnded as error:
+    except ProcessEnded as error:
         say_error(str(error))
         raise typer.Exit(1) from None
 
