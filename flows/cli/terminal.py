@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import psutil
 import typer
-from click import Context
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
 from rich.markup import escape
@@ -146,7 +145,7 @@ class ExplainedErrors(TyperGroup):
     """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
     others are bugs."""
 
-    def invoke(self, ctx: Context) -> Any:
+    def invoke(self, ctx: typer.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -163,6 +162,8 @@ class ExplainedErrors(TyperGroup):
 
 def _explanation(error: Exception) -> str | None:
     """Return the message for an error that the user can correct; None for a bug."""
+    if hasattr(error, "format_message"):  # Typer explains errors of usage
+        return None
     # Imported only now: a command that goes well does without these libraries.
     from duckdb import Error as QueryFailed
     from httpx import TransportError
