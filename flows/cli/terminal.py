@@ -145,7 +145,7 @@ class ExplainedErrors(TyperGroup):
     """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
     others are bugs."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -154,7 +154,7 @@ class ExplainedErrors(TyperGroup):
         except (typer.Exit, BrokenPipeError):  # such as `| head`: the end, quietly
             raise
         except Exception as error:
-            if not (message := _explanation(error)):
+            if (message := _explanation(error)) is None:
                 raise
             say_error(message)
             raise typer.Exit(1) from None

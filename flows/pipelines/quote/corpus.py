@@ -38,7 +38,7 @@ from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 
 SKETCH = 1 << 16
-"""Ids kept for counting: up to this number the count is exact, beyond it the standard error is 0.4 %."""
+"""Ids kept for counting: smaller counts are exact, larger ones have a standard error of 0.4 %."""
 
 Value = TypeVar("Value")
 
@@ -68,7 +68,7 @@ class BottomK(Generic[Value]):
 
 @dataclass(frozen=True)
 class Survey:
-    """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated.
+    """The result of reading a `share` of the sources (1: all) in `seconds`; the counts are extrapolated to the whole.
 
     `other_bytes`: the size of all records except passages, as a multiple of the passages' size."""
 
@@ -158,7 +158,7 @@ class Quotable(Protocol):
         """The stages that are not finished."""
 
     def over(self, passages: Sequence[Passage], folder: Path) -> "Quotable":
-        """The same work over a few passages, with its own store in that new folder."""
+        """The same work over a few passages, with a store in a new folder."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Quoted:
 
 
 class NothingToTry(InputError):
-    """No passage of what was surveyed can be used; a run reads on."""
+    """None of the surveyed passages can be used; a run would read further."""
 
 
 class DoesNotFit(ValueError):

@@ -1,9 +1,9 @@
 """The quote of an evaluation before the run: what every method will ask, read and write, how long it takes, what it
 costs.
 
-A few of the questions are tried (questions.py), and the rest is forecast from them (forecast.py), with the help of what
-the store knows of earlier runs. What is finished costs nothing; nor does a prompt that was answered before, or that an
-earlier method asks. No request is sent to a server.
+A few of the questions are tried (questions.py), and the rest is forecast from them (forecast.py) and from earlier runs
+in the store. Finished work costs nothing; nor does a prompt that was answered before, or that an earlier method asks. No
+request is sent to a server.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.questions import (
     Assumption,
-    Told,
+    Reach,
     Trial,
     answer_length,
     speeds,
@@ -33,9 +33,9 @@ from vitalfew.tasks.stage import Stage
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a method: means of a question. `new`: those that nobody has asked yet, `characters`: of these;
-    `computed`: tokens that it takes to know which prompts there are; `growth`: characters of all prompts, as a multiple
-    of those that were tried."""
+    """The prompts of a method: means per question. `new`: prompts that were not asked before, `characters`: of these;
+    `computed`: tokens computed to select the prompts; `growth`: characters of all prompts, as a multiple of those that
+    were tried."""
 
     all: float
     new: float
@@ -46,7 +46,7 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Asked:
-    """Estimated prompts and answers of a generator."""
+    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts."""
 
     prompts: float
     read: float
@@ -143,7 +143,7 @@ def _paid(stage: Stage) -> Iterator[JournalEntry]:
 
 @dataclass(frozen=True)
 class MethodQuote:
-    """The cost of a method in addition to that of the methods before it. `there`: it is finished; tokens in and out are
+    """The cost that a method adds to that of the methods before it. `there`: it is finished; tokens in and out are
     the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
 
     method: str
@@ -179,7 +179,7 @@ class QuotedPart:
 
 @dataclass(frozen=True)
 class QuotedEvaluation:
-    """The quote of a run. `is_open`: which settings will be chosen is not known yet, and the dearest are quoted."""
+    """The quote of a run. `is_open`: the settings are not chosen yet, and those that take the most tokens are quoted."""
 
     parts: list[QuotedPart]
     workers: int
@@ -199,17 +199,18 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-def quote_evaluation(plan: EvaluationPlan, told: Told = lambda done, stages: None) -> QuotedEvaluation:
-    """Quote an evaluation, and store the quotes of its stages in its store. `told`: called as the trial goes on.
+def quote_evaluation(plan: EvaluationPlan, reach: Reach = lambda done, stages: None) -> QuotedEvaluation:
+    """Quote an evaluation, and store the quotes of its stages in its store. `reach`: called before every stage of the
+    trial.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
-    parts = [max((_part(each, told) for each in plans), key=lambda part: part.tokens) for plans in alternatives]
+    parts = [max((_part(each, reach) for each in plans), key=lambda part: part.tokens) for plans in alternatives]
     start = start_seconds(plan.parameters, sum(part.stages for part in parts))
     return QuotedEvaluation(parts, worker_count(plan.parameters), start, any(len(plans) > 1 for plans in alternatives))
 
 
-def _part(plan: EvaluationPlan, told: Told) -> QuotedPart:
+def _part(plan: EvaluationPlan, reach: Reach) -> QuotedPart:
     name = plan.parameters.name
     missing = plan.missing()
     if not missing:
@@ -218,7 +219,7 @@ def _part(plan: EvaluationPlan, told: Told) -> QuotedPart:
         return QuotedPart(name, asked.rows[plan.ask.table], [MethodQuote(each, there=True) for each in plan.by_method])
     assumption = Assumption(plan.store)
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        trial = try_questions(plan, Path(folder), assumption, told)
+        trial = try_questions(plan, Path(folder), assumption, reach)
         estimates = Estimates(plan, trial, speeds(plan.store))
         methods = [*_methods(plan, estimates)]
     bases = [*assumption.said.values(), *estimates.bases]
@@ -226,7 +227,7 @@ def _part(plan: EvaluationPlan, told: Told) -> QuotedPart:
 
 
 def _methods(plan: EvaluationPlan, estimates: Estimates) -> Iterator[MethodQuote]:
-    """Every method's own stages, those that it shares with an earlier one apart. Saves their quotes."""
+    """Quote every method, without the stages that it shares with an earlier one. Saves the quotes."""
     due, counted = unfinished(plan), set[str]()
     for method, stages in plan.by_method.items():
         row, quotes = MethodQuote(method, there=method not in due), []

@@ -33,11 +33,11 @@ from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.stage import Stage
 
 ENOUGH = 8
-"""Answers whose mean length is better than that of a trial."""
+"""Earlier answers that make a better mean length than a trial."""
 PROMPTS = 64
-"""Prompts of an earlier run that are rendered again, to learn how many tokens a character has."""
+"""Prompts of an earlier run that are rendered again, to count tokens per character."""
 CHARACTERS = 4.0
-"""Characters of a token of English, assumed where a model was never asked."""
+"""Characters per token of English, assumed for a model that was never asked."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ def answer_length(stage: Generate, tried: Generate) -> tuple[float, int] | None:
 
 
 def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
-    """Return what decides the prompts of an artifact: settings of the prompt, of its contexts and of their
-    retrieval."""
+    """Return the settings that decide the prompts of an artifact: of the prompt, its contexts and their retrieval."""
     settings: list[Any] = [manifest.method["prompt"], manifest.config["per_context"]]
     for role in ("evidence", "hits"):
         name = manifest.inputs.get(role)
@@ -102,14 +101,13 @@ def _length(store: Path, answers: Sequence[File]) -> tuple[float, int] | None:
 
 
 class Assumption:
-    """The assumed answer of a server's model, by its earlier answers in a store, else by the longest answer that it
-    may give. `said`: by model, the basis in words."""
+    """Assumes the answers of a server's model, from its earlier answers in a store, else from the longest answer that
+    it may give. `said`: by model, the basis in words; `asked`: the number of requests that were not sent."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
         self.said: dict[str, str] = {}
         self.asked = 0
-        """Requests that were not sent."""
         self._known: dict[str, Known | None] = {}
 
     def __call__(self, engine: Remote, prompt: str) -> Completion:
@@ -152,8 +150,8 @@ def _known(store: Path, engine: str) -> Known | None:
 
 
 def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
-    """Characters and tokens of answered prompts, rendered again; none where what they were made of is gone or damaged,
-    or this version does not render the template."""
+    """Yield characters and tokens of answered prompts, rendered again; nothing if their inputs are gone or damaged, or
+    if this version does not render the template."""
     inputs = {role: Artifact(store, *name.split("/")) for role, name in manifest.inputs.items()}
     shard = manifest.shards[0].shard
     try:
@@ -175,7 +173,7 @@ def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
 
 
 FIRST, TRIED, WIDE = 2, 8, 32
-Told = Callable[[int, int], None]
+Reach = Callable[[int, int], None]
 """Called with the number of the trial's stages that are done, and of all its stages."""
 
 
@@ -223,7 +221,7 @@ class Trial:
         return any(each.stages[method][stage].artifact.name in self.assumed for each in (self.tried, self.wide))
 
 
-def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, told: Told) -> Trial:
+def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, reach: Reach) -> Trial:
     """Raises the errors of the stages, InputError for an empty set of questions among them."""
     ids, before = _questions(plan, folder)
     drawn = ids[np.random.default_rng(abs(plan.parameters.questions.seed)).permutation(len(ids))[:WIDE]]
@@ -237,7 +235,7 @@ def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, to
         due = [*((stage, first.questions) for stage in first.until(None)), *due]
     with assuming(assumption):
         for place, (stage, questions) in enumerate(due):
-            told(place, len(due))
+            reach(place, len(due))
             asked = assumption.asked
             trial.done[stage.artifact.name] = try_stage(stage, questions)
             if assumption.asked > asked:
