@@ -1,4 +1,4 @@
-"""Processes that end with this one: started with a log each, watched, and ended the last first."""
+"""Processes that end with this one: started, with one log per process, watched, and ended the last first."""
 
 import os
 import subprocess

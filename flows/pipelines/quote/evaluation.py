@@ -2,8 +2,8 @@
 costs.
 
 A few of the questions are tried (questions.py), and the rest is forecast from them (forecast.py) and from earlier runs
-in the store. Finished work costs nothing; nor does a prompt that was answered before, or that an earlier method asks. No
-request is sent to a server.
+in the store. Finished work costs nothing; nor does a prompt that was answered before, or that an earlier method asks.
+No request is sent to a server.
 """
 
 import tempfile
@@ -179,7 +179,7 @@ class QuotedPart:
 
 @dataclass(frozen=True)
 class QuotedEvaluation:
-    """The quote of a run. `is_open`: the settings are not chosen yet, and those that take the most tokens are quoted."""
+    """The quote of a run. `is_open`: settings are not chosen yet, and those that take the most tokens are quoted."""
 
     parts: list[QuotedPart]
     workers: int
