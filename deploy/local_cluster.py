@@ -1,12 +1,11 @@
-"""The cluster of `compose.yaml` in small, without containers, on this machine alone: an S3 server, Prefect's server
-with its database (SQLite), a Prefect worker, and three Ray nodes of one CPU each. `make cluster`.
+"""A small version of the cluster of `compose.yaml`, without containers, on this machine alone: an S3 server, Prefect's
+server with its database (SQLite), a Prefect worker, and three Ray nodes of one CPU each. `make cluster`.
 
     python -m deploy.local_cluster [--exports FILE] [--bucket NAME]
 
-It writes what a client needs into a file for a shell, which only its owner reads, and says so once all parts answer.
-Ctrl-C ends all of them. All of it is for trying things out: the bucket is in memory and gone with the cluster, as are
-Prefect's runs and the secrets, which are made anew at every start. Everything listens on 127.0.0.1 and asks for a
-secret.
+It writes a file with a client's environment for a shell, which only its owner reads, and prints its name once all parts
+answer. Ctrl-C ends all parts. The cluster is for trying things out: the bucket is in memory, and is lost at the end, as
+are Prefect's runs and the secrets. Everything listens on 127.0.0.1 and needs a secret.
 """
 
 import json
@@ -16,16 +15,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 from tempfile import mkdtemp
+from typing import Any
 from urllib.request import urlopen
 
 from tests.support.object_store import REGION
@@ -42,7 +41,7 @@ DEPLOYMENTS = "deploy/prefect.yaml"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that answers. `exports`: what a client is to have in its environment."""
+    """A cluster that answers. `exports`: the environment of a client."""
 
     parts: Processes
     exports: Mapping[str, str]
@@ -57,7 +56,8 @@ def local_cluster(bucket: str = "vitalfew") -> Iterator[Cluster]:
     try:
         yield _start(parts, bucket)
     finally:
-        _deaf(parts.end)
+        _on_interrupt(signal.SIG_IGN)  # a second Ctrl-C interrupts nothing
+        parts.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -97,7 +97,7 @@ def _start_prefect(parts: Processes) -> Server:
 
 
 def _start_worker(parts: Processes, exports: Mapping[str, str]) -> None:
-    """Deploy the flows, for the store in the bucket, and start what runs them."""
+    """Deploy the flows, for the store in the bucket, and start the worker that runs them."""
     own = {"PREFECT_HOME": str(parts.folder / "worker"), "PREFECT_RUNNER_POLL_FREQUENCY": "2"}
     environment = _clean(parts) | _prefect() | dict(exports) | own
     prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
@@ -130,7 +130,7 @@ def _clean(parts: Processes) -> dict[str, str]:
 
 
 def _prefect() -> dict[str, str]:
-    """Prefect's settings for server and worker: a run's log has this project's messages, nothing is sent elsewhere."""
+    """Prefect's settings for server and worker. The log of a run includes the messages of this project."""
     return {
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -140,17 +140,9 @@ def _prefect() -> dict[str, str]:
     }
 
 
-def _deaf(end: Callable[[], None]) -> None:
-    """Do something that a second Ctrl-C does not interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        end()
-        return
-    old = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        end()
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+def _on_interrupt(handler: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
 
 
 def _interrupt(*_: object) -> None:
@@ -162,8 +154,7 @@ def main() -> None:
     parser.add_argument("--exports", type=Path, default=ROOT / "build" / "cluster.env", help="the file for a shell")
     parser.add_argument("--bucket", default="vitalfew", help="its name, 3 characters or more")
     given = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell lets what is in the background ignore the first
-        signal.signal(number, _interrupt)
+    _on_interrupt(_interrupt)  # a shell starts background jobs so that they ignore SIGINT
     try:
         with local_cluster(given.bucket) as cluster:
             _write(given.exports, cluster)

@@ -2,8 +2,8 @@
 
     AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=... python -m deploy.object_store BUCKET
 
-It prints its port once it listens, and ends with the process that started it. moto itself lets everybody in; here a
-request has to be signed with the two keys (AWS Signature Version 4), as on S3.
+It prints its port once it listens, and ends with the process that started it. moto checks no signature; here requests
+must be signed with the two keys (AWS Signature Version 4), as on S3.
 """
 
 import hmac
@@ -23,9 +23,9 @@ _ACCOUNT = "123456789012"  # moto's own, the owner of what no account is named f
 
 
 class Signed:
-    """A WSGI application that answers 403 to what is not signed with its keys.
+    """A WSGI application that answers 403 to requests that are not signed with its keys.
 
-    The body is not hashed again: between two processes of one machine nobody can change it under way.
+    The body is not hashed again: between two processes of one machine nobody can change it.
     """
 
     def __init__(self, application: Any, access_key: str, secret_key: str) -> None:

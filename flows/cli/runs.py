@@ -35,7 +35,7 @@ from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.configs.training import TrainModel
-    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.forms import Source, TrainForm
     from vitalfew.flows.pipelines.evaluate import Evaluated
     from vitalfew.flows.pipelines.run import Outcome
     from vitalfew.flows.pipelines.train import Trained
@@ -227,11 +227,23 @@ def train(
         vitalfew train oreo --index squad --out my-oreo
     """
     prepare(verbose)
+    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.pipelines.named import find_recipe
     from vitalfew.storage.artifacts import weights_folder
     from vitalfew.storage.files import is_in_bucket
     from vitalfew.tasks.registry import resolve
 
-    form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
+    find_recipe(recipe)
+    form = TrainForm(
+        recipe=recipe,
+        datasets=_sources(datasets),
+        index=index,
+        passages=_sources(passages),
+        more=tuple(assignments or ()),
+        store=store,
+        workers=workers,
+        out=directory and directory.absolute(),
+    )
     parameters = form.training()
     if runner:
         parameters = parameters.model_copy(update={"runner": runner.value})
@@ -257,30 +269,15 @@ def _training(form: "TrainForm", parameters: "TrainModel") -> "Trained":
     return train(form)
 
 
-def _form(
-    recipe: str,
-    datasets: list[str],
-    index: str | None,
-    passages: list[str],
-    directory: Path | None,
-    store: Path,
-    assignments: list[str],
-    workers: int | None,
-) -> Any:
-    """The form with the values of the command line. Raises UnknownName, InputError."""
-    from vitalfew.flows.forms import Source, TrainForm
-    from vitalfew.flows.pipelines.named import find_recipe
+def _sources(specifications: list[str] | None) -> "tuple[Source, ...]":
+    """The data sets as a form has them. Raises UnknownName, InputError."""
+    from vitalfew.flows.forms import Source
     from vitalfew.tasks.datasets.specification import parse_dataset
 
-    find_recipe(recipe)
-    for specification in (*datasets, *passages):
+    for specification in specifications or ():
         parse_dataset(specification)
-    questions, more = (
-        tuple(Source(format=name, path=path) for name, _, path in (text.partition(":") for text in specifications))
-        for specifications in (datasets, passages)
-    )
-    place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
-    return TrainForm(recipe=recipe, datasets=questions, index=index, passages=more, more=tuple(assignments), **place)
+    parts = (specification.partition(":") for specification in specifications or ())
+    return tuple(Source(format=name, path=path) for name, _, path in parts)
 
 
 def trainers_help() -> str:
