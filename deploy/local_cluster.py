@@ -28,7 +28,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from tests.support.object_store import REGION
-from vitalfew.flows.server.access import Server, new_secret, protected
+from vitalfew.flows.server.access import QUIET, Server, new_secret, protected
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.processes import ProcessEnded, Processes
 from vitalfew.storage import files
@@ -91,7 +91,7 @@ def _start_prefect(parts: Processes) -> Server:
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         own = {"PREFECT_HOME": str(parts.folder / "server"), "PREFECT_API_URL": f"{server.address}/api"}
         command = _module("vitalfew.flows.server.api", "--descriptor", str(bound.fileno()))
-        environment = _clean(parts) | _prefect() | protected(server) | own
+        environment = _clean(parts) | QUIET | protected(server) | own
         parts.start("prefect", command, environment, descriptors=[bound.fileno()])
     return server
 
@@ -99,7 +99,7 @@ def _start_prefect(parts: Processes) -> Server:
 def _start_worker(parts: Processes, exports: Mapping[str, str]) -> None:
     """Deploy the flows, for the store in the bucket, and start the worker that runs them."""
     own = {"PREFECT_HOME": str(parts.folder / "worker"), "PREFECT_RUNNER_POLL_FREQUENCY": "2"}
-    environment = _clean(parts) | _prefect() | dict(exports) | own
+    environment = _clean(parts) | QUIET | dict(exports) | own
     prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
     with parts.log("deploy").open("wb") as log:
         for words in (
@@ -127,17 +127,6 @@ def _clean(parts: Processes) -> dict[str, str]:
     foreign = ("AWS_", "AZURE_", "GOOGLE_", "OPENAI_", "PREFECT_", "RAY_", "VITALFEW_API_KEYS")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {**kept, "TMPDIR": str(parts.folder)}
-
-
-def _prefect() -> dict[str, str]:
-    """Prefect's settings for server and worker. The log of a run includes the messages of this project."""
-    return {
-        "DO_NOT_TRACK": "1",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
-        "PREFECT_CLI_COLORS": "false",
-    }
 
 
 def _on_interrupt(handler: Any) -> None:

@@ -22,6 +22,14 @@ from vitalfew.storage import files
 
 PATIENCE = 300.0
 """Seconds that a server has to start: a busy machine is slow, not broken."""
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
+    "PREFECT_CLI_COLORS": "false",
+}
+"""Prefect's settings for servers and workers. The log of a run includes the messages of this project."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.server.access import Server, new_secret, protected, running
+from vitalfew.flows.server.access import QUIET, Server, new_secret, protected, running
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.home import encryption_key, home
 from vitalfew.flows.server.processes import ProcessEnded, Processes
@@ -73,10 +73,15 @@ class Service(Processes):
         files.remove(self.ready)
         files.write_private(self.folder / "ui.json", json.dumps(asdict(self.server)))
         files.write_private(self.exports, "".join(f"export {name}={value}\n" for name, value in self._client().items()))
+        common = {
+            **QUIET,
+            "PREFECT_HOME": str(self.folder),
+            "PREFECT_LOGGING_LEVEL": "INFO",
+            "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        }
         settings = {"server": self._server(), "runner": self._client()}
         for name, command in self.commands.items():
-            environment = {**os.environ, **self._common(), **settings[name]}
-            self.start(name, [sys.executable, "-m", *command], environment)
+            self.start(name, [sys.executable, "-m", *command], {**os.environ, **common, **settings[name]})
         try:
             self.until("Prefect's server", lambda: files.exists(self.ready))
         except TimeoutError as error:
@@ -115,16 +120,4 @@ class Service(Processes):
             **({"PREFECT_SERVER_ENCRYPTION_KEY": key} if key else {}),
             "PREFECT_API_URL": f"{self.server.address}/api",
             "PREFECT_SERVER_API_PORT": self.server.address.rpartition(":")[2],
-            "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        }
-
-    def _common(self) -> dict[str, str]:
-        """Prefect's settings for both. The log of a run includes the messages of this project."""
-        return {
-            "PREFECT_HOME": str(self.folder),
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-            "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
-            "PREFECT_RUNNER_POLL_FREQUENCY": "2",
-            "PREFECT_CLI_COLORS": "false",
         }
