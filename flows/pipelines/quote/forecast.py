@@ -95,7 +95,8 @@ class Forecast:
         gpu = self.stage.num_gpus * (side * loading + work.shards * line.at(amount))
         preparation, loading, line = self._seconds("cpu", by_tokens, work, speed and speed.cpu)
         cpu = preparation + side * loading + work.shards * line.at(amount)
-        large, disk = self.warm[-1], Line.through(*((each.units / each.shards, each.disk) for each in self.warm))
+        samples, large = [*([self.cold] if self.cold else []), *self.warm], self.warm[-1]
+        disk = Line.through(*((each.units / each.shards, each.disk) for each in samples))
         larger = max(0.0, work.units / work.shards - large.units / large.shards)
         return Quote(
             fingerprint=self.stage.artifact.fingerprint,

@@ -50,8 +50,6 @@ def try_stage(stage: Stage, units: int) -> StageSample:
     manifest = stage.run("plan")
     costs = [record.cost for record in manifest.shards]
     once = manifest.preparation.cost if manifest.preparation else Cost()
-    directories = {file.table for file in manifest.files()} | {"costs", stage.table}
-    size = sum(files.tree_bytes(stage.store / table / stage.artifact.fingerprint) for table in directories)
     count = len(costs)
     return StageSample(
         units=units,
@@ -61,7 +59,7 @@ def try_stage(stage: Stage, units: int) -> StageSample:
         wall=sum(cost.wall_seconds for cost in costs) / count,
         cpu=sum(cost.cpu_seconds for cost in costs) / count,
         memory=max(cost.peak_memory_bytes for cost in [once, *costs]),
-        disk=size / count,
+        disk=sum(file.bytes for file in manifest.files()) / count,
         preparation_wall=once.wall_seconds,
         preparation_cpu=once.cpu_seconds,
     )
