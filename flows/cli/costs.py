@@ -272,22 +272,20 @@ def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = Fals
 
 
 def _quoted_and_paid(connection: "DuckDBPyConnection", run: str) -> None:
-    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _LEDGER.values())  # both keep a divisor
-    rows: dict[str, list[float | None]] = {}
-    for stage, *figures in connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall():
-        rows[stage] = [*map(_sum, rows[stage], figures)] if stage in rows else figures
+    pairs = ", ".join(f"sum(quoted_{name}), sum({name})" for name in _LEDGER.values())  # both keep a divisor
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
+        "GROUP BY stage ORDER BY min(place)",
+        [run],
+    ).fetchall()
     if not rows:
         return
     shown = table("stage", figures=_LEDGER)
-    for stage, figures in rows.items():
+    for stage, *figures in rows:
         sides = zip(figures[::2], figures[1::2], strict=True)
         shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
     out.print("\nQuoted → actual:")
     out.print(shown)
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else one + other
 
 
 def _short(value: float | None) -> str:
