@@ -1,3 +1,3 @@
-"""How to run it on more than one machine: an image, a compose file, a KubeRay example, and the same cluster in small
-without containers (`make cluster`). Tooling of the repository: nothing that is installed imports it.
+"""Running on more than one machine: an image, a compose file, a KubeRay example, and a small version of that cluster
+without containers (`make cluster`). Tools of the repository: nothing that is installed imports them.
 """

@@ -1,12 +1,11 @@
-"""The cluster of `compose.yaml` in small, without containers, on this machine alone: an S3 server, Prefect's server
-with its database (SQLite), a Prefect worker, and three Ray nodes of one CPU each. `make cluster`.
+"""A small version of the cluster of `compose.yaml`, without containers, on this machine alone: an S3 server, Prefect's
+server with its database (SQLite), a Prefect worker, and three Ray nodes of one CPU each. `make cluster`.
 
     python -m deploy.local_cluster [--exports FILE] [--bucket NAME]
 
-It writes what a client needs into a file for a shell, which only its owner reads, and says so once all parts answer.
-Ctrl-C ends all of them. All of it is for trying things out: the bucket is in memory and gone with the cluster, as are
-Prefect's runs and the secrets, which are made anew at every start. Everything listens on 127.0.0.1 and asks for a
-secret.
+It writes a file with a client's environment for a shell, which only its owner reads, and prints its name once all parts
+answer. Ctrl-C ends all parts. The cluster is for trying things out: the bucket is in memory, and is lost at the end, as
+are Prefect's runs and the secrets. Everything listens on 127.0.0.1 and needs a secret.
 """
 
 import json
@@ -16,21 +15,22 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 from tempfile import mkdtemp
+from typing import Any
 from urllib.request import urlopen
 
-from deploy.parts import PartEnded, Parts, interruptible
 from tests.support.object_store import REGION
-from vitalfew.flows.server.access import Server, new_secret, protected
+from vitalfew.flows.server.access import QUIET, Server, new_secret, protected
 from vitalfew.flows.server.api import HOST
+from vitalfew.flows.server.processes import ProcessEnded, Processes
 from vitalfew.storage import files
 
 ROOT = Path(__file__).parents[1]
@@ -41,32 +41,34 @@ DEPLOYMENTS = "deploy/prefect.yaml"
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that answers. `exports`: what a client is to have in its environment."""
+    """A cluster that answers. `exports`: the environment of a client."""
 
-    parts: Parts
+    parts: Processes
     exports: Mapping[str, str]
     prefect: Server
 
 
 @contextmanager
 def local_cluster(bucket: str = "vitalfew") -> Iterator[Cluster]:
-    """Start all parts, and end them with the block. Raises PartEnded or TimeoutError if one does not start."""
+    """Start all parts, and end them with the block. Raises ProcessEnded or TimeoutError if one does not start."""
     folder = Path(mkdtemp(prefix="vf-"))  # closed to other users; short, for Ray's sockets have long names
-    parts = Parts(folder, ROOT)
+    parts = Processes(folder, ROOT)
     try:
         yield _start(parts, bucket)
     finally:
-        _deaf(parts.end)
+        _on_interrupt(signal.SIG_IGN)  # a second Ctrl-C interrupts nothing
+        parts.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(parts: Parts, bucket: str) -> Cluster:
+def _start(parts: Processes, bucket: str) -> Cluster:
     s3 = {"AWS_ACCESS_KEY_ID": token_hex(10), "AWS_SECRET_ACCESS_KEY": token_hex(20), "AWS_REGION": REGION}
     ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-    parts.start("s3", _module("deploy.object_store", bucket), _clean() | s3)
+    clean = _clean(parts)
+    parts.start("s3", _module("deploy.object_store", bucket), clean | s3, subprocess.PIPE)
     # The nodes get no key of the bucket: those of a cluster that others use, too, would have none of yours.
     nodes = {"RAY_TMPDIR": str(parts.folder), "RAY_USAGE_STATS_ENABLED": "0"}
-    parts.start("ray", _module("tests.support.ray_nodes"), _clean() | ray | nodes)
+    parts.start("ray", _module("tests.support.ray_nodes"), clean | ray | nodes, subprocess.PIPE)
     server = _start_prefect(parts)
     exports = {
         **s3,
@@ -83,20 +85,21 @@ def _start(parts: Parts, bucket: str) -> Cluster:
     return Cluster(parts, exports, server)
 
 
-def _start_prefect(parts: Parts) -> Server:
+def _start_prefect(parts: Processes) -> Server:
     with socket.socket() as bound:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
         own = {"PREFECT_HOME": str(parts.folder / "server"), "PREFECT_API_URL": f"{server.address}/api"}
         command = _module("vitalfew.flows.server.api", "--descriptor", str(bound.fileno()))
-        parts.start("prefect", command, _clean() | _prefect() | protected(server) | own, [bound.fileno()])
+        environment = _clean(parts) | QUIET | protected(server) | own
+        parts.start("prefect", command, environment, descriptors=[bound.fileno()])
     return server
 
 
-def _start_worker(parts: Parts, exports: Mapping[str, str]) -> None:
-    """Deploy the flows, for the store in the bucket, and start what runs them."""
+def _start_worker(parts: Processes, exports: Mapping[str, str]) -> None:
+    """Deploy the flows, for the store in the bucket, and start the worker that runs them."""
     own = {"PREFECT_HOME": str(parts.folder / "worker"), "PREFECT_RUNNER_POLL_FREQUENCY": "2"}
-    environment = _clean() | _prefect() | dict(exports) | own
+    environment = _clean(parts) | QUIET | dict(exports) | own
     prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
     with parts.log("deploy").open("wb") as log:
         for words in (
@@ -104,7 +107,7 @@ def _start_worker(parts: Parts, exports: Mapping[str, str]) -> None:
             ["deploy", "--all", "--prefect-file", DEPLOYMENTS],
         ):
             if subprocess.run([*prefect, *words], cwd=ROOT, env=environment, stdout=log, stderr=log).returncode:
-                raise PartEnded(f"the flows were not deployed:\n{parts.last_words('deploy')}")
+                raise ProcessEnded(f"the flows were not deployed:\n{parts.last_words('deploy')}")
     parts.start("worker", _module("deploy.worker", "--pool", POOL, "--name", WORKER), environment)
 
 
@@ -118,34 +121,21 @@ def _module(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", name, *arguments]
 
 
-def _clean() -> dict[str, str]:
-    """The environment of this process without what names another cluster, or is a key."""
+def _clean(parts: Processes) -> dict[str, str]:
+    """The environment of this process without keys and the names of other clusters, with a folder for temporary
+    files."""
     foreign = ("AWS_", "AZURE_", "GOOGLE_", "OPENAI_", "PREFECT_", "RAY_", "VITALFEW_API_KEYS")
-    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, "TMPDIR": str(parts.folder)}
 
 
-def _prefect() -> dict[str, str]:
-    """Prefect's settings for server and worker: a run's log has this project's messages, nothing is sent elsewhere."""
-    return {
-        "DO_NOT_TRACK": "1",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
-        "PREFECT_CLI_COLORS": "false",
-    }
+def _on_interrupt(handler: Any) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
 
 
-def _deaf(end: Callable[[], None]) -> None:
-    """Do something that a second Ctrl-C does not interrupt."""
-    if threading.current_thread() is not threading.main_thread():
-        end()
-        return
-    old = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        end()
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def main() -> None:
@@ -153,18 +143,20 @@ def main() -> None:
     parser.add_argument("--exports", type=Path, default=ROOT / "build" / "cluster.env", help="the file for a shell")
     parser.add_argument("--bucket", default="vitalfew", help="its name, 3 characters or more")
     given = parser.parse_args()
-    interruptible()
+    _on_interrupt(_interrupt)  # a shell starts background jobs so that they ignore SIGINT
     try:
         with local_cluster(given.bucket) as cluster:
             _write(given.exports, cluster)
             try:
                 _tell(given.exports, cluster)
-                cluster.parts.watch()
+                while True:
+                    cluster.parts.check()
+                    time.sleep(0.5)
             finally:
                 given.exports.unlink(missing_ok=True)
     except KeyboardInterrupt:
         print("All of it has ended.", flush=True)
-    except (PartEnded, TimeoutError) as error:
+    except (ProcessEnded, TimeoutError) as error:
         sys.exit(f"{error}")
 
 

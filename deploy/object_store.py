@@ -2,17 +2,19 @@
 
     AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=... python -m deploy.object_store BUCKET
 
-It prints its port once it listens, and ends with the process that started it. moto itself lets everybody in; here a
-request has to be signed with the two keys (AWS Signature Version 4), as on S3.
+It prints its port once it listens, and ends with the process that started it. moto checks no signature; here requests
+must be signed with the two keys (AWS Signature Version 4), as on S3.
 """
 
-import hashlib
 import hmac
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from tests.support.object_store import REGION, OneAtATime, serve
 
@@ -21,14 +23,14 @@ _ACCOUNT = "123456789012"  # moto's own, the owner of what no account is named f
 
 
 class Signed:
-    """A WSGI application that answers 403 to what is not signed with its keys.
+    """A WSGI application that answers 403 to requests that are not signed with its keys.
 
-    The body is not hashed again: between two processes of one machine nobody can change it under way.
+    The body is not hashed again: between two processes of one machine nobody can change it.
     """
 
     def __init__(self, application: Any, access_key: str, secret_key: str) -> None:
         self.application = application
-        self.access_key, self.secret_key = access_key, secret_key
+        self.credentials = Credentials(access_key, secret_key)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         code = self._refused(environ)
@@ -48,31 +50,18 @@ class Signed:
         scope = given.get("Credential", "").split("/")
         if method != ALGORITHM or len(scope) != 5 or "Signature" not in given or "SignedHeaders" not in given:
             return "AccessDenied"
-        if scope[0] != self.access_key:
+        if scope[0] != self.credentials.access_key:
             return "InvalidAccessKeyId"
-        right = self._signature(environ, scope[1:], given["SignedHeaders"])
-        return None if hmac.compare_digest(right, given["Signature"]) else "SignatureDoesNotMatch"
-
-    def _signature(self, environ: Mapping[str, Any], scope: list[str], signed: str) -> str:
-        """The signature that the request should have, in hex. `scope`: day, region, service, "aws4_request"."""
-        address = urlsplit(environ["RAW_URI"])
-        parameters = sorted(name if "=" in name else f"{name}=" for name in address.query.split("&") if name)
-        headers = [f"{name}:{_header(environ, name)}" for name in signed.split(";")]
-        canonical = [
+        request = AWSRequest(
             environ["REQUEST_METHOD"],
-            address.path,
-            "&".join(parameters),
-            *headers,
-            "",
-            signed,
-            environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""),
-        ]
-        digest = hashlib.sha256("\n".join(canonical).encode()).hexdigest()
-        to_sign = "\n".join([ALGORITHM, environ.get("HTTP_X_AMZ_DATE", ""), "/".join(scope), digest])
-        key = f"AWS4{self.secret_key}".encode()
-        for part in scope:
-            key = hmac.digest(key, part.encode(), "sha256")
-        return hmac.digest(key, to_sign.encode(), "sha256").hex()
+            f"http://{environ.get('HTTP_HOST', '')}{environ['RAW_URI']}",
+            {name: _header(environ, name) for name in given["SignedHeaders"].split(";")},
+        )
+        request.context["timestamp"] = environ.get("HTTP_X_AMZ_DATE", "")
+        _, _, region, service, _ = scope
+        signer = S3SigV4Auth(self.credentials, service, region)
+        right = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+        return None if hmac.compare_digest(right, given["Signature"]) else "SignatureDoesNotMatch"
 
 
 def _header(environ: Mapping[str, Any], name: str) -> str:

@@ -1,8 +1,8 @@
-"""What pyproject.toml says that vitalfew needs, a line each, with what the named extras add.
+"""Print the dependencies in pyproject.toml, one per line, with those of the named extras.
 
     python requirements.py [EXTRA]... > requirements.txt
 
-For the Dockerfile, whose layer of dependencies is to stay as it is while the sources change.
+For the Dockerfile, whose layer of dependencies must not change with the sources.
 """
 
 import sys

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
@@ -20,10 +20,10 @@ from vitalfew.flows.cli.terminal import (
     VerboseOption,
     WorkersOption,
     err,
-    explained_errors,
     layers,
     out,
     prepare,
+    table,
 )
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
@@ -63,16 +63,15 @@ def plan(
     After the run, `vitalfew costs` compares the quote with the actual costs (SQL: `ledger`).
     """
     prepare(verbose)
-    with explained_errors():
-        given = {"store": store, "workers": workers, "runner": runner and runner.value}
-        if _is_experiment(what, index, store):
-            if config:
-                raise ConfigError(
-                    "--config is for the settings of an index; for an experiment, use --set or change its file"
-                )
-            _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
-        else:
-            _plan_index(layers(config, assignments, datasets=what, name="planned", **given))
+    given = {"store": store, "workers": workers, "runner": runner}
+    if _is_experiment(what, index, store):
+        if config:
+            raise ConfigError(
+                "--config is for the settings of an index; for an experiment, use --set or change its file"
+            )
+        _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
+    else:
+        _plan_index(layers(config, assignments, datasets=what, name="planned", **given))
 
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
@@ -126,16 +125,12 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         out.print(
             f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
         )
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("stage")
-    for column in ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"):
-        table.add_column(column, justify="right")
-    for quote in quoted.stages:
-        if quote.stage in quoted.there:
-            table.add_row(quote.stage, "already done")
-        else:
-            table.add_row(
-                quote.stage,
+    shown = table("stage", figures=("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"))
+    quotes = {quote.stage: quote for quote in quoted.stages}
+    for name in quoted.names:
+        if quote := quotes.get(name):
+            shown.add_row(
+                name,
                 f"{quote.rows:,}",
                 f"{quote.tokens:,}" if quote.tokens else "",
                 f"{quote.wall_seconds:,.1f}",
@@ -144,13 +139,21 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
                 f"{quote.disk_bytes / 2**20:,.1f}",
                 f"{quote.usd:.5f}",
             )
-    out.print(table)
-    workers = quoted.stages[0].workers
+        else:
+            shown.add_row(name, "already done")
+    out.print(shown)
     out.print(
-        f"With {workers} {'worker' if workers == 1 else 'workers'} ({parameters.runner}): "
+        _with_workers(quoted, quoted.stages, parameters)
+        + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
+    )
+
+
+def _with_workers(quoted: Any, costs: Sequence[Any], parameters: Execution) -> str:
+    """Say how long a run takes and what it costs. `costs`: the quotes that have the USD."""
+    return (
+        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(quote.usd for quote in quoted.stages):.4f} USD at the prices in configs/prices.yaml; "
-        f"{decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
+        f"{sum(each.usd for each in costs):.4f} USD at the prices in configs/prices.yaml"
     )
 
 
@@ -164,11 +167,7 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
     out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
-    out.print(
-        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(row.usd for row in quoted.methods):.4f} USD at the prices in configs/prices.yaml."
-    )
+    out.print(_with_workers(quoted, quoted.methods, parameters) + ".")
 
 
 _QUOTED = {
@@ -183,20 +182,24 @@ _QUOTED = {
 
 
 def _methods(rows: Sequence[Any]) -> Table:
-    """The methods of a quote, with their sum; a column of tokens that none has is left out."""
-    shown = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
-    table = Table(box=None, header_style="bold", pad_edge=False, show_footer=True)
-    table.add_column("method", "total")
-    for name in shown:
-        table.add_column(_QUOTED[name], _quoted(name, sum(getattr(row, name) for row in rows)), justify="right")
+    """Make a table of the methods of a quote, with their sum, without columns of tokens that are all zero."""
+    names = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
+    sums = (_figure(_QUOTED[name], sum(getattr(row, name) for row in rows)) for name in names)
+    columns = (Column(_QUOTED[name], total, justify="right") for name, total in zip(names, sums, strict=True))
+    shown = table(Column("method", "total"), *columns, show_footer=True)
     for row in rows:
-        cells = ["already done"] if row.there else [_quoted(name, getattr(row, name)) for name in shown]
-        table.add_row(escape(row.method), *cells)
-    return table
+        figures = [_figure(_QUOTED[name], getattr(row, name)) for name in names]
+        shown.add_row(escape(row.method), *(["already done"] if row.there else figures))
+    return shown
 
 
-def _quoted(name: str, value: float) -> str:
-    return f"{value:.5f}" if name == "usd" else f"{value:,.1f}" if name == "wall_seconds" else f"{value:,}"
+def _figure(head: str, value: float) -> str:
+    """A figure as the column of that heading shows it."""
+    if head == "USD":
+        return f"{value:.5f}"
+    if head == "GPU kJ":
+        return f"{value / 1000:,.2f}"
+    return f"{value:,.1f}" if head.endswith(" s") else f"{value:,}"
 
 
 def _duration(seconds: float) -> str:
@@ -225,20 +228,19 @@ def costs(
 
         vitalfew costs quickstart
     """
-    with explained_errors():
-        from vitalfew.storage.catalog.database import connect
+    from vitalfew.storage.catalog.database import connect
 
-        with connect(store) as connection:
-            stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")
-            if not stages:
-                raise InputError(_nothing(run))
-            out.print(_paid(("stage", "model"), stages, total=True), "")
-            out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
-            out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
-            nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
-            if len(nodes) > 1:
-                out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
-            _quoted_and_paid(connection, run)
+    with connect(store) as connection:
+        stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")
+        if not stages:
+            raise InputError(_nothing(run))
+        out.print(_paid(("stage", "model"), stages, total=True), "")
+        out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
+        out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
+        nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
+        if len(nodes) > 1:
+            out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
+        _quoted_and_paid(connection, run)
 
 
 def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -> list[tuple[Any, ...]]:
@@ -257,45 +259,33 @@ def _nothing(run: str) -> str:
 def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
     """Make a table of costs, without the GPU columns if no GPU was used. A row has the keys, then the measures."""
     measured = [[value or 0 for value in row[len(keys) :]] for row in rows]
-    kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or any(row[place] for row in measured)]
-    table = Table(*keys, box=None, header_style="bold", pad_edge=False, show_footer=total)
-    for place in kept:
-        footer = _figure(place, sum(row[place] for row in measured)) if total else ""
-        table.add_column(_HEADS[place], footer, justify="right")
+    sums = [sum(values) for values in zip(*measured, strict=True)]
+    kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or sums[place]]
+    figures = (Column(_HEADS[at], _figure(_HEADS[at], sums[at]) if total else "", justify="right") for at in kept)
+    shown = table(*keys, *figures, show_footer=total)
     if total:
-        table.columns[0].footer = "total"
+        shown.columns[0].footer = "total"
     for row, values in zip(rows, measured, strict=True):
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
-        table.add_row(*cells, *(_figure(place, values[place]) for place in kept))
-    return table
-
-
-def _figure(place: int, value: float) -> str:
-    head = _HEADS[place]
-    if head == "tokens":
-        return f"{value:,}"
-    return f"{value:.5f}" if head == "USD" else f"{value / 1000:,.2f}" if head == "GPU kJ" else f"{value:,.1f}"
+        shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
+    return shown
 
 
 def _quoted_and_paid(connection: "DuckDBPyConnection", run: str) -> None:
-    pairs = ", ".join(f"q.quoted_{name}, q.{name}" for name in _LEDGER.values())  # both keep a divisor
-    rows: dict[str, list[float | None]] = {}
-    for stage, *figures in connection.execute(f"SELECT q.stage, {pairs} FROM quoted(?) AS q", [run]).fetchall():
-        rows[stage] = [*map(_sum, rows[stage], figures)] if stage in rows else figures
+    pairs = ", ".join(f"sum(quoted_{name}), sum({name})" for name in _LEDGER.values())  # both keep a divisor
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
+        "GROUP BY stage ORDER BY min(place)",
+        [run],
+    ).fetchall()
     if not rows:
         return
-    table = Table("stage", box=None, header_style="bold", pad_edge=False)
-    for head in _LEDGER:
-        table.add_column(head, justify="right")
-    for stage, figures in rows.items():
+    shown = table("stage", figures=_LEDGER)
+    for stage, *figures in rows:
         sides = zip(figures[::2], figures[1::2], strict=True)
-        table.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
     out.print("\nQuoted → actual:")
-    out.print(table)
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one if other is None else one + other
+    out.print(shown)
 
 
 def _short(value: float | None) -> str:

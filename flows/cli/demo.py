@@ -1,30 +1,16 @@
-"""The command `demo`: the whole of it on real text, each step as the command that does it."""
+"""The command `demo`: all steps on real text, with the command of every step."""
 
 import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.markup import escape
 
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus, Search
-from vitalfew.flows.cli import show
-from vitalfew.flows.cli.results import show_report
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    StoreOption,
-    VerboseOption,
-    execute,
-    explained_errors,
-    out,
-    prepare,
-)
-
-if TYPE_CHECKING:
-    from vitalfew.tasks.report import WrittenReport
+from vitalfew.flows.cli.runs import evaluate, index, search
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare, say
 
 CORPUS, INDEX = "python_manual", "demo"
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
@@ -45,33 +31,35 @@ def demo(
 
         vitalfew demo --store store
     """
+    from vitalfew.tasks.reports.shown.terminal import bars
+
     prepare(verbose)
-    with explained_errors():
-        given = {"store": store, "runner": "serial"}
-        at = [] if store == DEFAULT_STORE else ["--store", str(store)]
-        experiment = _experiment()
-        seconds: dict[str, float] = {}
-        with _step(seconds, "index", CORPUS, "--name", INDEX, *at):
-            _index(given)
-        question = _question(store)
-        with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
-            _search(store, question)
-        with _step(seconds, "evaluate", experiment, "--index", INDEX, *at):
-            written = _evaluate(experiment, given)
-        with _step(seconds, "compare", *_equal_tokens(experiment), *at):
-            _compare(store, experiment)
-        _plot(written)
-        parts = ", ".join(f"{command} {took:,.0f} s" for command, took in seconds.items())
-        out.print(f"\nThis took {sum(seconds.values()):,.0f} s: {parts}.")
-        out.print("Next steps:\n")
-        _command("search", "What does a finally clause do with a return?", "--index", INDEX, *at)
-        _command("sql", WORST.format(experiment), *at)
-        _command("ui", *at)
+    at = [] if store == DEFAULT_STORE else ["--store", str(store)]
+    experiment = _experiment()
+    equal_tokens = f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
+    here: dict[str, Any] = {"store": store, "verbose": verbose}
+    seconds: dict[str, float] = {}
+    with _step(seconds, "index", CORPUS, "--name", INDEX, *at):
+        index([CORPUS], INDEX, runner=Runner.serial, **here)
+    question = _question(store)
+    with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
+        search(question, INDEX, top_k=3, **here)
+    with _step(seconds, "evaluate", experiment, "--index", INDEX, *at):
+        written = evaluate(experiment, INDEX, runner=Runner.serial, **here)
+    with _step(seconds, "compare", *equal_tokens, *at):
+        _compare(store, *equal_tokens)
+    out.print(bars(written.report, out.width))
+    parts = ", ".join(f"{command} {took:,.0f} s" for command, took in seconds.items())
+    out.print(f"\nThis took {sum(seconds.values()):,.0f} s: {parts}.")
+    out.print("Next steps:\n")
+    _command("search", "What does a finally clause do with a return?", "--index", INDEX, *at)
+    _command("sql", WORST.format(experiment), *at)
+    _command("ui", *at)
 
 
 @contextmanager
 def _step(seconds: dict[str, float], *words: str) -> Iterator[None]:
-    """Print the command that does what the block does, and keep the seconds that it takes."""
+    """Print the command that does the same as the block, and keep the seconds that the block takes."""
     _command(*words)
     began = time.monotonic()
     yield
@@ -82,14 +70,7 @@ def _step(seconds: dict[str, float], *words: str) -> Iterator[None]:
 def _command(*words: str) -> None:
     """Print a command as a shell takes it."""
     quoted = (f'"{word}"' if "'" in word else shlex.quote(word) for word in words)
-    out.print(f"[bold cyan]$ vitalfew {escape(' '.join(quoted))}[/]", soft_wrap=True, highlight=False)
-
-
-def _index(given: dict[str, Any]) -> None:
-    from vitalfew.flows.cli.runs import index_flow
-
-    parameters = build(IndexCorpus, {**given, "datasets": [CORPUS], "name": INDEX})
-    show.indexed(out, parameters, execute(parameters, index_flow))
+    say(f"[bold cyan]$ vitalfew {escape(' '.join(quoted))}[/]")
 
 
 def _question(store: Path) -> str:
@@ -99,17 +80,8 @@ def _question(store: Path) -> str:
     return str(rows[0][0])
 
 
-def _search(store: Path, question: str) -> None:
-    from vitalfew.tasks.registry import with_options
-    from vitalfew.tasks.retrieve import Searcher
-
-    request = with_options(build(Search, {"retrieve": {"top_k": 3}}).retrieve, "retrieve")
-    show.hits(out, question, INDEX, request, Searcher.named(store, INDEX).hits(question, request))
-
-
 def _experiment() -> str:
-    """The one of the table. No installation has the language model of Sparse RAG, and not each has PEFT, its adapter's
-    library."""
+    """The experiment that this machine can run: Sparse RAG needs its language model, and PEFT for the adapter."""
     from vitalfew.tasks.models.causal import adapters, smollm2
 
     try:
@@ -119,26 +91,12 @@ def _experiment() -> str:
     return "quickstart_sparse_rag" if adapters.readable() else "quickstart"
 
 
-def _equal_tokens(experiment: str) -> tuple[str, str]:
-    return f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
-
-
-def _evaluate(experiment: str, given: dict[str, Any]) -> "WrittenReport":
-    from vitalfew.flows.cli.runs import evaluation_flow
-    from vitalfew.flows.pipelines.experiments import evaluation, find
-
-    name, settings = find(experiment)
-    outcome = execute(evaluation(name, settings, {**given, "index": INDEX}), evaluation_flow)
-    show_report(outcome.report)
-    return outcome.report
-
-
-def _compare(store: Path, experiment: str) -> None:
+def _compare(store: Path, one: str, other: str) -> None:
     """Print the difference between the two methods of equal tokens, in the metric that the report begins with."""
     from vitalfew.tasks.reports.comparison import compare, main_metric
     from vitalfew.tasks.reports.shown.columns import signed
 
-    pairs = compare(store, *_equal_tokens(experiment))
+    pairs = compare(store, one, other)
     metric = main_metric(pairs, None)
     difference = pairs[0].differences[metric]
     interval = f"{signed(difference.low)} to {signed(difference.high)}"
@@ -147,9 +105,3 @@ def _compare(store: Path, experiment: str) -> None:
         f"{signed(difference.mean_difference)} (95 % interval {interval}, n = {difference.questions:,})",
         highlight=False,
     )
-
-
-def _plot(written: "WrittenReport") -> None:
-    from vitalfew.tasks.reports.shown.terminal import bars
-
-    out.print(bars(written.report, out.width))

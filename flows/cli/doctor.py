@@ -106,24 +106,16 @@ def _webhook() -> list[Check]:
 
 def checkup(store: Path) -> list[Check]:
     """Return every check, in the order in which things go wrong."""
-    machine = [_python(), *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store)]
-    return [*machine, *_store(store), _ray(), *operations(store)]
-
-
-def _python() -> Check:
     fine = sys.version_info >= (3, 11)
-    return Check("Python", fine, sys.version.split()[0] + ("" if fine else "; it must be 3.11 or newer"))
+    python = Check("Python", fine, sys.version.split()[0] + ("" if fine else "; it must be 3.11 or newer"))
+    machine = [python, *_libraries(), *_models(), _arithmetic(), _punkt(), _disk(store)]
+    return [*machine, *_store(store), _ray(), *operations(store)]
 
 
 def _libraries() -> list[Check]:
     checks = []
-    for package, purpose in {
-        "torch": "encodes",
-        "faiss-cpu": "searches",
-        "duckdb": "queries",
-        "prefect": "--runner ray",
-        "ray": "--runner ray",
-    }.items():
+    packages = {"torch": "encodes", "faiss-cpu": "searches", "duckdb": "queries"}
+    for package, purpose in (packages | dict.fromkeys(("prefect", "ray"), "--runner ray")).items():
         try:
             checks.append(Check(package, True, f"{version(package)} ({purpose})"))
         except PackageNotFoundError:
@@ -133,7 +125,7 @@ def _libraries() -> list[Check]:
 
 
 def _models() -> list[Check]:
-    """Check the weights of every encoder with its own model; only those of the default, `minilm`, are required."""
+    """Check the weights of every encoder that has a model; only those of the default, `minilm`, are required."""
     from vitalfew.configs.schema import EncodeConfig
     from vitalfew.tasks.registry import METHODS, make
 
@@ -161,7 +153,7 @@ def _arithmetic() -> Check:
 
 
 def _ray() -> Check:
-    """Check that a named cluster answers; without one, every run starts its own Ray."""
+    """Check that the cluster of RAY_ADDRESS answers."""
     address = os.environ.get("RAY_ADDRESS", "")
     if not address:
         return Check("Ray", True, f"every run starts Ray on {os.cpu_count()} cores (to use a cluster, set RAY_ADDRESS)")

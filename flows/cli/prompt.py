@@ -17,11 +17,10 @@ from pygments.lexers.sql import SqlLexer
 from rich.markup import escape
 
 from vitalfew.flows.cli import show
-from vitalfew.flows.cli.terminal import err, out
+from vitalfew.flows.cli.terminal import out, say_error
 from vitalfew.storage.catalog.database import QueryError, limited, without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import ROWS, columns
-from vitalfew.tasks.reports.shown.text import printable
 
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
@@ -63,9 +62,9 @@ def answer(store: Path, text: str, format: str) -> None:
             _command(store, text)
         elif text.strip("; \n"):
             with limited(store, text) as rows:
-                show.rows(out, rows, format, MOST_ROWS)
+                show.rows(rows, format, MOST_ROWS)
     except (QueryError, duckdb.Error, OSError, ValueError) as error:
-        err.print(f"[bold red]Error:[/] {escape(printable(str(error)))}", highlight=False, soft_wrap=True)
+        say_error(str(error))
 
 
 def _command(store: Path, text: str) -> None:

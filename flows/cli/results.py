@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ def report(
 
     vitalfew report quickstart
     """
-    with explained_errors():
-        from vitalfew.tasks.report import read_report, write_report
-        from vitalfew.tasks.reports.runs import find_run
+    from vitalfew.tasks.report import read_report, write_report
+    from vitalfew.tasks.reports.runs import find_run
 
-        show_report(write_report(store, read_report(store, find_run(store, run))))
+    show_report(write_report(store, read_report(store, find_run(store, run))))
 
 
 def show_report(written: "WrittenReport") -> None:
@@ -45,27 +44,25 @@ def show_report(written: "WrittenReport") -> None:
     out.print(
         f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
     )
-    out.print(f"With SQL:  {escape(queries(written.report)[0].command)}", soft_wrap=True, highlight=False)
+    say(f"With SQL:  {escape(queries(written.report)[0].command)}")
 
 
 def runs(store: StoreOption = DEFAULT_STORE) -> None:
     """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
-    with explained_errors():
-        from datetime import datetime
+    from datetime import datetime
 
-        from vitalfew.storage.runs import read_runs
-        from vitalfew.storage.upkeep.inventory import check_store
+    from vitalfew.storage.runs import read_runs
+    from vitalfew.storage.upkeep.inventory import check_store
 
-        check_store(store)
-        table = Table("run", "flow", "for", "state", "began (UTC)", box=None, header_style="bold", pad_edge=False)
-        table.add_column("took", justify="right")
-        for run in read_runs(store):
-            began = datetime.fromisoformat(run.started)
-            took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
-            row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
-            table.add_row(*map(escape, row))
-        out.print(table)
-        out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
+    check_store(store)
+    shown = table("run", "flow", "for", "state", "began (UTC)", figures=["took"])
+    for run in read_runs(store):
+        began = datetime.fromisoformat(run.started)
+        took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
+        row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
+        shown.add_row(*map(escape, row))
+    out.print(shown)
+    out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
 
 
 def compare(
@@ -88,16 +85,15 @@ def compare(
 
         vitalfew compare quickstart:"naive RAG" quickstart:ParetoRAG --metric f1
     """
-    with explained_errors():
-        from vitalfew.tasks.reports.comparison import compare as compared
-        from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
+    from vitalfew.tasks.reports.comparison import compare as compared
+    from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
 
-        pairs = compared(store, run_a, run_b)
-        by = main_metric(pairs, metric)
-        for pair in pairs:
-            table = question_table(store, pair)
-            path = write_comparison(store, pair, table)
-            _show(pair, table, by, questions, path)
+    pairs = compared(store, run_a, run_b)
+    by = main_metric(pairs, metric)
+    for pair in pairs:
+        table = question_table(store, pair)
+        path = write_comparison(store, pair, table)
+        _show(pair, table, by, questions, path)
 
 
 def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
@@ -124,8 +120,7 @@ def _differences(pair: Any) -> Table:
 
     narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
     heads = [head for head in DIFFERENCE_HEADS if head not in narrow]
-    shown = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    shown.add_column(heads[0], no_wrap=True, min_width=18)
+    shown = table(Column(heads[0], no_wrap=True, min_width=18), padding=(0, 1, 0, 0))
     for head in ("A", "B", *heads[1:]):
         shown.add_column(head.replace(" (", "\n("), justify="right", no_wrap=True)
     for metric, difference in pair.differences.items():
@@ -153,10 +148,7 @@ def _questions(rows: list[dict[str, Any]], metric: str, unit: str) -> Table:
     from vitalfew.tasks.reports.shown.columns import figure
     from vitalfew.tasks.reports.shown.text import one_line, shortened
 
-    shown = Table("question", "gold", "A", "B", box=None, header_style="bold", pad_edge=False, expand=True)
-    shown.columns[0].ratio = 2
-    for column in shown.columns[1:]:
-        column.ratio = 1
+    shown = table(Column("question", ratio=2), *(Column(each, ratio=1) for each in ("gold", "A", "B")), expand=True)
     for row in rows:
         gold = " | ".join(row["gold_answers"])
         answers = [
@@ -187,24 +179,22 @@ def significance(
 
         vitalfew significance table.csv --control "Naive RAG"
     """
-    with explained_errors():
-        from vitalfew.tasks.reports.significance import conclusion, read_scores
-        from vitalfew.tasks.reports.significance import significance as test
+    from vitalfew.tasks.reports.significance import conclusion, read_scores
+    from vitalfew.tasks.reports.significance import significance as test
 
-        result = test(read_scores(table), not lower_is_better, control, alpha)
-        if as_json:
-            print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
-            return
-        out.print(_shown(result))
-        rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
-        out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
-        for sentence in conclusion(result):
-            out.print(escape(sentence), soft_wrap=True, highlight=False)
+    result = test(read_scores(table), not lower_is_better, control, alpha)
+    if as_json:
+        print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
+        return
+    out.print(_shown(result))
+    rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
+    out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+    for sentence in conclusion(result):
+        say(escape(sentence))
 
 
 def _shown(result: Any) -> Table:
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    shown.add_column("method", overflow="fold")
+    shown = table(Column("method", overflow="fold"))
     for column in ("mean", "mean\nrank", "Quade\nranking", "z", "p", "p (Li)"):
         shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
     shown.add_column("verdict", vertical="bottom", no_wrap=True)
@@ -257,10 +247,9 @@ def run(
 
         vitalfew export run quickstart --method "naive RAG" --out naive.run
     """
-    with explained_errors():
-        from vitalfew.tasks.reports.trec import write_run
+    from vitalfew.tasks.reports.trec import write_run
 
-        _written(write_run(store, name, method, path, ids.value), path)
+    _written(write_run(store, name, method, path, ids.value), path)
 
 
 @export_app.command()
@@ -275,10 +264,9 @@ def qrels(
 
     vitalfew export qrels quickstart --out quickstart.qrels
     """
-    with explained_errors():
-        from vitalfew.tasks.reports.trec import write_qrels
+    from vitalfew.tasks.reports.trec import write_qrels
 
-        _written(write_qrels(store, name, method, path, ids.value), path)
+    _written(write_qrels(store, name, method, path, ids.value), path)
 
 
 def _written(lines: int, path: Path) -> None:

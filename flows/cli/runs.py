@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import build
@@ -25,17 +25,17 @@ from vitalfew.flows.cli.terminal import (
     VerboseOption,
     WorkersOption,
     execute,
-    explained_errors,
     layers,
     out,
     prepare,
     store_argument,
+    table,
 )
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.configs.training import TrainModel
-    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.forms import Source, TrainForm
     from vitalfew.flows.pipelines.evaluate import Evaluated
     from vitalfew.flows.pipelines.run import Outcome
     from vitalfew.flows.pipelines.train import Trained
@@ -59,14 +59,12 @@ def index(
         vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
     """
     prepare(verbose)
-    with explained_errors():
-        given = {"store": store, "workers": workers, "runner": runner and runner.value}
-        given_layers = layers(config, assignments, datasets=datasets, name=name, **given)
-        parameters = build(IndexCorpus, *given_layers)
-        show.indexed(out, parameters, execute(parameters, index_flow))
+    given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
+    parameters = build(IndexCorpus, *layers(config, assignments, **given))
+    show.indexed(parameters, execute(parameters, _index_flow))
 
 
-def index_flow() -> Callable[[IndexCorpus], "Outcome"]:
+def _index_flow() -> Callable[[IndexCorpus], "Outcome"]:
     """The flow that makes an index, which takes seconds to import."""
     from vitalfew.flows.index_corpus import index_corpus
 
@@ -100,20 +98,19 @@ def search(
     vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
     """
     prepare(verbose)
-    with explained_errors():
-        from vitalfew.tasks.registry import with_options
-        from vitalfew.tasks.retrieve import Searcher
+    from vitalfew.tasks.registry import with_options
+    from vitalfew.tasks.retrieve import Searcher
 
-        given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
-        options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
-        request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
-        if not question.strip():
-            raise InputError("the question is empty")
-        hits = Searcher.named(store, index).hits(question, request)
+    given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
+    options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
+    request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
+    if not question.strip():
+        raise InputError("the question is empty")
+    hits = Searcher.named(store, index).hits(question, request)
     if as_json:
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
-        show.hits(out, question, index, request, hits)
+        show.hits(question, index, request, hits)
 
 
 def evaluate(
@@ -128,7 +125,7 @@ def evaluate(
     workers: WorkersOption = None,
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
-) -> None:
+) -> Any:
     """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
     Finished work is not repeated: another alpha encodes nothing, another generator retrieves nothing.
@@ -140,27 +137,21 @@ def evaluate(
     questions with the current settings.
     """
     prepare(verbose)
-    with explained_errors():
-        from vitalfew.flows.pipelines.experiments import evaluation, find
+    from vitalfew.flows.pipelines.experiments import evaluation, find
 
-        name, settings = find(experiment, store)
-        given = {"store": store, "workers": workers, "runner": runner and runner.value, "index": index}
-        parameters = evaluation(name, settings, *layers(None, assignments, **given))
-        outcome = execute(parameters, evaluation_flow)
-        show_report(outcome.report)
-        _rejected_questions(outcome, parameters)
-
-
-def _rejected_questions(outcome: "Evaluated", parameters: Evaluate) -> None:
-    """Print how many rows of `questions.dataset` were not used; those of the index's own were told when it was made."""
-    loads = [stages["load"] for stages in outcome.methods.values() if "load" in stages]
-    if loads:
-        from vitalfew.flows.cli.show import rejected
-
-        rejected(out, loads[0], parameters)
+    name, settings = find(experiment, store)
+    given = {"store": store, "workers": workers, "runner": runner, "index": index}
+    parameters = evaluation(name, settings, *layers(None, assignments, **given))
+    outcome = execute(parameters, _evaluation_flow)
+    show_report(outcome.report)
+    for stages in outcome.methods.values():
+        if "load" in stages:  # of `questions.dataset`, which all methods share
+            show.rejected(stages["load"], parameters)
+            break
+    return outcome.report
 
 
-def evaluation_flow() -> Callable[[Evaluate], "Evaluated"]:
+def _evaluation_flow() -> Callable[[Evaluate], "Evaluated"]:
     """The flow that evaluates, which takes seconds to import."""
     from vitalfew.flows.evaluate import evaluate
 
@@ -174,21 +165,17 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
 
         vitalfew experiments --store store
     """
-    with explained_errors():
-        from vitalfew.flows.pipelines.experiments import find, names
+    from vitalfew.flows.pipelines.experiments import find, names
 
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("experiment", no_wrap=True)
-        table.add_column("repeats", max_width=20)
-        table.add_column("purpose")
-        for name in names(store):
-            settings = find(name, store)[1]
-            table.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
-        out.print(table)
-        out.print(
-            "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
-            "another file:  vitalfew evaluate FILE.yaml --index NAME"
-        )
+    shown = table(Column("experiment", no_wrap=True), Column("repeats", max_width=20), "purpose")
+    for name in names(store):
+        settings = find(name, store)[1]
+        shown.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
+    out.print(shown)
+    out.print(
+        "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
+        "another file:  vitalfew evaluate FILE.yaml --index NAME"
+    )
 
 
 DatasetsArgument = Annotated[
@@ -240,28 +227,39 @@ def train(
         vitalfew train oreo --index squad --out my-oreo
     """
     prepare(verbose)
-    with explained_errors():
-        from vitalfew.storage.artifacts import weights_folder
-        from vitalfew.storage.files import is_in_bucket
-        from vitalfew.tasks.registry import resolve
+    from vitalfew.flows.forms import TrainForm
+    from vitalfew.flows.pipelines.named import find_recipe
+    from vitalfew.storage.artifacts import weights_folder
+    from vitalfew.storage.files import is_in_bucket
+    from vitalfew.tasks.registry import resolve
 
-        form = _form(recipe, datasets or [], index, passages or [], directory, store, assignments or [], workers)
-        parameters = form.training()
-        if runner:
-            parameters = parameters.model_copy(update={"runner": runner.value})
-        trained = execute(parameters, lambda: partial(_training, form))
-        trainer = resolve("trainer", parameters.trainings[-1].trainer)
-        show.trained(out, trained.artifact, trained.figures, trainer.headings)
-        if len(trained.reused) == len(trained.manifests):
-            out.print("Nothing to do: the model is already trained.")
-        if directory:
-            shown = escape(str(directory))
-            out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
-        elif is_in_bucket(parameters.store):
-            folder = weights_folder(parameters.store / trained.artifact)
-            out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
-        else:
-            out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
+    find_recipe(recipe)
+    form = TrainForm(
+        recipe=recipe,
+        datasets=_sources(datasets),
+        index=index,
+        passages=_sources(passages),
+        more=tuple(assignments or ()),
+        store=store,
+        workers=workers,
+        out=directory and directory.absolute(),
+    )
+    parameters = form.training()
+    if runner:
+        parameters = parameters.model_copy(update={"runner": runner.value})
+    trained = execute(parameters, lambda: partial(_training, form))
+    trainer = resolve("trainer", parameters.trainings[-1].trainer)
+    show.trained(trained.artifact, trained.figures, trainer.headings)
+    if len(trained.reused) == len(trained.manifests):
+        out.print("Nothing to do: the model is already trained.")
+    if directory:
+        shown = escape(str(directory))
+        out.print(f"The model is in {shown}:  --set {trainer.use}={shown}", soft_wrap=True)
+    elif is_in_bucket(parameters.store):
+        folder = weights_folder(parameters.store / trained.artifact)
+        out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
+    else:
+        out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
 
 
 def _training(form: "TrainForm", parameters: "TrainModel") -> "Trained":
@@ -271,30 +269,15 @@ def _training(form: "TrainForm", parameters: "TrainModel") -> "Trained":
     return train(form)
 
 
-def _form(
-    recipe: str,
-    datasets: list[str],
-    index: str | None,
-    passages: list[str],
-    directory: Path | None,
-    store: Path,
-    assignments: list[str],
-    workers: int | None,
-) -> Any:
-    """The form with the values of the command line. Raises UnknownName, InputError."""
-    from vitalfew.flows.forms import Source, TrainForm
-    from vitalfew.flows.pipelines.named import find_recipe
+def _sources(specifications: list[str] | None) -> "tuple[Source, ...]":
+    """The data sets as a form has them. Raises UnknownName, InputError."""
+    from vitalfew.flows.forms import Source
     from vitalfew.tasks.datasets.specification import parse_dataset
 
-    find_recipe(recipe)
-    for specification in (*datasets, *passages):
+    for specification in specifications or ():
         parse_dataset(specification)
-    questions, more = (
-        tuple(Source(format=name, path=path) for name, _, path in (text.partition(":") for text in specifications))
-        for specifications in (datasets, passages)
-    )
-    place = {"store": store, "workers": workers, "out": directory and directory.absolute()}
-    return TrainForm(recipe=recipe, datasets=questions, index=index, passages=more, more=tuple(assignments), **place)
+    parts = (specification.partition(":") for specification in specifications or ())
+    return tuple(Source(format=name, path=path) for name, _, path in parts)
 
 
 def trainers_help() -> str:

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
+from vitalfew.flows.cli.terminal import out, table
 from vitalfew.tasks.reports.shown.text import no_formula, printable
 
 if TYPE_CHECKING:
@@ -22,18 +22,15 @@ if TYPE_CHECKING:
     from vitalfew.storage.artifacts import Manifest
 
 
-def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+def indexed(parameters: IndexCorpus, outcome: Any) -> None:
     """Print the results of an index run, stage by stage, and the next command."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("stage")
-    for column in ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"):
-        table.add_column(column, justify="right")
-    table.add_column("artifact")
+    shown = table("stage", figures=("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"))
+    shown.add_column("artifact")
     for manifest in outcome.manifests:
-        table.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
-    out.print(table)
+        shown.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
+    out.print(shown)
     load = outcome.manifests[0]
-    rejected(out, load, parameters)
+    rejected(load, parameters)
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
@@ -47,16 +44,16 @@ def indexed(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
         out.print(f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated.")
     for manifest in outcome.manifests:
         if manifest.stage == "index":
-            _quality(out, parameters.store, manifest)
+            _quality(parameters.store, manifest)
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
-    _quoted_and_actual(out, parameters, outcome)
+    _quoted_and_actual(parameters, outcome)
     out.print(
         f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
     )
 
 
-def _quoted_and_actual(out: Console, parameters: IndexCorpus, outcome: Any) -> None:
+def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
     """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
     from vitalfew.storage.catalog.database import query
     from vitalfew.storage.costs import find_quote
@@ -70,11 +67,11 @@ def _quoted_and_actual(out: Console, parameters: IndexCorpus, outcome: Any) -> N
     rows = query(
         parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
     ).fetchall()
-    table = Table("quoted → actual", *(name.replace("_", " ") for name in measures), box=None, header_style="bold")
+    shown = table("quoted → actual", *(name.replace("_", " ") for name in measures), pad_edge=True)
     for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
         pairs = zip(row[2::2], row[3::2], strict=True)
-        table.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
-    out.print(table)
+        shown.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
+    out.print(shown)
 
 
 def _short(value: float) -> str:
@@ -84,7 +81,7 @@ def _short(value: float) -> str:
     return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
 
 
-def _quality(out: Console, store: Path, manifest: "Manifest") -> None:
+def _quality(store: Path, manifest: "Manifest") -> None:
     """Print recall and size of every unit's index, at the chosen effort."""
     for row in (row for row in manifest.read(store, "index_quality").to_pylist() if row["chosen"]):
         setting = {"h": "ef_search", "i": "nprobe"}.get(row["type"][0], "")
@@ -95,8 +92,8 @@ def _quality(out: Console, store: Path, manifest: "Manifest") -> None:
         out.print(f"{row['unit']}: {row['type']}, {row['vectors']:,} vectors, {size}, recall@10 {recall}")
 
 
-def rejected(out: Console, load: "Manifest", parameters: Execution) -> None:
-    """Print how many rows of the sources were not used, and how to see why; nothing where all were."""
+def rejected(load: "Manifest", parameters: Execution) -> None:
+    """Print how many rows of the sources were not used, if any, and how to see why."""
     if count := load.rows.get("rejects", 0):
         out.print(
             f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (including duplicates). For the reasons: "
@@ -127,19 +124,17 @@ def _store(parameters: Execution) -> str:
     return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
 
 
-def hits(out: Console, question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any]) -> None:
+def hits(question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any]) -> None:
     """Print hits as a table; the sentence is highlighted in its passage."""
     alpha = getattr(request, "alpha", None)
     how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
-    table = Table(box=None, header_style="bold", pad_edge=False, show_lines=False)
-    for column in ("#", "score", "core", "context"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("sentence in its passage")
+    figures = (Column(heading, justify="right", no_wrap=True) for heading in ("#", "score", "core", "context"))
+    shown = table(*figures, "sentence in its passage")
     for hit in ranked:
         context = "–" if hit.context is None else f"{hit.context:.3f}"
-        table.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
-    out.print(table)
+        shown.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
+    out.print(shown)
 
 
 def _in_passage(hit: Any) -> Text:
@@ -153,26 +148,26 @@ def _in_passage(hit: Any) -> Text:
     return text
 
 
-def rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
+def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
     """Print the rows of a query, at most `most` in a table; csv and json are streamed to standard output.
 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
     try:
-        _rows(out, relation, format, most)
+        _rows(relation, format, most)
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
             raise KeyboardInterrupt from None
         raise
 
 
-def _rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
+def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     if format == "table":
-        table = Table(*relation.columns, box=None, header_style="bold", pad_edge=False)
+        shown = table(*relation.columns)
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
         for row in fetched[:most]:
-            table.add_row(*(escape(_cell(value)) for value in row))
-        out.print(table)
+            shown.add_row(*(escape(_cell(value)) for value in row))
+        out.print(shown)
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
         return
@@ -189,15 +184,15 @@ def _rows(out: Console, relation: "DuckDBPyRelation", format: str, most: int | N
     print("\n]")
 
 
-def trained(out: Console, artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
+def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
     """Print the measurements of a training on the held-out part. `headings`: of figures with an unclear name."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    shown = table()
     for name, value in figures[0].items():
-        justify: Literal["left", "right"] = "left" if isinstance(value, str) else "right"
-        table.add_column(headings.get(name, name.replace("_", " ")), justify=justify)
+        heading = headings.get(name, name.replace("_", " "))
+        shown.add_column(heading, justify="left" if isinstance(value, str) else "right")
     for row in figures:
-        table.add_row(*map(_figure, row.values()))
-    out.print(table)
+        shown.add_row(*map(_figure, row.values()))
+    out.print(shown)
     out.print(f"Measured on held-out data. Artifact: {escape(artifact)}", soft_wrap=True)
 
 

@@ -2,15 +2,12 @@
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from vitalfew.flows.cli import show
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
-
-if TYPE_CHECKING:
-    pass
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption
 
 
 class Format(StrEnum):
@@ -43,14 +40,13 @@ def sql(
     Without a query, opens a prompt with history and completion, or reads the query from standard input if that is not
     a terminal. For tables, columns and macros, see `vitalfew tables`. A query may take half of the memory.
     """
-    with explained_errors():
-        from vitalfew.storage.catalog.database import connect, limited
+    from vitalfew.storage.catalog.database import connect, limited
 
-        if query is None and sys.stdin.isatty():
-            from vitalfew.flows.cli.prompt import prompt
+    if query is None and sys.stdin.isatty():
+        from vitalfew.flows.cli.prompt import prompt
 
-            connect(store).close()  # reports a missing store at once
-            prompt(store, format.value)
-        else:
-            with limited(store, sys.stdin.read() if query is None else query, timeout) as rows:
-                show.rows(out, rows, format.value)
+        connect(store).close()  # reports a missing store at once
+        prompt(store, format.value)
+    else:
+        with limited(store, sys.stdin.read() if query is None else query, timeout) as rows:
+            show.rows(rows, format.value)

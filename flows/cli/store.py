@@ -14,11 +14,11 @@ import typer
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.table import Table
+from rich.table import Column
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, explained_errors, out, store_argument
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, out, say, store_argument, table
 from vitalfew.tasks.registry import as_recorded, completed
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ def ls(
 
     Reads only records and sizes; `verify` reads every byte.
     """
-    with explained_errors():
-        from vitalfew.storage import files
-        from vitalfew.storage.upkeep.inventory import check_store, survey
+    from vitalfew.storage import files
+    from vitalfew.storage.upkeep.inventory import check_store, survey
 
-        check_store(store)
-        entries = survey(store)
-        indexes = _indexes(store)
-        free_bytes = None if files.is_in_bucket(store) else files.free_bytes(store)
-        size = files.tree_bytes(store)
+    check_store(store)
+    entries = survey(store)
+    indexes = _indexes(store)
+    free_bytes = None if files.is_in_bucket(store) else files.free_bytes(store)
+    size = files.tree_bytes(store)
     if as_json:
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
         print(
@@ -56,14 +55,10 @@ def ls(
         return
     _print_artifacts(entries)
     for index in indexes:
-        out.print(f"\n[b]{index['name']}[/]  {escape(index['settings'])}", highlight=False, soft_wrap=True)
+        say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
     usd = sum(entry.usd for entry in entries)
     free = "" if free_bytes is None else f"; {decimal(free_bytes)} free on this disk"
-    out.print(
-        f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    say(f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.")
 
 
 def _indexes(store: Path) -> list[dict[str, Any]]:
@@ -83,17 +78,16 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
 
 
 def _print_artifacts(entries: "list[StoredArtifact]") -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("artifact", "stage", "state"):
-        table.add_column(column, overflow="fold")
-    for column in ("rows", "size", "age", "USD"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("indexes", "runs"):
-        table.add_column(column, overflow="fold")
+    names, figures = ("artifact", "stage", "state"), ("rows", "size", "age", "USD")
+    shown = table(
+        *(Column(heading, overflow="fold") for heading in names),
+        *(Column(heading, justify="right", no_wrap=True) for heading in figures),
+        *(Column(heading, overflow="fold") for heading in ("indexes", "runs")),
+    )
     for entry in entries:
         shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
         state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
-        table.add_row(
+        shown.add_row(
             f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` accepts this form
             entry.stage,
             state.get(entry.state, entry.state),
@@ -104,7 +98,7 @@ def _print_artifacts(entries: "list[StoredArtifact]") -> None:
             ", ".join(entry.indexes),
             f"{len({*entry.made_by, *entry.used_by})}",
         )
-    out.print(table)
+    out.print(shown)
 
 
 def _age(seconds: float) -> str:
@@ -128,21 +122,20 @@ def verify(
 
     Prints a remedy for every fault. It is mostly the command that made the artifact, which repairs only the damage.
     """
-    with explained_errors():
-        from vitalfew.storage.upkeep.inventory import check_store
-        from vitalfew.storage.upkeep.verify import bytes_to_read, select, verify, verify_records
+    from vitalfew.storage.upkeep.inventory import check_store
+    from vitalfew.storage.upkeep.verify import bytes_to_read, select, verify, verify_records
 
-        check_store(store)
-        chosen = select(store, names or [], indexes or [])
-        size = bytes_to_read(chosen)
-        with _bar(size) as bar:
-            task = bar.add_task("verify", total=size)
-            faults = list(verify(chosen, lambda read: bar.advance(task, read)))
-        if not names and not indexes:
-            faults += verify_records(store)
-        for fault in faults:
-            remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
-            out.print(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}", highlight=False, soft_wrap=True)
+    check_store(store)
+    chosen = select(store, names or [], indexes or [])
+    size = bytes_to_read(chosen)
+    with _bar(size) as bar:
+        task = bar.add_task("verify", total=size)
+        faults = list(verify(chosen, lambda read: bar.advance(task, read)))
+    if not names and not indexes:
+        faults += verify_records(store)
+    for fault in faults:
+        remedy = fault.remedy or _remake(store, fault.artifact, fault.remove)
+        say(f"[red]{escape(fault.what)}[/]\n    {escape(remedy)}")
     count = f"{len(faults)} faults in" if faults else "No faults in"
     out.print(f"{count} {len(chosen)} artifacts, {decimal(size)} read.", highlight=False)
     raise typer.Exit(1 if faults else 0)
@@ -189,27 +182,24 @@ def copy(
 
         vitalfew store copy store s3://BUCKET/PREFIX
     """
-    with explained_errors():
-        from vitalfew.storage.upkeep.copying import check_places, copy_records, select
-        from vitalfew.storage.upkeep.copying import copy as copied
-        from vitalfew.storage.upkeep.inventory import check_store
+    from vitalfew.storage.upkeep.copying import check_places, copy_records, select
+    from vitalfew.storage.upkeep.copying import copy as copied
+    from vitalfew.storage.upkeep.inventory import check_store
 
-        check_store(source)
-        check_places(source, target)
-        chosen = select(source, indexes or [])
-        size = sum(file.bytes for _, manifest in chosen for file in manifest.files())
-        with _bar(size) as bar:
-            task = bar.add_task("copy", total=size)
-            done = list(copied(chosen, target, lambda more: bar.advance(task, more)))
-        kept = copy_records(source, target, indexes or [])
+    check_store(source)
+    check_places(source, target)
+    chosen = select(source, indexes or [])
+    size = sum(file.bytes for _, manifest in chosen for file in manifest.files())
+    with _bar(size) as bar:
+        task = bar.add_task("copy", total=size)
+        done = list(copied(chosen, target, lambda more: bar.advance(task, more)))
+    kept = copy_records(source, target, indexes or [])
     for told in kept:
-        out.print(f"[yellow]{escape(told)}[/]", highlight=False, soft_wrap=True)
+        say(f"[yellow]{escape(told)}[/]")
     new = [each for each in done if not each.was_there]
-    out.print(
+    say(
         f"Copied {len(new)} artifacts ({decimal(sum(each.bytes for each in new))}); "
-        f"{len(done) - len(new)} already existed. To use the copy:  --store {escape(str(target))}",
-        highlight=False,
-        soft_wrap=True,
+        f"{len(done) - len(new)} already existed. To use the copy:  --store {escape(str(target))}"
     )
 
 
@@ -234,17 +224,16 @@ def gc(
     Keeps the artifacts of named indexes, of active runs, and of unfinished runs that can be resumed by name. Always
     keeps the records of runs and costs.
     """
-    with explained_errors():
-        from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store
-        from vitalfew.storage.upkeep.removal import plan, remove
+    from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store
+    from vitalfew.storage.upkeep.removal import plan, remove
 
-        check_store(store)
-        policy = RetentionPolicy(keep_runs, keep_unfinished)
-        planned = plan(store, policy)
-        if delete:
-            outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
-        else:
-            outcome = [(removal, None) for removal in planned.removals]
+    check_store(store)
+    policy = RetentionPolicy(keep_runs, keep_unfinished)
+    planned = plan(store, policy)
+    if delete:
+        outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
+    else:
+        outcome = [(removal, None) for removal in planned.removals]
     removals = [removal for removal, reason in outcome if reason is None]
     kept = planned.kept | {removal.name: reason for removal, reason in outcome if reason}
     freed = sum(removal.bytes for removal in removals)
@@ -252,12 +241,12 @@ def gc(
         listed = [asdict(removal) for removal in removals]
         print(json.dumps({"deleted": delete, "bytes": freed, "removals": listed, "kept": kept}, indent=1))
         return
-    table = Table("artifact or file", "size", "", box=None, header_style="bold", pad_edge=False)
+    shown = table("artifact or file", "size", "")
     for removal in removals:
-        table.add_row(escape(removal.name), decimal(removal.bytes), escape(removal.why))
+        shown.add_row(escape(removal.name), decimal(removal.bytes), escape(removal.why))
     for name, reason in sorted(kept.items()):
-        table.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
-    out.print(table)
+        shown.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
+    out.print(shown)
     action = "Removed" if delete else "Nothing was removed; --delete would remove"
     out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
@@ -268,12 +257,11 @@ def rm(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Remove the name of an index. `gc --delete` then removes its artifacts, unless another index or run uses them."""
-    with explained_errors():
-        from vitalfew.storage.runs import remove_index
-        from vitalfew.storage.upkeep.inventory import check_store
+    from vitalfew.storage.runs import remove_index
+    from vitalfew.storage.upkeep.inventory import check_store
 
-        check_store(store)
-        remove_index(store, name)
+    check_store(store)
+    remove_index(store, name)
     out.print(
         f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used.", highlight=False
     )

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explained_errors, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say, table
 from vitalfew.tasks.registry import UnknownName
 
 if TYPE_CHECKING:
@@ -28,12 +28,11 @@ def tables(
 
         vitalfew tables hits
     """
-    with explained_errors():
-        from vitalfew.storage.catalog.macros import MACROS
-        from vitalfew.storage.catalog.views import ROWS
+    from vitalfew.storage.catalog.macros import MACROS
+    from vitalfew.storage.catalog.views import ROWS
 
-        every = [*(ROWS if everything else []), *([macro.name for macro in MACROS] if macros else [])]
-        document(store, [*(names or []), *every])
+    every = [*(ROWS if everything else []), *([macro.name for macro in MACROS] if macros else [])]
+    document(store, [*(names or []), *every])
 
 
 def document(store: Path, names: list[str]) -> None:
@@ -62,10 +61,7 @@ def document(store: Path, names: list[str]) -> None:
 def _overview(connection: "DuckDBPyConnection", listed: dict[str, str], store: Path, there: bool) -> None:
     from vitalfew.storage.catalog.macros import MACROS
 
-    shown = Table("table", box=None, header_style="bold", pad_edge=False)
-    if there:
-        shown.add_column("rows", justify="right")
-    shown.add_column("a row is")
+    shown = table("table", *([Column("rows", justify="right")] if there else []), "a row is")
     for name, row in listed.items():
         shown.add_row(name, *([_rows(connection, name)] if there else []), row)
     out.print(shown)
@@ -80,10 +76,7 @@ def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -
     count = f", {_rows(connection, name)} rows" if there else ""
     out.print(f"[b]{name}[/]: a row is {row}{count}")
     types = {row[0]: row[1] for row in connection.sql(f"DESCRIBE {name}").fetchall()}
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("column", "type", "unit"):
-        shown.add_column(heading, overflow="fold")
-    shown.add_column("meaning")
+    shown = table(*(Column(heading, overflow="fold") for heading in ("column", "type", "unit")), "meaning")
     meaning = documented(connection, name)
     for column, kind in types.items():
         shown.add_row(column, escape(kind), meaning[column].unit, escape(meaning[column].about))
@@ -93,7 +86,7 @@ def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -
 
 def _macro(macro: "Macro") -> None:
     out.print(f"[b]{escape(macro.signature)}[/]: {escape(macro.about)}", soft_wrap=True)
-    out.print(f"    [green]{escape(macro.example)}[/]\n", highlight=False, soft_wrap=True)
+    say(f"    [green]{escape(macro.example)}[/]\n")
 
 
 def _rows(connection: "DuckDBPyConnection", name: str) -> str:

@@ -5,8 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
 from rich.markup import escape
 from rich.segment import Segment
+from rich.table import Column, Table
+from typer.core import TyperGroup
 
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.paths import store_place
@@ -36,6 +38,23 @@ class _Safe(Console):
 
 out = _Safe()
 err = _Safe(stderr=True)
+
+
+def say(text: str) -> None:
+    """Print a line that a user may copy: it is neither wrapped nor highlighted."""
+    out.print(text, highlight=False, soft_wrap=True)
+
+
+def say_error(message: str) -> None:
+    err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
+
+
+def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> Table:
+    """Make a table without lines. `figures`: the headings of further columns, aligned right."""
+    made = Table(*columns, **{"box": None, "header_style": "bold", "pad_edge": False, **options})
+    for heading in figures:
+        made.add_column(heading, justify="right")
+    return made
 
 
 def store_argument(given: str | Path) -> Path:
@@ -83,8 +102,8 @@ VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print prog
 
 @cache
 def _end_quietly() -> None:
-    """Drop what is written to standard error after every exit handler: DuckDB's binding then reports objects that other
-    libraries still hold, which is no concern of the user's. Handlers run last in, first out: this one is the last."""
+    """Drop everything written to standard error after the exit handlers: DuckDB's binding then reports objects that
+    other libraries still hold. Handlers run last in, first out: this one is the last."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     atexit.register(os.dup2, nowhere, 2)
 
@@ -113,33 +132,38 @@ def prepare(verbose: bool) -> None:
 
 
 def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
-    """Settings from least to most specific: file, --set, options. Where --store is not given, theirs holds."""
-    file = read_yaml(config) if config else {}
+    """Settings from least to most specific: file, --set, options. The first two decide the store if --store is not
+    given."""
     unset = (("store", DEFAULT_STORE), *((key, None) for key in given))
     options = {key: value for key, value in given.items() if (key, value) not in unset}
-    return [file, parse_assignments(assignments or []), options]
+    if isinstance(runner := options.get("runner"), Runner):
+        options["runner"] = runner.value
+    return [read_yaml(config) if config else {}, parse_assignments(assignments or []), options]
 
 
-@contextmanager
-def explained_errors() -> Iterator[None]:
-    """An error that a user can correct gives one message and exit status 1, Ctrl-C gives 130; others are bugs."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print(CANCELLED)
-        raise typer.Exit(130) from None
-    except typer.Exit:
-        raise
-    except Exception as error:
-        message = _explanation(error)
-        if message is None:
+class ExplainedErrors(TyperGroup):
+    """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
+    others are bugs."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            err.print(CANCELLED)
+            raise typer.Exit(130) from None
+        except (typer.Exit, BrokenPipeError):  # such as `| head`: the end, quietly
             raise
-        err.print(f"[bold red]Error:[/] {message}", highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from None
+        except Exception as error:
+            if (message := _explanation(error)) is None:
+                raise
+            say_error(message)
+            raise typer.Exit(1) from None
 
 
 def _explanation(error: Exception) -> str | None:
-    """Return the message for an error that the user can mend; None for a bug."""
+    """Return the message for an error that the user can correct; None for a bug."""
+    if hasattr(error, "format_message"):  # Typer explains errors of usage
+        return None
     # Imported only now: a command that goes well does without these libraries.
     from duckdb import Error as QueryFailed
     from httpx import TransportError
@@ -147,7 +171,7 @@ def _explanation(error: Exception) -> str | None:
     from vitalfew.storage.runs import IndexNotFound
 
     if isinstance(error, IndexNotFound | QueryFailed | OSError | ValueError):
-        return escape(printable(str(error)))
+        return str(error)
     if isinstance(error, TransportError):
         return f"Prefect's server stopped responding ({type(error).__name__}). {GOES_ON}"
     return None
@@ -180,10 +204,10 @@ def end_at_once_on_interrupt(store: Path) -> None:
 
 
 def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
-    """The outcome of a run. `flow` imports the flow that does it on Prefect and Ray.
+    """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray.
 
-    The plan is built before a server and workers are started, so that a wrong name or a missing file is told at once;
-    the flow gets this very plan.
+    The plan is built before a server and workers start, so that a wrong name or a missing file is reported at once; the
+    flow gets the same plan.
     """
     from vitalfew.flows.pipelines.graph import graph, handed_over
     from vitalfew.flows.pipelines.run import run_serially

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, explained_errors, out, prepare
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, say_error
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.service import Service
@@ -45,33 +45,32 @@ def ui(
     """
     prepare(verbose)
     if link:
-        with explained_errors():
-            _print_link(store)
+        _print_link(store)
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    with explained_errors():
-        from vitalfew.flows.pipelines.named import corpora as files
-        from vitalfew.flows.pipelines.named import find_corpus
-        from vitalfew.flows.server.home import prepare as prepare_home
-        from vitalfew.flows.server.service import ServiceEnded, service
+    from vitalfew.flows.pipelines.named import corpora as files
+    from vitalfew.flows.pipelines.named import find_corpus
+    from vitalfew.flows.server.home import prepare as prepare_home
+    from vitalfew.flows.server.processes import ProcessEnded
+    from vitalfew.flows.server.service import service
 
-        if told := prepare_home(store):
-            err.print(escape(told), soft_wrap=True)
-        scheduled = {name: cron for name in files(store, corpora) if (cron := find_corpus(name, store, corpora).cron)}
-        try:
-            with ExitStack() as stack:
-                with err.status("Starting Prefect's server …"):
-                    running = stack.enter_context(service(store, port, corpora))
-                _announce(running, scheduled)
-                while True:
-                    running.check()
-                    time.sleep(1)
-        except KeyboardInterrupt:
-            err.print("Stopped. Active runs are cancelled; finished shards are kept.")
-        except ServiceEnded as error:
-            err.print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-            raise typer.Exit(1) from None
+    if told := prepare_home(store):
+        err.print(escape(told), soft_wrap=True)
+    scheduled = {name: cron for name in files(store, corpora) if (cron := find_corpus(name, store, corpora).cron)}
+    try:
+        with ExitStack() as stack:
+            with err.status("Starting Prefect's server …"):
+                running = stack.enter_context(service(store, port, corpora))
+            _announce(running, scheduled)
+            while True:
+                running.check()
+                time.sleep(1)
+    except KeyboardInterrupt:
+        err.print("Stopped. Active runs are cancelled; finished shards are kept.")
+    except ProcessEnded as error:
+        say_error(str(error))
+        raise typer.Exit(1) from None
 
 
 def _print_link(store: Path) -> None:
@@ -80,14 +79,14 @@ def _print_link(store: Path) -> None:
     server = running(store)
     if server is None:
         raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
-    out.print(escape(link(server)), soft_wrap=True, highlight=False)
+    say(escape(link(server)))
 
 
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
     from vitalfew.flows.server.access import link
 
     page = escape(link(service.server))
-    out.print(f"Ready: {page}  (Ctrl-C stops the UI and its runs)", soft_wrap=True, highlight=False)
+    say(f"Ready: {page}  (Ctrl-C stops the UI and its runs)")
     out.print("The link works once, for ten minutes; `vitalfew ui --link` prints another one.", soft_wrap=True)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)

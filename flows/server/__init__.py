@@ -1,5 +1,5 @@
-"""Prefect's servers, each for the user who started it alone.
+"""Prefect's servers, which answer only the user who started them.
 
-`home` says where their files and secrets lie, `guard` whom they answer, `api` is the process, `service` both processes
-of `vitalfew ui`, and `access` how a command reaches a server, its own temporary one if there is no other.
+`home` has the place of their files and secrets, `guard` decides which requests they answer, `api` is the process,
+`service` runs both processes of `vitalfew ui`, and `access` connects a command to a server, if need be a temporary one.
 """

@@ -1,4 +1,4 @@
-"""How a command reaches a Prefect server: by its address and its secret, which lies in a file of the user alone."""
+"""Connect a command to a Prefect server, by its address and its secret, which is in a file that only the user reads."""
 
 import atexit
 import os
@@ -22,6 +22,14 @@ from vitalfew.storage import files
 
 PATIENCE = 300.0
 """Seconds that a server has to start: a busy machine is slow, not broken."""
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
+    "PREFECT_CLI_COLORS": "false",
+}
+"""Prefect's settings for servers and workers. The log of a run includes the messages of this project."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +84,8 @@ def running(store: Path) -> Server | None:
 
 
 def named(store: Path, url: str) -> Server:
-    """The server of PREFECT_API_URL: with the secret of the store's `vitalfew ui` if it is that one, else with the
-    user's own, PREFECT_API_AUTH_STRING."""
+    """The server of PREFECT_API_URL: with the secret of the store's `vitalfew ui` if that is the server, else with
+    PREFECT_API_AUTH_STRING."""
     address = url.rstrip("/").removesuffix("/api")
     own = running(store)
     if own and address in (own.address, own.address.replace(HOST, "localhost")):
@@ -114,7 +122,7 @@ def _check(server: Server) -> None:
 
 
 def _use(server: Server) -> None:
-    """Prefect's settings of this process and of those that it starts."""
+    """Set Prefect's settings in this process and in those that it starts."""
     from prefect.context import refresh_global_settings_context
 
     os.environ |= {"PREFECT_API_URL": f"{server.address}/api", "PREFECT_API_AUTH_STRING": server.secret or ""}
@@ -122,7 +130,7 @@ def _use(server: Server) -> None:
 
 
 def _temporary() -> Server:
-    """A server for this process. Prefect would start one too, which asks for no secret and answers any host's pages."""
+    """Start a server for this process. Prefect's temporary server would need no secret and answer any host's pages."""
     with socket.socket() as bound:
         bound.bind((HOST, 0))
         server = Server(f"http://{HOST}:{bound.getsockname()[1]}", new_secret())
@@ -130,12 +138,7 @@ def _temporary() -> Server:
             [sys.executable, "-m", "vitalfew.flows.server.api", "--descriptor", str(bound.fileno())],
             stdin=subprocess.PIPE,  # closes when this process ends
             pass_fds=[bound.fileno()],
-            env={
-                **os.environ,
-                **protected(server),
-                "PREFECT__SERVER_EPHEMERAL": "1",
-                "PREFECT_UI_ENABLED": "0",
-            },
+            env={**os.environ, **protected(server), "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_UI_ENABLED": "0"},
         )
     atexit.register(_end, process)  # after Prefect's own, which send what is left to it: the last come first
     deadline = time.monotonic() + PATIENCE
@@ -156,7 +159,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def protected(server: Server) -> dict[str, str]:
-    """Prefect's settings for a server that answers nobody without the secret, and other sites' pages not even then."""
+    """Prefect's settings for a server that needs the secret, and refuses pages of other sites even with it."""
     return {
         "PREFECT_SERVER_API_AUTH_STRING": server.secret or "",
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{server.address},{server.address.replace(HOST, 'localhost')}",

@@ -2,8 +2,8 @@
 
     python -m vitalfew.flows.server.api [--descriptor NUMBER] [--store STORE [--corpora DIR]]
 
-It ends with the process that started it. The descriptor is of a socket that is bound already; the forms offer what lies
-in the store and beside it. All settings are environment variables of Prefect's (`flows/server/service.py`).
+It ends with the process that started it. The descriptor belongs to a bound socket; the forms offer the names in the
+store and beside it. All settings are Prefect's environment variables (`flows/server/service.py`).
 """
 
 import os
@@ -17,7 +17,7 @@ HOST = "127.0.0.1"
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it does, however it came to: standard input is its pipe."""
+    """End this process when the process that started it ends in any way: standard input is its pipe."""
 
     def wait() -> None:
         os.read(0, 1)  # not sys.stdin, which this thread would hold when the process ends

@@ -1,8 +1,8 @@
-"""Whom Prefect's server answers: its own host alone, and no page of another site.
+"""A guard in front of Prefect's server: it answers requests for this host, and refuses pages of other sites.
 
-Prefect asks for a secret by itself. What it does not look at is `Host`, by which a page whose name suddenly stands for
-127.0.0.1 would be told from its own (DNS rebinding), and `Origin`, which says whose page opens a WebSocket or sends a
-request that needs no permission beforehand (a POST without a body).
+Prefect checks the secret. It does not check `Host`, which exposes a page whose name suddenly resolves to 127.0.0.1 (DNS
+rebinding), nor `Origin`, which names the page that opens a WebSocket or sends a request that browsers allow without
+asking first (a POST without a body).
 
 Links open the interface in one browser, once, within ten minutes. A browser keeps the addresses of pages in its
 history, so none may contain the secret: the page exchanges the link's code for it. Imports no Prefect.
@@ -32,7 +32,7 @@ KEPT = 16
 
 
 class Links:
-    """The codes of a server that have not been used. `key`: the secret, as browsers send it."""
+    """The unused codes of a server. `key`: the secret, as browsers send it."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.key = b64encode(secret.encode()).decode()
@@ -44,7 +44,7 @@ class Links:
         return hmac.compare_digest(authorization.encode(), f"Basic {self.key}".encode())
 
     def new(self) -> str:
-        """The code of another link."""
+        """Make the code of another link."""
         code = token_urlsafe(32)
         while len(self._made) >= KEPT:
             self._made.pop(next(iter(self._made)))
@@ -58,7 +58,7 @@ class Links:
 
 
 def _digest(code: bytes) -> bytes:
-    """Searched instead of the code, so that the time of a search says nothing about codes."""
+    """The key to search by: the time of a search then reveals nothing about codes."""
     return sha256(code).digest()
 
 
@@ -68,7 +68,7 @@ _READ = ("GET", "HEAD")
 
 
 def origins(port: int, configured: str | None = None) -> set[str]:
-    """Origins of a server on this machine: loopback, and that of the URL by which the UI is to reach it."""
+    """Origins of a server on this machine: loopback, and the URL by which the UI reaches it."""
     ports = [f":{port}", ""] if port == 80 else [f":{port}"]
     own = {f"http://{host}{port}" for host in ("127.0.0.1", "localhost") for port in ports}
     parts = urlsplit((configured or "").lower())
@@ -76,7 +76,7 @@ def origins(port: int, configured: str | None = None) -> set[str]:
 
 
 class Guard:
-    """An ASGI application that passes on what is meant for it. `links`: of a server with a secret."""
+    """An ASGI application that passes on the requests that it allows. `links`: for a server with a secret."""
 
     def __init__(self, app: ASGIApp, origins: Collection[str], links: Links | None = None) -> None:
         self.app = app
@@ -101,7 +101,7 @@ class Guard:
             await self.app(scope, receive, send)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
-        """Status and reason, of a request that is not answered."""
+        """Return the status and the reason if a request is refused."""
         headers = Headers(scope=scope)
         hosts, sites = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
@@ -113,7 +113,7 @@ class Guard:
 
 
 async def _answer(request: Request, links: Links) -> Response:
-    """The page of a link, the key for a code, or a code for who has the secret."""
+    """Answer with the page of a link, with the key for a code, or with a code for the secret."""
     if request.method in _READ and request.url.path == START:
         return HTMLResponse(_PAGE, headers=_HEADERS)
     if request.method != "POST":

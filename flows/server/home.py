@@ -1,8 +1,8 @@
-"""Where Prefect's database, the logs and the secrets lie: in the user's state directory, closed to other users.
+"""The place of Prefect's database, logs and secrets: the user's state directory, closed to other users.
 
-A store can be published, so nothing secret lies in one: Prefect's home is `vitalfew/NAME-HASH` in $XDG_STATE_HOME or
-~/.local/state, by the name of the store and its absolute path. The key of Prefect's Secret blocks lies beside the
-homes, in `vitalfew/keys`: the database alone opens none. $PREFECT_HOME, where it is set, is the user's own affair.
+A store can be published, so it contains no secret: Prefect's home is `vitalfew/NAME-HASH` in $XDG_STATE_HOME or
+~/.local/state, by the name of the store and its absolute path. The key of Prefect's Secret blocks is beside the homes,
+in `vitalfew/keys`: the database alone opens no block. If $PREFECT_HOME is set, it is used as it is.
 """
 
 import json
@@ -34,9 +34,10 @@ def _state() -> Path:
 
 
 def prepare(store: Path) -> str | None:
-    """Make the home, closed to other users, and move what an earlier version had in the store; what there is to tell.
+    """Make the home, closed to other users, and move a home that an earlier version had in the store. Returns a message
+    about that, if any.
 
-    Raises ConfigError where $PREFECT_HOME lies in the store, or an earlier version serves the store.
+    Raises ConfigError if $PREFECT_HOME is in the store, or an earlier version serves the store.
     """
     folder, old = home(store), store / ".prefect"
     if files.absolute(folder).is_relative_to(files.absolute(store)):
@@ -53,7 +54,7 @@ def prepare(store: Path) -> str | None:
 
 
 def _move(old: Path, folder: Path) -> str:
-    """Move the home that earlier versions had in the store, with its schedules and its history; what to tell."""
+    """Move the home that earlier versions had in the store, with its schedules and its history. Returns a message."""
     if os.environ.get("PREFECT_HOME") or files.exists(folder):
         return leftover(old)
     with files.locked(old / "ui.lock", wait=False) as free:
@@ -70,9 +71,9 @@ def leftover(old: Path) -> str:
 
 
 def encryption_key(folder: Path) -> str | None:
-    """The key of the Secret blocks in a home's database, from its own file; None where the user sees to it himself.
+    """The key of the Secret blocks in a home's database, from a separate file; None if the user has set one.
 
-    One that Prefect keeps in the database, as with earlier versions, is taken out of it.
+    A key that Prefect keeps in the database, as with earlier versions, is taken out of it.
     """
     own = ("PREFECT_HOME", "PREFECT_SERVER_DATABASE_CONNECTION_URL", "PREFECT_API_DATABASE_CONNECTION_URL")
     if any(os.environ.get(name) for name in ("PREFECT_SERVER_ENCRYPTION_KEY", "ORION_ENCRYPTION_KEY", *own)):

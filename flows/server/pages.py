@@ -4,20 +4,24 @@ In the UI of Prefect 3.7.7 both the button of a drop-down and the box around it 
 and one by closing it: a mouse opens none, on no page. Here the click ends at the button. A UI that does without this
 works with it.
 
-Forms are as their store is when somebody asks for them, or starts a run from them. The names that a form offers lie in
-its deployment, in Prefect's database. Prefect's own way to change a deployment also deletes the runs that its schedules
-have planned, and one that is due in that moment would be lost: only the schema is written here.
+Forms follow their store: they are updated when somebody opens one, or starts a run from it. The names that a form
+offers are in its deployment, in Prefect's database. Prefect's API for changing a deployment also deletes the runs that
+its schedules have planned, and a run that should start at that moment would be lost: only the schema is written here.
 """
 
 import asyncio
 import logging
 from pathlib import Path
+from typing import cast
 
 import sqlalchemy
 from prefect.server.database import provide_database_interface
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.forms import names, with_names
@@ -31,51 +35,27 @@ document.addEventListener("click", event => {
 
 
 _LEFT_OUT = (b"accept-encoding", b"if-none-match", b"if-modified-since")
-"""Headers of a browser's request, which may have the page of an earlier version; the new one comes unpacked."""
+"""Headers of a browser that may have the page of an earlier version; the new page comes uncompressed."""
 
 
-class MendedPages:
-    """An ASGI application: Prefect's, with the script in each page of its UI."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+class MendedPages(BaseHTTPMiddleware):
+    """Prefect's application, with the script in every page of its UI."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or "text/html" not in Headers(scope=scope).get("accept", ""):
-            await self.app(scope, receive, send)
-            return
-        kept = [header for header in scope["headers"] if header[0] not in _LEFT_OUT]
-        await self.app({**scope, "headers": kept}, receive, _Mending(send))
+        is_page = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        await (super().__call__ if is_page else self.app)(scope, receive, send)
 
-
-class _Mending:
-    """Passes on an answer; a page's when it is whole, with the script at the end of its head."""
-
-    def __init__(self, send: Send) -> None:
-        self.send = send
-        self.start: Message | None = None
-        self.body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and self._is_page(message):
-            self.start = message
-        elif message["type"] == "http.response.body" and self.start:
-            self.body += message.get("body", b"")
-            if not message.get("more_body"):
-                await self._page(self.start)
-        else:
-            await self.send(message)
-
-    @staticmethod
-    def _is_page(start: Message) -> bool:
-        headers = Headers(raw=start["headers"])
-        return headers.get("content-type", "").startswith("text/html")
-
-    async def _page(self, start: Message) -> None:
-        page = self.body.replace(b"</head>", _SCRIPT, 1)
-        MutableHeaders(raw=start["headers"])["content-length"] = str(len(page))
-        await self.send(start)
-        await self.send({"type": "http.response.body", "body": page})
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        kept = [header for header in request.scope["headers"] if header[0] not in _LEFT_OUT]
+        request.scope["headers"] = kept
+        answer = cast(StreamingResponse, await call_next(request))
+        if not answer.headers.get("content-type", "").startswith("text/html"):
+            return answer
+        parts = [part async for part in answer.body_iterator]
+        page = Response(b"".join(map(bytes, parts)).replace(b"</head>", _SCRIPT, 1), answer.status_code)
+        answer.headers["content-length"] = str(len(page.body))
+        page.raw_headers = answer.raw_headers
+        return page
 
 
 logger = logging.getLogger("vitalfew")
@@ -83,8 +63,8 @@ DEPLOYMENTS = "/api/deployments"
 
 
 class FreshForms:
-    """An ASGI application: Prefect's, with the forms of this store's deployments brought up to date before each request
-    that may read or check one. That takes a listing of three directories; `own` is the user's directory of corpora."""
+    """Prefect's application; the forms of this store's deployments are updated before every request that may read or
+    check one, which lists three directories. `own`: the user's directory of corpora."""
 
     def __init__(self, app: ASGIApp, store: Path, own: Path | None = None) -> None:
         self.app = app
@@ -100,7 +80,7 @@ class FreshForms:
         await self.app(scope, receive, send)
 
     async def refresh(self) -> None:
-        """Raises ConfigError where the user's directory of corpora is gone, SQLAlchemyError where SQLite is busy."""
+        """Raises ConfigError if the user's directory of corpora is gone, SQLAlchemyError if SQLite is busy."""
         present = await asyncio.to_thread(names, self.store, self.own)
         database = provide_database_interface()
         table = database.Deployment

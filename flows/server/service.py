@@ -6,34 +6,27 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO
-
-import psutil
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.server.access import PATIENCE, Server, new_secret, protected, running
+from vitalfew.flows.server.access import QUIET, Server, new_secret, protected, running
 from vitalfew.flows.server.api import HOST
 from vitalfew.flows.server.home import encryption_key, home
+from vitalfew.flows.server.processes import ProcessEnded, Processes
 from vitalfew.storage import files
 
 GRACE = {"runner": 40.0, "server": 4.0}
 """Seconds that a process has to end by itself: the runner gives its runs 30, and reports their states to the server."""
 
 
-class ServiceEnded(RuntimeError):
-    """A process of the service has ended; the message says which, and where its log is."""
-
-
 @contextmanager
 def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Service"]:
     """Start both processes, and end both with the block; `prepare` has made the store's home.
 
-    Raises ConfigError if the service runs already or the port is taken, ServiceEnded if it does not start.
+    Raises ConfigError if the service runs already or the port is taken, ProcessEnded if it does not start.
     """
     folder = home(store)
     with files.locked(folder / "ui.lock", wait=False) as free:
@@ -46,10 +39,11 @@ def service(store: Path, port: int, corpora: Path | None = None) -> Iterator["Se
         _check_port(port)
         processes = Service(store, folder, port, corpora)
         try:
-            processes.start()
+            processes.start_both()
             yield processes
         finally:
-            processes.stop()
+            processes.end()
+            processes.forget()
 
 
 def _check_port(port: int) -> None:
@@ -61,85 +55,55 @@ def _check_port(port: int) -> None:
             raise ConfigError(f"port {port}: {error.strerror}; use another port: --port {port + 1}") from None
 
 
-class Service:
-    """The processes, by name."""
+class Service(Processes):
+    """Prefect's server and the runner."""
 
     def __init__(self, store: Path, folder: Path, port: int, corpora: Path | None) -> None:
+        super().__init__(folder)
         self.server = Server(f"http://{HOST}:{port}", new_secret(), os.getpid())
-        self.folder = folder
         self.ready = folder / "ready"
-        own = [str(corpora.absolute())] if corpora else []
+        place, own = str(store.absolute()), [str(corpora.absolute())] if corpora else []
         self.commands = {
-            "server": [
-                "vitalfew.flows.server.api",
-                "--store",
-                str(store.absolute()),
-                *(["--corpora", *own] if own else []),
-            ],
-            "runner": ["vitalfew.flows.serve", str(store.absolute()), str(self.ready), *own],
+            "server": ["vitalfew.flows.server.api", "--store", place, *(["--corpora", *own] if own else [])],
+            "runner": ["vitalfew.flows.serve", place, str(self.ready), *own],
         }
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._logs: list[IO[bytes]] = []
 
-    def start(self) -> None:
-        """Raises ServiceEnded if a process ends, or after five minutes."""
+    def start_both(self) -> None:
+        """Raises ProcessEnded if a process ends, or after five minutes."""
         files.remove(self.ready)
         files.write_private(self.folder / "ui.json", json.dumps(asdict(self.server)))
         files.write_private(self.exports, "".join(f"export {name}={value}\n" for name, value in self._client().items()))
+        common = {
+            **QUIET,
+            "PREFECT_HOME": str(self.folder),
+            "PREFECT_LOGGING_LEVEL": "INFO",
+            "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        }
         settings = {"server": self._server(), "runner": self._client()}
         for name, command in self.commands.items():
-            self._logs.append(files.open_private(self.log(name)))
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                stdin=subprocess.PIPE,  # closes when this process ends
-                stdout=self._logs[-1],
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **self._common(), **settings[name]},
-                start_new_session=True,  # Ctrl-C reaches only this process, which then ends them in order
-            )
-        deadline = time.monotonic() + PATIENCE
-        while not files.exists(self.ready):
-            self.check()
-            if time.monotonic() > deadline:
-                raise ServiceEnded(f"Prefect's server was not ready in {PATIENCE:.0f} s; see {self.log('server')}")
-            time.sleep(0.1)
+            self.start(name, [sys.executable, "-m", *command], {**os.environ, **common, **settings[name]})
+        try:
+            self.until("Prefect's server", lambda: files.exists(self.ready))
+        except TimeoutError as error:
+            raise ProcessEnded(f"{error}; see {self.log('server')}") from None
 
-    def check(self) -> None:
-        """Raises ServiceEnded if a process has ended."""
-        for name, process in self.processes.items():
-            if process.poll() is not None:
-                last = self.log(name).read_text(errors="replace").strip().splitlines()[-1:]
-                raise ServiceEnded(
-                    f"the {name} ended (status {process.returncode}): {''.join(last) or 'no output'}\n"
-                    f"Log: {self.log(name)}. Finished shards are kept: start `vitalfew ui` and the run again"
-                )
+    def ended(self, name: str) -> ProcessEnded:
+        return ProcessEnded(
+            f"the {name} ended (status {self.processes[name].returncode}): {self.last_words(name, 1) or 'no output'}\n"
+            f"Log: {self.log(name)}. Finished shards are kept: start `vitalfew ui` and the run again"
+        )
 
-    def stop(self) -> None:
-        """End the runner first, which cancels its runs. After that time a process is killed with its children."""
-        family = [child for process in self.processes.values() for child in _family(process.pid)]
-        for name in ("runner", "server"):
-            if process := self.processes.get(name):
-                # Without a server the runner would wait for it in vain, and cancel nothing.
-                patience = GRACE[name] if self.processes["server"].poll() is None else 0.0
-                process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(patience)
-        for process in self.processes.values():
-            family += [child for child in _family(process.pid) if child not in family]
-        for child in family:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-        psutil.wait_procs(family, timeout=2)
-        for process in self.processes.values():
-            process.kill()  # has no effect if it has ended
-            process.wait()
-        for log in self._logs:
-            log.close()
+    def ask_to_end(self, process: "subprocess.Popen[bytes]") -> None:
+        process.terminate()
+
+    def grace(self, name: str) -> float:
+        """Without a server the runner would wait for it in vain, and cancel nothing."""
+        return GRACE[name] if self.processes["server"].poll() is None else 0.0
+
+    def forget(self) -> None:
+        """Remove the files that name the server."""
         files.remove(self.folder / "ui.json")
         files.remove(self.exports)
-
-    def log(self, name: str) -> Path:
-        return self.folder / f"{name}.log"
 
     @property
     def exports(self) -> Path:
@@ -147,10 +111,7 @@ class Service:
         return self.folder / "client.env"
 
     def _client(self) -> dict[str, str]:
-        return {
-            "PREFECT_API_URL": f"{self.server.address}/api",
-            "PREFECT_API_AUTH_STRING": self.server.secret or "",
-        }
+        return {"PREFECT_API_URL": f"{self.server.address}/api", "PREFECT_API_AUTH_STRING": self.server.secret or ""}
 
     def _server(self) -> dict[str, str]:
         key = encryption_key(self.folder)
@@ -159,23 +120,4 @@ class Service:
             **({"PREFECT_SERVER_ENCRYPTION_KEY": key} if key else {}),
             "PREFECT_API_URL": f"{self.server.address}/api",
             "PREFECT_SERVER_API_PORT": self.server.address.rpartition(":")[2],
-            "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
         }
-
-    def _common(self) -> dict[str, str]:
-        """Prefect's settings for both: a run's log has this project's messages."""
-        return {
-            "PREFECT_HOME": str(self.folder),
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-            "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
-            "PREFECT_RUNNER_POLL_FREQUENCY": "2",
-            "PREFECT_CLI_COLORS": "false",
-        }
-
-
-def _family(pid: int) -> list[psutil.Process]:
-    """All descendants of a process."""
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).children(recursive=True)
-    return []

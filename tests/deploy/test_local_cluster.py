@@ -17,10 +17,9 @@ import psutil
 import pytest
 from obstore.store import S3Store
 
-from deploy.parts import PATIENCE
 from tests.support.own_files import write_own_files
 from tests.support.ray_nodes import wait_for
-from vitalfew.flows.server.access import Server
+from vitalfew.flows.server.access import PATIENCE, Server
 
 ROOT = Path(__file__).parents[2]
 NOTES = "jsonl:notes.jsonl?text=body&title=headline"

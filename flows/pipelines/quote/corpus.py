@@ -1,18 +1,18 @@
-"""The quote of a run before its start: `vitalfew plan`.
+"""The quote of an index before the run: `vitalfew plan DATASET`.
 
-The sources are surveyed (survey.py), and the stages themselves are tried on three small samples (trial.py): a handful
-of passages, whose trial includes the loading of models, as many others, and some hundred. The cost of a shard is
-modelled as a line through the latter two samples: a fixed part per shard and a part per passage.
+The sources are surveyed, and the stages are tried on three small samples (trial.py): a handful of passages, whose trial
+includes the loading of models, as many others, and some hundred. From these the cost of the whole is forecast
+(forecast.py).
 """
 
 import heapq
-import math
 import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle, islice
+from math import ceil
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -21,22 +21,24 @@ import psutil
 from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
-from vitalfew.flows.pipelines.quote.trial import StageSample, Trials, try_stages
+from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
+from vitalfew.flows.pipelines.quote.trial import try_at_once
 from vitalfew.storage import files
-from vitalfew.storage.costs import Quote, charge, find_quote, save_quotes
+from vitalfew.storage.costs import Quote, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
-from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Reject
 from vitalfew.tasks.datasets.files import bytes_read
 from vitalfew.tasks.datasets.limits import CorpusSize, checked, shard_count, size_of
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts
+from vitalfew.tasks.index import Index
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 
 SKETCH = 1 << 16
-"""Ids kept for counting: up to this number the count is exact, beyond it the standard error is 0.4 %."""
+"""Ids kept for counting: smaller counts are exact, larger ones have a standard error of 0.4 %."""
 
 Value = TypeVar("Value")
 
@@ -66,7 +68,7 @@ class BottomK(Generic[Value]):
 
 @dataclass(frozen=True)
 class Survey:
-    """`share` of the sources was read (1: all of them) in `seconds`; the counts are of the whole, extrapolated.
+    """The result of reading a `share` of the sources (1: all) in `seconds`; the counts are extrapolated to the whole.
 
     `other_bytes`: the size of all records except passages, as a multiple of the passages' size."""
 
@@ -95,8 +97,13 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     for _, record in chain.from_iterable(dataset.records() for dataset in datasets):
         records += 1
         record = checked(record, config)
-        sizes[type(record)] += _bytes(record)
-        _note(record, sketch, chosen, questions)
+        sizes[type(record)] += size_of(record).bytes
+        if isinstance(record, Passage):
+            key = passage_id(record.text)
+            sketch.add(key, None)
+            chosen.add(key, record)
+        elif isinstance(record, Question):
+            questions.add(passage_id(record.text), None)
         if records % 256 == 0 and records >= sample and time.perf_counter() - began > seconds:
             known = _share(records, totals, bytes_read() - bytes_before, size)
             if known is not None:
@@ -108,38 +115,9 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
         records=records / share,
         passages=sketch.distinct() / share,
         questions=questions.distinct() / share,
-        other_bytes=(sizes[Question] + sizes[Reject]) / max(1, sizes[Passage]),
+        other_bytes=(sizes[Question] + sizes[Reject]) / sizes[Passage],
         sample=sorted(chosen.values.items()),
     )
-
-
-def _note(
-    record: Record,
-    sketch: BottomK[None],
-    chosen: BottomK[Passage],
-    questions: BottomK[None],
-) -> None:
-    if isinstance(record, Passage):
-        key = passage_id(record.text)
-        sketch.add(key, None)
-        chosen.add(key, record)
-    elif isinstance(record, Question):
-        questions.add(passage_id(record.text), None)
-
-
-def _bytes(record: Record) -> int:
-    """The approximate size of a record's texts and numbers."""
-    match record:
-        case Passage():
-            return len(record.text) + len(record.title) + 8
-        case Question():
-            return len(record.text) + sum(map(len, record.answers)) + 8 * len(record.gold_passages) + _facts(record)
-        case Reject():
-            return len(record.reason) + len(record.detail)
-
-
-def _facts(question: Question) -> int:
-    return 16 * len(question.supporting_facts)
 
 
 def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> float | None:
@@ -152,18 +130,11 @@ def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> 
 FIRST, LARGE = 64, 512
 """Passages in either of the first two samples, and in the large one."""
 SURVEY_SECONDS = 10.0
-# Seconds that Prefect's server and Ray take to start and to end, beyond the stages' own work; measured on two cores of
-# an AMD EPYC, because no sample can show them.
-START_RAY = 14.0
-# Seconds until a stage's workers on Ray are ready.
-START_STAGE = 4.0
 # Bytes of a staged row besides its text and title.
 STAGED_ROW = 90
 # A disk with AMPLE times the size of the sources, which may be compressed, is ample: indexes of dimension 384 took 40
 # times the text. RECORD is the assumed size (bytes) of a record in a source that knows only its number of records.
 AMPLE, RECORD = 500, 1000
-# The memory (bytes) of a worker that Ray itself uses.
-RAY_WORKER = 115 << 20
 
 
 class Quotable(Protocol):
@@ -187,31 +158,12 @@ class Quotable(Protocol):
         """The stages that are not finished."""
 
     def over(self, passages: Sequence[Passage], folder: Path) -> "Quotable":
-        """The same work over a few passages, with its own store in that new folder."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """y = fixed + slope * n, neither below zero."""
-
-    fixed: float
-    slope: float
-
-    @classmethod
-    def through(cls, small: tuple[float, float], large: tuple[float, float]) -> "Line":
-        (n, y), (m, z) = small, large
-        slope = (z - y) / (m - n) if m > n else 0.0
-        if slope <= 0 or z - slope * m < 0:  # noise: assume proportionality instead
-            return cls(0.0, z / m)
-        return cls(z - slope * m, slope)
-
-    def at(self, n: float) -> float:
-        return self.fixed + self.slope * n
+        """The same work over a few passages, with a store in a new folder."""
 
 
 @dataclass(frozen=True)
 class Quoted:
-    """A quote per stage, in order; a finished stage costs nothing.
+    """A quote per stage that is not finished, in order. `names`: of all stages.
 
     `known`: the share of passages whose vectors the store holds; `start_seconds`: time outside the stages;
     `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk.
@@ -219,7 +171,8 @@ class Quoted:
 
     survey: Survey
     stages: list[Quote]
-    there: set[str]
+    names: list[str]
+    workers: int
     known: float
     start_seconds: float
     staging_bytes: float
@@ -236,49 +189,52 @@ class Quoted:
 
     def check(self) -> None:
         """Raises DoesNotFit."""
-        if self.disk_bytes > self.free_bytes:
-            raise DoesNotFit(_no_room(self.disk_bytes, self.free_bytes))
+        _check_room(self.disk_bytes, self.free_bytes)
 
 
 class NothingToTry(InputError):
-    """No passage of what was surveyed can be used; a run reads on."""
+    """None of the surveyed passages can be used; a run would read further."""
 
 
 class DoesNotFit(ValueError):
     """The disk has less room than the run will need."""
 
 
-def _no_room(due: float, free: int) -> str:
-    return (
-        f"the run needs about {decimal(int(due))}, but the disk has {decimal(free)} free: free some space, "
-        "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
-        "encode.units=[sentence])"
-    )
+def _check_room(due: float, free: int) -> None:
+    if due > free:
+        raise DoesNotFit(
+            f"the run needs about {decimal(int(due))}, but the disk has {decimal(free)} free: free some space, "
+            "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
+            "encode.units=[sentence])"
+        )
 
 
 def quote(plan: Quotable) -> Quoted:
     """Quote a run, and store the quotes in its store. Raises InputError as the run itself would."""
     parameters = plan.parameters
     missing = {stage.name for stage in plan.missing()}
-    workers = (parameters.workers or psutil.cpu_count() or 1) if parameters.runner == "ray" else 1
     sources = [dataset for _, dataset in plan.load.datasets]
     surveyed = survey(sources, parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
     if not surveyed.sample:
         raise NothingToTry(f"{', '.join(parameters.datasets)}: the part that was read has no usable passage")
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        samples = _tried(plan, Path(folder), surveyed, workers)
+        forecasts = _forecasts(plan, Path(folder), surveyed)
     known = _share_known(plan.stages, surveyed)
-    quotes = [_quote(stage, samples[stage.name], surveyed, parameters, workers, known) for stage in plan.stages]
-    quotes = [quote if quote.stage in missing else _nothing(quote) for quote in quotes]
-    save_quotes(plan.store, [quote for quote in quotes if quote.stage in missing])
+    quotes = [
+        forecast.quote(_work(forecast, surveyed, parameters, known))
+        for forecast in forecasts
+        if forecast.stage.name in missing
+    ]
+    save_quotes(plan.store, quotes)
     text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
     staging = surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
     return Quoted(
         survey=surveyed,
         stages=quotes,
-        there={quote.stage for quote in quotes} - missing,
+        names=[stage.name for stage in plan.stages],
+        workers=worker_count(parameters),
         known=known,
-        start_seconds=START_RAY + START_STAGE * len(missing) if parameters.runner == "ray" else 0.0,
+        start_seconds=start_seconds(parameters, len(missing)),
         staging_bytes=staging if plan.load.name in missing else 0.0,
         free_bytes=files.free_bytes(plan.store),
     )
@@ -300,28 +256,34 @@ def check_room(plan: Quotable) -> None:
     if all(quotes):
         due = sum(quote.disk_bytes for quote in quotes if quote)
         done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
-        if due - done > free:
-            raise DoesNotFit(_no_room(due - done, free))
+        _check_room(due - done, free)
     else:
         with suppress(NothingToTry):
             quote(plan).check()
 
 
-def _tried(plan: Quotable, folder: Path, surveyed: Survey, workers: int) -> Trials:
-    """By stage, the measurements on the three samples, with as many processes at once as the run will have."""
+def _forecasts(plan: Quotable, folder: Path, surveyed: Survey) -> list[Forecast]:
+    """Try the stages on three samples, with as many processes at once as the run will have. A serial run executes all
+    stages in one process."""
     sizes = _sizes(len(surveyed.sample))
     # Three samples of one passage each are tried even where there are not three.
     passages = list(islice(cycle(passage for _, passage in surveyed.sample), sum(sizes)))
     ends = np.cumsum(sizes)
-    copies = []
-    for copy in range(min(workers, psutil.cpu_count() or 1)):
-        target = folder / str(copy)
+    copies: list[list[tuple[Stage, int]]] = []
+    for copy in range(min(worker_count(plan.parameters), psutil.cpu_count() or 1)):
         samples = [
-            plan.over(passages[end - size : end], target / str(number)).stages
+            plan.over(passages[end - size : end], folder / f"{copy}" / f"{number}").stages
             for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
         ]
-        copies.append(list(zip(*samples, strict=True)))
-    return try_stages(copies, sizes, folder / "processes", together=plan.parameters.runner == "serial")
+        copies.append([tried for stages in zip(*samples, strict=True) for tried in zip(stages, sizes, strict=True)])
+    of_process = len(sizes) if plan.parameters.runner == "ray" else len(copies[0])
+    measured = []
+    for first in range(0, len(copies[0]), of_process):
+        tries = [copy[first : first + of_process] for copy in copies]
+        measured += try_at_once(tries, folder / f"processes-{first}")
+    cold, small, large = (measured[place :: len(sizes)] for place in range(len(sizes)))
+    by_stage = zip(plan.stages, cold, small, large, strict=True)
+    return [Forecast(stage, plan.parameters, first, others) for stage, first, *others in by_stage]
 
 
 def _sizes(passages: int) -> tuple[int, int, int]:
@@ -338,46 +300,22 @@ def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
     return reuse.share_known(bases, np.array(ids, np.int64), known_by)
 
 
-def _quote(
-    stage: Stage,
-    samples: tuple[StageSample, ...],
-    surveyed: Survey,
-    parameters: IndexCorpus,
-    workers: int,
-    known: float,
-) -> Quote:
-    small, large = samples[1:]
-    new = 1.0 - known if stage.name == "encode" else 1.0
-    per_passage = surveyed.passages / sum(sample.passages for sample in samples)
-    rows = per_passage * sum(sample.rows * sample.shards for sample in samples)
-    tokens = new * per_passage * sum(sample.tokens * sample.shards for sample in samples)
-    shards = shard_count(_size(surveyed), parameters.load)
-    if stage.name == "index":
-        shards = max(1, math.ceil(rows * large.disk / large.rows / (parameters.index.shard_mb << 20)))
-    amount = (tokens if large.tokens else rows) / shards
-    wall = _preparation(stage, "preparation_wall", small, large, surveyed, parameters)
-    wall += _seconds("wall", samples, amount, starts=1, shards=math.ceil(shards / workers))
-    cpu = _preparation(stage, "preparation_cpu", small, large, surveyed, parameters)
-    cpu += _seconds("cpu", samples, amount, starts=min(workers, shards), shards=shards)
-    gpu = wall * min(workers, shards) if large.gpu else 0.0
-    bytes_per_row = Line.through((small.rows, small.disk), (large.rows, large.disk))
-    larger = max(0.0, rows / shards - large.rows)
-    memory = large.memory + larger * bytes_per_row.slope + (RAY_WORKER if parameters.runner == "ray" else 0)
-    disk = shards * bytes_per_row.at(rows / shards) * (1 + surveyed.other_bytes if stage.name == "load" else 1)
-    return Quote(
-        fingerprint=stage.artifact.fingerprint,
-        stage=stage.name,
-        runner=parameters.runner,
-        workers=workers,
-        rows=round(rows),
-        tokens=round(tokens),
-        wall_seconds=wall,
-        cpu_seconds=cpu,
-        gpu_seconds=gpu,
-        peak_memory_bytes=round(memory),
-        disk_bytes=round(disk),
-        usd=charge(cpu, gpu, tokens, stage.model_name),
-    )
+def _work(forecast: Forecast, surveyed: Survey, parameters: IndexCorpus, known: float) -> Work:
+    """The work of a stage over the whole corpus."""
+    stage, passages = forecast.stage, surveyed.passages
+    work = Work(passages, shard_count(_size(surveyed), parameters.load))
+    if isinstance(stage, Load):
+        return replace(work, reading=surveyed.seconds, other_bytes=surveyed.other_bytes)
+    if isinstance(stage, Split):
+        characters = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
+        return replace(work, prepared=min(passages, stage.config.sample_chars / characters))
+    if isinstance(stage, Encode):
+        return replace(work, tokens=(1 - known) * passages * forecast.per_unit("tokens"))
+    if isinstance(stage, Index):
+        large = forecast.warm[-1]
+        size = passages * large.disk * large.shards / large.units
+        return replace(work, shards=max(1, ceil(size / (parameters.index.shard_mb << 20))))
+    return work
 
 
 def _size(surveyed: Survey) -> CorpusSize:
@@ -385,30 +323,3 @@ def _size(surveyed: Survey) -> CorpusSize:
     sizes = zip(*(size_of(passage) for _, passage in surveyed.sample), strict=True)
     _, size, sentences = (sum(column) * surveyed.passages / len(surveyed.sample) for column in sizes)
     return CorpusSize(surveyed.passages, size * (1 + surveyed.other_bytes), sentences)
-
-
-def _seconds(measure: str, samples: tuple[StageSample, ...], amount: float, starts: int, shards: int) -> float:
-    """Seconds for `shards` shards of `amount` tokens or rows, if the model is loaded `starts` times. `measure`: wall or
-    cpu, of a shard. The cost of models grows with tokens, all other costs with rows."""
-    first, small, large = samples
-    over = "tokens" if large.tokens else "rows"
-    line = Line.through(*((getattr(sample, over), getattr(sample, measure)) for sample in (small, large)))
-    return starts * max(0.0, first.wall - small.wall) + shards * line.at(amount)
-
-
-def _preparation(
-    stage: Stage, seconds: str, small: StageSample, large: StageSample, surveyed: Survey, parameters: IndexCorpus
-) -> float:
-    """Seconds before the first shard: proportional to the passages read, of which the splitter has a limit."""
-    due = surveyed.passages
-    if isinstance(stage, Split):
-        chars = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
-        due = min(due, stage.config.sample_chars / chars)
-    reading = surveyed.seconds if stage.name == "load" else 0.0
-    return reading + Line.through(*((sample.passages, getattr(sample, seconds)) for sample in (small, large))).at(due)
-
-
-def _nothing(quote: Quote) -> Quote:
-    return replace(
-        quote, tokens=0, wall_seconds=0.0, cpu_seconds=0.0, gpu_seconds=0.0, peak_memory_bytes=0, disk_bytes=0, usd=0.0
-    )

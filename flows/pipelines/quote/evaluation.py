@@ -1,28 +1,22 @@
-"""The quote of an evaluation before its start: what every method will ask, read and write, how long it takes, what it
+"""The quote of an evaluation before the run: what every method will ask, read and write, how long it takes, what it
 costs.
 
-A few of the questions are tried (questions.py), and all others estimated from them (estimates.py), with the help of
-what the store knows of earlier runs (history.py). What is finished costs nothing; nor does a prompt that was answered
-before, or that an earlier method asks. No request is sent to a server.
+A few of the questions are tried (questions.py), and the rest is forecast from them (forecast.py) and from earlier runs
+in the store. Finished work costs nothing; nor does a prompt that was answered before, or that an earlier method asks.
+No request is sent to a server.
 """
 
-import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
-import psutil
-
-from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-from vitalfew.flows.pipelines.quote.corpus import RAY_WORKER, START_RAY, START_STAGE
+from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.questions import (
-    FIRST,
     Assumption,
-    QuestionSample,
-    Speed,
-    Told,
+    Reach,
     Trial,
     answer_length,
     speeds,
@@ -30,9 +24,8 @@ from vitalfew.flows.pipelines.quote.questions import (
     unfinished,
 )
 from vitalfew.storage import journals
-from vitalfew.storage.costs import Cost, Quote, charge, save_quotes
+from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.journals import JournalEntry
-from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.generate import Due, Generate
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.stage import Stage
@@ -40,9 +33,9 @@ from vitalfew.tasks.stage import Stage
 
 @dataclass(frozen=True)
 class Prompts:
-    """The prompts of a method: means of a question. `new`: those that nobody has asked yet, `characters`: of these;
-    `computed`: tokens that it takes to know which prompts there are; `growth`: characters of all prompts, as a multiple
-    of those that were tried."""
+    """The prompts of a method: means per question. `new`: prompts that were not asked before, `characters`: of these;
+    `computed`: tokens computed to select the prompts; `growth`: characters of all prompts, as a multiple of those that
+    were tried."""
 
     all: float
     new: float
@@ -53,26 +46,19 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Asked:
-    """Estimated prompts and answers of a generator."""
+    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts."""
 
     prompts: float
     read: float
     written: float
     computed: float
 
-    @property
-    def tokens(self) -> float:
-        return self.read + self.written + self.computed
-
 
 class Estimates:
-    """Estimates of the stages of an evaluation. `bases`: what that rests on besides the trial, in words."""
+    """The work that an evaluation leaves to its stages. `bases`: what it rests on besides the trial, in words."""
 
-    def __init__(
-        self, plan: EvaluationPlan, trial: Trial, speeds: dict[tuple[str, str | None], Speed], workers: int
-    ) -> None:
-        self.plan, self.trial, self.speeds, self.workers = plan, trial, speeds, workers
-        self.parameters: Evaluate = plan.parameters
+    def __init__(self, plan: EvaluationPlan, trial: Trial, speeds: dict[tuple[str, str | None], Speed]) -> None:
+        self.plan, self.trial, self.speeds = plan, trial, speeds
         self.bases: dict[str, None] = {}
         self._prompts: dict[str, Prompts] = {}
         self._asked: set[int] = set()
@@ -88,28 +74,26 @@ class Estimates:
     def prompts(self, method: str, stage: Generate) -> Prompts:
         """A prompt that an earlier method of this evaluation asks is asked once: call this in the methods' order."""
         if stage.artifact.name not in self._prompts:
-            wide, tried = (self.trial.generate(sample, method) for sample in (self.trial.wide, self.trial.tried))
-            due, computed = wide.due(0)
+            due, computed = self.trial.wide.generate(method).due(0)
             keys = [each.key for each in due]
             known = stage.known(keys, stage.answers_in(stage.earlier())).keys() | self._asked
             new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
             self._asked.update(keys)
-            n = self.trial.wide.questions
-            answered = _characters(tried.due(0)[0]) / self.trial.tried.questions
+            n, tried = self.trial.wide.questions, self.trial.tried
+            answered = _characters(tried.generate(method).due(0)[0]) / tried.questions
             growth = _characters(due) / n / answered
             means = Prompts(len(due) / n, len(new) / n, sum(new.values()) / n, computed / n, growth)
             self._prompts[stage.artifact.name] = means
         return self._prompts[stage.artifact.name]
 
     def asked(self, method: str, stage: Generate) -> Asked:
-        """Quote the generator, without answers that a killed run has paid for."""
-        prompts, sample = self.prompts(method, stage), self._tried(method, stage)
-        tried = self.trial.generate(self.trial.tried, method)
-        rows = sample.read(tried.store, stage.table).to_pylist()
+        """Estimate what the generator is asked, without answers that a killed run has paid for."""
+        prompts, tried = self.prompts(method, stage), self.trial.tried.generate(method)
+        rows = tried.artifact.completed().read(tried.store, stage.table).to_pylist()
         per_character = sum(row["prompt_tokens"] for row in rows) / _characters(tried.due(0)[0])
-        length = answer_length(stage, sample, tried.store)
+        length = answer_length(stage, tried)
         mean = length[0] if length else sum(row["completion_tokens"] for row in rows) / len(rows)
-        if sample.artifact not in self.trial.assumed:
+        if not self.trial.is_assumed(method, stage.name):
             how = (
                 "as in earlier answers" if length else "as in the trial, because the store has too few earlier answers"
             )
@@ -121,68 +105,29 @@ class Estimates:
         read = share * left * prompts.characters * per_character
         return Asked(asked, read, asked * mean, share * left * prompts.computed)
 
-    def of_generator(self, method: str, stage: Generate, asked: Asked) -> Quote:
-        left = self.left(stage)
-        return self._quote(method, stage, left * self.prompts(method, stage).all, asked.tokens)
-
-    def of_other(self, method: str, stage: Stage) -> Quote:
-        """Its work follows the questions, or the prompts' characters where it comes after those are answered."""
-        sample, manifest = self._sample(method, stage)
-        generate = self.plan.by_method[method].get(Generate.name)
-        growth = 1.0
-        if sample is self.trial.tried and isinstance(generate, Generate):
-            growth = self.prompts(method, generate).growth
-        scale = self.left(stage) / sample.questions
-        tokens = scale * growth * _cost(manifest).tokens - sum(entry.tokens for entry in _paid(stage))
-        return self._quote(method, stage, scale * manifest.rows[stage.table], max(0.0, tokens))
-
-    def as_it_was(self, stage: Stage, manifest: Manifest) -> Quote:
-        """Quote a stage that the trial has done as the run will do it."""
-        cost = _cost(manifest)
-        return self._written(stage, manifest, manifest.rows[stage.table], cost.tokens, 1.0, cost)
-
-    def _quote(self, method: str, stage: Stage, rows: float, tokens: float) -> Quote:
-        sample, manifest = self._sample(method, stage)
-        first = self.trial.manifest(self.trial.first, method, stage.name)
-        left = self.left(stage)
-        shards = max(1, math.ceil(left / self.parameters.questions.batch))
-        side = min(self.workers, shards, stage.workers or shards)
-        load, work = _seconds(_cost(manifest), _cost(first) if first else None, sample.questions, tokens, left)
-        if speed := self.speeds.get((stage.name, stage.model_name)) if tokens else None:
-            work = Speed(speed.wall * tokens, speed.cpu * tokens)
-        elif manifest.artifact in self.trial.assumed:
+    def quote(self, method: str, stage: Stage, asked: Asked | None) -> Quote:
+        """Quote a stage. `asked`: of a generator. The work of the stages after the answers follows the characters of
+        the prompts, that of all others follows the questions."""
+        if before := self.trial.before.get(stage.name):
+            return Forecast(stage, self.plan.parameters, None, [before]).quote(Work(before.units, round(before.shards)))
+        samples = (self.trial.first, self.trial.tried, self.trial.wide)
+        cold, tried, wide = (self.trial.measured(sample, method, stage.name) for sample in samples)
+        forecast = Forecast(stage, self.plan.parameters, cold, [each for each in (tried, wide) if each])
+        left, rows = self.left(stage), None
+        if asked and isinstance(stage, Generate):
+            rows = left * self.prompts(method, stage).all
+            tokens = asked.read + asked.written + asked.computed
+        else:
+            generate = self.plan.by_method[method].get(Generate.name)
+            answered = isinstance(generate, Generate) and not wide
+            growth = self.prompts(method, generate).growth if answered else 1.0
+            paid = sum(entry.tokens for entry in _paid(stage))
+            tokens = max(0.0, left * growth * forecast.per_unit("tokens") - paid)
+        speed = self.speeds.get((stage.name, stage.model_name)) if tokens else None
+        if not speed and self.trial.is_assumed(method, stage.name):
             self.bases[f"the time of {stage.model_name} is unknown and not included"] = None
-        took = Cost(wall_seconds=load.wall + work.wall / side, cpu_seconds=load.cpu * side + work.cpu)
-        return self._written(stage, manifest, rows, tokens, left / sample.questions, took)
-
-    def _written(self, stage: Stage, tried: Manifest, rows: float, tokens: float, scale: float, took: Cost) -> Quote:
-        """`scale`: all questions, as a multiple of those of the sample."""
-        gpu = took.wall_seconds * stage.num_gpus
-        ray = self.parameters.runner == "ray"
-        return Quote(
-            fingerprint=stage.artifact.fingerprint,
-            stage=stage.name,
-            runner=self.parameters.runner,
-            workers=self.workers,
-            rows=round(rows),
-            tokens=round(tokens),
-            wall_seconds=took.wall_seconds,
-            cpu_seconds=took.cpu_seconds,
-            gpu_seconds=gpu,
-            peak_memory_bytes=_cost(tried).peak_memory_bytes + (RAY_WORKER if ray else 0),
-            disk_bytes=round(scale * sum(file.bytes for file in tried.files())),
-            usd=charge(took.cpu_seconds, gpu, tokens, stage.model_name),
-        )
-
-    def _sample(self, method: str, stage: Stage) -> tuple[QuestionSample, Manifest]:
-        """The larger of the samples that a stage was tried on."""
-        wide = self.trial.manifest(self.trial.wide, method, stage.name)
-        return (self.trial.wide, wide) if wide else (self.trial.tried, self._tried(method, stage))
-
-    def _tried(self, method: str, stage: Stage) -> Manifest:
-        manifest = self.trial.manifest(self.trial.tried, method, stage.name)
-        assert manifest
-        return manifest
+        shards = max(1, ceil(left / self.plan.parameters.questions.batch))
+        return forecast.quote(Work(left, shards, rows, tokens), speed)
 
 
 def _characters(due: list[Due]) -> int:
@@ -190,36 +135,15 @@ def _characters(due: list[Due]) -> int:
 
 
 def _paid(stage: Stage) -> Iterator[JournalEntry]:
-    """The answers in the journals of shards that are not done: what a run that was killed had paid for."""
+    """The answers in the journals of shards that are not done, for which a run that was killed has paid."""
     for path in journals.paths(stage.artifact):
         if path.stem.isdigit() and not stage.artifact.record(int(path.stem)):
             yield from journals.entries(path)
 
 
-def _cost(manifest: Manifest) -> Cost:
-    records = [*manifest.shards, *([manifest.preparation] if manifest.preparation else [])]
-    return Cost(
-        tokens=sum(record.cost.tokens for record in records),
-        wall_seconds=sum(record.cost.wall_seconds for record in records),
-        cpu_seconds=sum(record.cost.cpu_seconds for record in records),
-        peak_memory_bytes=max(record.cost.peak_memory_bytes for record in records),
-    )
-
-
-def _seconds(sample: Cost, first: Cost | None, questions: int, tokens: float, left: float) -> tuple[Speed, Speed]:
-    """Seconds to load the model, and of the work. `first`: of the sample that includes the loading."""
-    amount, due = (sample.tokens, tokens) if sample.tokens else (questions, left)
-    wall, cpu = sample.wall_seconds / amount, sample.cpu_seconds / amount
-    load = Speed(0.0, 0.0)
-    if first:
-        small = first.tokens if sample.tokens else FIRST
-        load = Speed(max(0.0, first.wall_seconds - wall * small), max(0.0, first.cpu_seconds - cpu * small))
-    return load, Speed(wall * due, cpu * due)
-
-
 @dataclass(frozen=True)
 class MethodQuote:
-    """The cost of a method in addition to that of the methods before it. `there`: it is finished; tokens in and out are
+    """The cost that a method adds to that of the methods before it. `there`: it is finished; tokens in and out are
     the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
 
     method: str
@@ -255,7 +179,7 @@ class QuotedPart:
 
 @dataclass(frozen=True)
 class QuotedEvaluation:
-    """The quote of a run. `is_open`: which settings will be chosen is not known yet, and the dearest are quoted."""
+    """The quote of a run. `is_open`: settings are not chosen yet, and those that take the most tokens are quoted."""
 
     parts: list[QuotedPart]
     workers: int
@@ -275,22 +199,18 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-def quote_evaluation(plan: EvaluationPlan, told: Told = lambda done, stages: None) -> QuotedEvaluation:
-    """Quote an evaluation, and store the quotes of its stages in its store. `told`: called as the trial goes on.
+def quote_evaluation(plan: EvaluationPlan, reach: Reach = lambda done, stages: None) -> QuotedEvaluation:
+    """Quote an evaluation, and store the quotes of its stages in its store. `reach`: called before every stage of the
+    trial.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
-    on_ray = plan.parameters.runner == "ray"
-    workers = (plan.parameters.workers or psutil.cpu_count() or 1) if on_ray else 1
     alternatives = plan.alternatives()
-    parts = [
-        max((_part(each, workers, told) for each in plans), key=lambda part: part.tokens) for plans in alternatives
-    ]
-    stages = sum(part.stages for part in parts)
-    start = START_RAY + START_STAGE * stages if on_ray and stages else 0.0
-    return QuotedEvaluation(parts, workers, start, any(len(plans) > 1 for plans in alternatives))
+    parts = [max((_part(each, reach) for each in plans), key=lambda part: part.tokens) for plans in alternatives]
+    start = start_seconds(plan.parameters, sum(part.stages for part in parts))
+    return QuotedEvaluation(parts, worker_count(plan.parameters), start, any(len(plans) > 1 for plans in alternatives))
 
 
-def _part(plan: EvaluationPlan, workers: int, told: Told) -> QuotedPart:
+def _part(plan: EvaluationPlan, reach: Reach) -> QuotedPart:
     name = plan.parameters.name
     missing = plan.missing()
     if not missing:
@@ -299,15 +219,15 @@ def _part(plan: EvaluationPlan, workers: int, told: Told) -> QuotedPart:
         return QuotedPart(name, asked.rows[plan.ask.table], [MethodQuote(each, there=True) for each in plan.by_method])
     assumption = Assumption(plan.store)
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        trial = try_questions(plan, Path(folder), assumption, told)
-        estimates = Estimates(plan, trial, speeds(plan.store), workers)
+        trial = try_questions(plan, Path(folder), assumption, reach)
+        estimates = Estimates(plan, trial, speeds(plan.store))
         methods = [*_methods(plan, estimates)]
     bases = [*assumption.said.values(), *estimates.bases]
     return QuotedPart(name, len(trial.ids), methods, bases, len({stage.name for stage in missing}))
 
 
 def _methods(plan: EvaluationPlan, estimates: Estimates) -> Iterator[MethodQuote]:
-    """Every method's own stages, those that it shares with an earlier one apart. Saves their quotes."""
+    """Quote every method, without the stages that it shares with an earlier one. Saves the quotes."""
     due, counted = unfinished(plan), set[str]()
     for method, stages in plan.by_method.items():
         row, quotes = MethodQuote(method, there=method not in due), []
@@ -321,17 +241,16 @@ def _methods(plan: EvaluationPlan, estimates: Estimates) -> Iterator[MethodQuote
 
 
 def _with(row: MethodQuote, estimates: Estimates, stage: Stage) -> tuple[MethodQuote, Quote]:
-    """A method's figures with those of one more stage, and that stage's quote."""
-    if before := estimates.trial.before.get(stage.name):
-        quote = estimates.as_it_was(stage, before)
-    elif isinstance(stage, Generate):
-        asked = estimates.asked(row.method, stage)
-        quote = estimates.of_generator(row.method, stage, asked)
+    """Add one more stage to the figures of a method. Returns that stage's quote too."""
+    asked = estimates.asked(row.method, stage) if isinstance(stage, Generate) else None
+    quote = estimates.quote(row.method, stage, asked)
+    other, critic = row.other_tokens, row.critic_tokens
+    if asked:
         row = replace(row, prompts=round(asked.prompts), tokens_in=round(asked.read), tokens_out=round(asked.written))
-        row = replace(row, other_tokens=row.other_tokens + round(asked.computed))
-    else:
-        quote = estimates.of_other(row.method, stage)
-        kind = "critic_tokens" if isinstance(stage, Critique) else "other_tokens"
-        row = replace(row, **{kind: getattr(row, kind) + quote.tokens})
+        other += round(asked.computed)
+    elif isinstance(stage, Critique):
+        critic += quote.tokens
+    elif stage.name not in estimates.trial.before:
+        other += quote.tokens
     wall, usd = row.wall_seconds + quote.wall_seconds, row.usd + quote.usd
-    return replace(row, wall_seconds=wall, usd=usd), quote
+    return replace(row, critic_tokens=critic, other_tokens=other, wall_seconds=wall, usd=usd), quote

@@ -1,8 +1,8 @@
-"""The trial of an evaluation on a few of its questions, in a folder of its own: the store is read, and not written to.
+"""The trial of an evaluation on some of its questions, in a separate folder: the store is only read.
 
-All questions are chosen as the run will choose them. Of these some are drawn: `WIDE` of them get their contexts, which
-says what prompts there will be; `TRIED` of those go through all stages, after `FIRST` others, which let every model be
-loaded. Servers that may cost money are sent nothing (`assuming`).
+All questions are chosen as the run will choose them, and some of them are drawn. `WIDE` of these get their contexts,
+which shows the prompts to come; `TRIED` of those go through all stages, after `FIRST` others, which make every model
+load. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from earlier ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +19,8 @@ import pyarrow as pa
 from vitalfew.configs.evaluation import Evaluate, Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
+from vitalfew.flows.pipelines.quote.forecast import Speed
+from vitalfew.flows.pipelines.quote.trial import StageSample, try_stage
 from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
@@ -31,25 +33,17 @@ from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.stage import Stage
 
 ENOUGH = 8
-"""Answers whose mean length is better than that of a trial."""
+"""Earlier answers that make a better mean length than a trial."""
 PROMPTS = 64
-"""Prompts of an earlier run that are rendered again, to learn how many tokens a character has."""
+"""Prompts of an earlier run that are rendered again, to count tokens per character."""
 CHARACTERS = 4.0
-"""Characters of a token of English, assumed where a model was never asked."""
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Seconds of a model for a token."""
-
-    wall: float
-    cpu: float
+"""Characters per token of English, assumed for a model that was never asked."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """Averages of earlier answers: tokens of a prompt's character (None: not known), tokens of an answer, and how
-    many."""
+    """Averages of earlier answers: tokens per character of a prompt (None: unknown), tokens per answer, and their
+    number."""
 
     per_character: float | None
     answer: float
@@ -57,8 +51,12 @@ class Known:
 
 
 def speeds(store: Path) -> dict[tuple[str, str | None], Speed]:
-    """By stage and model, from the ledgers of all artifacts; stages without tokens have none."""
-    if not (ledgers := [*_ledgers(store)]):
+    """By stage and model, from the ledgers of all artifacts; stages without tokens are left out."""
+    ledgers = []
+    for path in files.find(store, "costs/*/*.parquet"):  # not by DuckDB, which does not see a flipped bit
+        with suppress(FileNotFoundError, files.Damaged):
+            ledgers.append(files.read_table(path))
+    if not ledgers:
         return {}
     with duckdb.connect() as connection:
         connection.register("paid", pa.concat_tables(ledgers, promote_options="default"))
@@ -69,28 +67,19 @@ def speeds(store: Path) -> dict[tuple[str, str | None], Speed]:
     return {(stage, model): Speed(wall, cpu) for stage, model, wall, cpu in rows}
 
 
-def _ledgers(store: Path) -> Iterator[pa.Table]:
-    """Those of all artifacts; not by DuckDB, which does not see a flipped bit."""
-    for path in files.find(store, "costs/*/*.parquet"):
-        with suppress(FileNotFoundError, files.Damaged):
-            yield files.read_table(path)
+def answer_length(stage: Generate, tried: Generate) -> tuple[float, int] | None:
+    """Return the mean tokens of the answers that this generator gave, and their number; None if they are too few.
 
-
-def answer_length(stage: Generate, like: Manifest, folder: Path) -> tuple[float, int] | None:
-    """Mean tokens of the answers that this generator gave, and their number; None where there are too few.
-
-    Those to prompts with the same template and the same kind of contexts count alone, if there are enough of them.
-    `like`: the stage as it was tried, in the store `folder`.
+    If there are enough answers to prompts with the same template and the same kind of contexts, only those count.
+    `tried`: the stage in the trial.
     """
-    earlier = stage.earlier()
-    own = _kind(folder, like)
-    alike = [manifest for manifest in earlier if _kind(stage.store, manifest) == own]
+    earlier, like = stage.earlier(), tried.artifact.completed()
+    alike = [manifest for manifest in earlier if _kind(stage.store, manifest) == _kind(tried.store, like)]
     return _length(stage.store, stage.answers_in(alike)) or _length(stage.store, stage.answers_in(earlier))
 
 
 def _kind(store: Path, manifest: Manifest) -> tuple[Any, ...]:
-    """Return what decides the prompts of an artifact: settings of the prompt, of its contexts and of their
-    retrieval."""
+    """Return the settings that decide the prompts of an artifact: of the prompt, its contexts and their retrieval."""
     settings: list[Any] = [manifest.method["prompt"], manifest.config["per_context"]]
     for role in ("evidence", "hits"):
         name = manifest.inputs.get(role)
@@ -112,14 +101,13 @@ def _length(store: Path, answers: Sequence[File]) -> tuple[float, int] | None:
 
 
 class Assumption:
-    """The assumed answer of a server's model, by its earlier answers in a store, else by the longest answer that it
-    may give. `said`: by model, the basis in words."""
+    """Assumes the answers of a server's model, from its earlier answers in a store, else from the longest answer that
+    it may give. `said`: by model, the basis in words; `asked`: the number of requests that were not sent."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
         self.said: dict[str, str] = {}
         self.asked = 0
-        """Requests that were not sent."""
         self._known: dict[str, Known | None] = {}
 
     def __call__(self, engine: Remote, prompt: str) -> Completion:
@@ -162,8 +150,8 @@ def _known(store: Path, engine: str) -> Known | None:
 
 
 def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
-    """Characters and tokens of answered prompts, rendered again; none where what they were made of is gone or damaged,
-    or this version does not render the template."""
+    """Yield characters and tokens of answered prompts, rendered again; nothing if their inputs are gone or damaged, or
+    if this version does not render the template."""
     inputs = {role: Artifact(store, *name.split("/")) for role, name in manifest.inputs.items()}
     shard = manifest.shards[0].shard
     try:
@@ -185,8 +173,8 @@ def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
 
 
 FIRST, TRIED, WIDE = 2, 8, 32
-Told = Callable[[int, int], None]
-"""Called with how many of the trial's stages are done, of how many."""
+Reach = Callable[[int, int], None]
+"""Called with the number of the trial's stages that are done, and of all its stages."""
 
 
 @dataclass(frozen=True)
@@ -197,71 +185,77 @@ class QuestionSample:
     stages: Stages
 
     def until(self, last: str | None) -> list[Stage]:
-        """Those before the stage of that name, in the order of execution; None: all."""
+        """The stages before the one of that name, or all, in the order of execution."""
         kept = []
         for of_method in self.stages.values():
             names = [*of_method]
             kept += [of_method[name] for name in names[: names.index(last) if last in names else len(names)]]
         return [stage for step in in_order(kept) for stage in step]
 
-
-@dataclass(frozen=True)
-class Trial:
-    """The result of a trial. `ids`: of all questions; `asked`: the artifact's manifest; `before`: what preceded the
-    samples, by stage; `done`: every manifest of the samples, by artifact; `assumed`: the artifacts whose model was not
-    asked."""
-
-    ids: np.ndarray
-    before: dict[str, Manifest]
-    first: QuestionSample | None
-    tried: QuestionSample
-    wide: QuestionSample
-    done: dict[str, Manifest] = field(default_factory=dict)
-    assumed: set[str] = field(default_factory=set)
-
-    def manifest(self, sample: QuestionSample | None, method: str, stage: str) -> Manifest | None:
-        """Return the manifest of a stage on a sample; None if it was not tried."""
-        return self.done.get(sample.stages[method][stage].artifact.name) if sample else None
-
-    def generate(self, sample: QuestionSample, method: str) -> Generate:
-        stage = sample.stages[method][Generate.name]
+    def generate(self, method: str) -> Generate:
+        stage = self.stages[method][Generate.name]
         assert isinstance(stage, Generate)
         return stage
 
 
-def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, told: Told) -> Trial:
-    """Raises the errors of the stages, InputError for a question set that is empty among them."""
+@dataclass(frozen=True)
+class Trial:
+    """The result of a trial. `ids`: of all questions; `before`: the stages that preceded the samples, by name; `first`:
+    None if there are too few questions; `done`: all stages on the samples, by artifact; `assumed`: the artifacts whose
+    model was not asked."""
+
+    ids: np.ndarray
+    before: dict[str, StageSample]
+    first: QuestionSample | None
+    tried: QuestionSample
+    wide: QuestionSample
+    done: dict[str, StageSample] = field(default_factory=dict)
+    assumed: set[str] = field(default_factory=set)
+
+    def measured(self, sample: QuestionSample | None, method: str, stage: str) -> StageSample | None:
+        """The measurements of a stage on a sample; None if it was not tried."""
+        return self.done.get(sample.stages[method][stage].artifact.name) if sample else None
+
+    def is_assumed(self, method: str, stage: str) -> bool:
+        """Return true if the model of a stage was not asked."""
+        return any(each.stages[method][stage].artifact.name in self.assumed for each in (self.tried, self.wide))
+
+
+def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, reach: Reach) -> Trial:
+    """Raises the errors of the stages, InputError for an empty set of questions among them."""
     ids, before = _questions(plan, folder)
     drawn = ids[np.random.default_rng(abs(plan.parameters.questions.seed)).permutation(len(ids))[:WIDE]]
     start = FIRST if len(drawn) >= FIRST + TRIED else 0
     first = _sample(plan, folder, drawn[:start]) if start else None
     tried, wide = _sample(plan, folder, drawn[start : start + TRIED]), _sample(plan, folder, drawn)
     trial = Trial(ids, before, first, tried, wide)
-    due = [*(first.until(None) if first else ()), *tried.until(None), *wide.until(Generate.name)]
+    due = [(stage, tried.questions) for stage in tried.until(None)]
+    due += [(stage, wide.questions) for stage in wide.until(Generate.name)]
+    if first:
+        due = [*((stage, first.questions) for stage in first.until(None)), *due]
     with assuming(assumption):
-        for place, stage in enumerate(due):
-            told(place, len(due))
+        for place, (stage, questions) in enumerate(due):
+            reach(place, len(due))
             asked = assumption.asked
-            trial.done[stage.artifact.name] = stage.run("plan")
+            trial.done[stage.artifact.name] = try_stage(stage, questions)
             if assumption.asked > asked:
                 trial.assumed.add(stage.artifact.name)
     return trial
 
 
-def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str, Manifest]]:
-    """The ids of all questions that will be asked, and what it took to choose them where the store has them not."""
-    there = plan.ask
-    manifest = plan.manifest(there)
-    done: dict[str, Manifest] = {}
-    if manifest is None:
+def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str, StageSample]]:
+    """The ids of all questions that will be asked, and the stages that it took to choose them, if the store lacks
+    them."""
+    ask, done = plan.ask, dict[str, StageSample]()
+    if not plan.manifest(ask):
         stages = next(iter(_stages(plan.parameters, plan.store, folder, plan.parameters.questions).values()))
         for name in ("load", "ask"):
             if name in stages and stages[name].store != plan.store.absolute():
-                done[name] = stages[name].run("plan")
-        there, manifest = stages["ask"], done["ask"]
-    plan.check(there, manifest)
-    assert isinstance(there, Ask)
-    return there.ids(), done
+                done[name] = try_stage(stages[name], 1)
+        ask = stages["ask"]
+    plan.check(ask, ask.artifact.completed())
+    assert isinstance(ask, Ask)
+    return ask.ids(), done
 
 
 def _sample(plan: EvaluationPlan, folder: Path, ids: np.ndarray) -> QuestionSample:

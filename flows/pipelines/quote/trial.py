@@ -1,9 +1,8 @@
-"""A trial run of the stages on small samples, in processes like those of the run.
+"""The trial of stages on small samples, in temporary stores.
 
-The stages run on a handful of passages, whose trial includes the loading of models, on as many others, and on some
-hundred, in temporary stores. Under Ray a worker executes one stage, so here every stage gets fresh processes too, as
-many at once as the run has workers, because processes on one machine slow one another down. A serial run executes all
-stages in one process. Like a worker, such a process imports only what its stages need.
+Under Ray a worker executes one stage, so `try_at_once` gives every stage fresh processes too, as many at once as the
+run has workers, because processes on one machine slow one another down. Like a worker, such a process imports only what
+its stages need.
 """
 
 import os
@@ -15,13 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import Cost
 from vitalfew.tasks.stage import Stage
-
-Plans = Sequence[Sequence[Stage]]
-"""For every stage, in order, that stage on all samples."""
-
 
 GIVEN, MEASURED = "given.pickle", "measured.pickle"
 
@@ -30,41 +24,19 @@ GIVEN, MEASURED = "given.pickle", "measured.pickle"
 class StageSample:
     """The measurements of a stage on one sample: means over its `shards`; `preparation_*` occur once.
 
-    `passages`: the number in the sample; times in seconds, sizes in bytes.
+    `units`: the passages or questions in the sample; times in seconds, sizes in bytes.
     """
 
-    passages: float
+    units: float
     shards: float
     rows: float
     tokens: float
     wall: float
     cpu: float
-    gpu: float
     memory: float
     disk: float
     preparation_wall: float
     preparation_cpu: float
-
-    @classmethod
-    def of(cls, stage: Stage, manifest: Manifest, passages: int) -> "StageSample":
-        costs = [record.cost for record in manifest.shards]
-        once = manifest.preparation.cost if manifest.preparation else Cost()
-        directories = {file.table for file in manifest.files()} | {"costs", stage.table}
-        size = sum(files.tree_bytes(stage.store / table / stage.artifact.fingerprint) for table in directories)
-        count = len(costs)
-        return cls(
-            passages=passages,
-            shards=count,
-            rows=manifest.rows[stage.table] / count,
-            tokens=sum(cost.tokens for cost in costs) / count,
-            wall=sum(cost.wall_seconds for cost in costs) / count,
-            cpu=sum(cost.cpu_seconds for cost in costs) / count,
-            gpu=sum(cost.gpu_seconds for cost in costs) / count,
-            memory=max(cost.peak_memory_bytes for cost in [once, *costs]),
-            disk=size / count,
-            preparation_wall=once.wall_seconds,
-            preparation_cpu=once.cpu_seconds,
-        )
 
     @classmethod
     def mean(cls, samples: Sequence["StageSample"]) -> "StageSample":
@@ -73,38 +45,42 @@ class StageSample:
         )
 
 
-Trials = dict[str, tuple[StageSample, ...]]
-"""By stage, the measurements on all samples."""
+def try_stage(stage: Stage, units: int) -> StageSample:
+    """Execute a stage on a sample; the stages before it must be finished. Raises the errors of the stage."""
+    manifest = stage.run("plan")
+    costs = [record.cost for record in manifest.shards]
+    once = manifest.preparation.cost if manifest.preparation else Cost()
+    count = len(costs)
+    return StageSample(
+        units=units,
+        shards=count,
+        rows=manifest.rows[stage.table] / count,
+        tokens=sum(cost.tokens for cost in [once, *costs]) / count,
+        wall=sum(cost.wall_seconds for cost in costs) / count,
+        cpu=sum(cost.cpu_seconds for cost in costs) / count,
+        memory=max(cost.peak_memory_bytes for cost in [once, *costs]),
+        disk=sum(file.bytes for file in manifest.files()) / count,
+        preparation_wall=once.wall_seconds,
+        preparation_cpu=once.cpu_seconds,
+    )
 
 
-def try_stages(copies: Sequence[Plans], passages: Sequence[int], folder: Path, together: bool) -> Trials:
-    """Execute the stages on samples of that many passages, with one process per copy at the same time; `together`: all
-    stages of a copy in one process. The results are means over the copies. Raises the errors of the stages."""
-    stages = range(len(copies[0]))
-    names = [samples[0].name for samples in copies[0]]
-    groups = [list(stages)] if together else [[position] for position in stages]
-    results: Trials = {}
-    for number, group in enumerate(groups):
-        results_of_copies = _in_processes(
-            [[plans[position] for position in group] for plans in copies], passages, folder / f"{number}"
-        )
-        for place, position in enumerate(group):
-            measured = [copy[place] for copy in results_of_copies]
-            results[names[position]] = tuple(StageSample.mean(sample) for sample in zip(*measured, strict=True))
-    return results
+Tries = Sequence[tuple[Stage, int]]
+"""Stages on samples, with the number of units in the sample, in the order of execution."""
 
 
-def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path) -> list[list[list[StageSample]]]:
-    """The measurements by copy, stage and sample."""
+def try_at_once(copies: Sequence[Tries], folder: Path) -> list[StageSample]:
+    """Execute copies of the same tries at the same time, with one process per copy. The results are means over the
+    copies. Raises the errors of the stages."""
     running = []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    for number, plans in enumerate(copies):
+    for number, tries in enumerate(copies):
         target = folder / str(number)
-        files.write_bytes(target / GIVEN, pickle.dumps((plans, passages)))
+        files.write_bytes(target / GIVEN, pickle.dumps(tries))
         command = [sys.executable, "-c", "from vitalfew.flows.pipelines.quote.trial import main; main()", str(target)]
         running.append((target, subprocess.Popen(command, env=environment)))
     codes = [process.wait() for _, process in running]
-    results = []
+    results: list[list[StageSample]] = []
     for (target, _), code in zip(running, codes, strict=True):
         if code:
             raise RuntimeError(f"a trial run on a small sample failed with exit status {code}")
@@ -112,23 +88,15 @@ def _in_processes(copies: Sequence[Plans], passages: Sequence[int], folder: Path
         if isinstance(result, Exception):
             raise result
         results.append(result)
-    return results
-
-
-def _measure(plans: Plans, passages: Sequence[int]) -> list[list[StageSample]]:
-    """The measurements by stage and sample. The stages before these must be finished."""
-    return [
-        [StageSample.of(stage, stage.run("plan"), size) for stage, size in zip(samples, passages, strict=True)]
-        for samples in plans
-    ]
+    return [StageSample.mean(measured) for measured in zip(*results, strict=True)]
 
 
 def main() -> None:
-    """A process of `try_stages`; its argument is the folder with its input."""
+    """A process of `try_at_once`; its argument is the folder with its input."""
     folder = Path(sys.argv[1])
-    plans, passages = pickle.loads(files.read_bytes(folder / GIVEN))
+    tries: Tries = pickle.loads(files.read_bytes(folder / GIVEN))
     try:
-        result: object = _measure(plans, passages)
+        result: object = [try_stage(stage, units) for stage, units in tries]
     except Exception as error:  # the parent raises it
         result = error
     files.write_bytes(folder / MEASURED, pickle.dumps(result))

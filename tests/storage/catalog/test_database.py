@@ -24,7 +24,6 @@ from tests.support.shared import indexed
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
-from vitalfew.flows.cli.terminal import out
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
@@ -278,7 +277,7 @@ def test_a_query_that_ctrl_c_stopped_is_no_error(said: str, raised: type[BaseExc
             raise RuntimeError(said)
 
     with pytest.raises(raised):
-        show.rows(out, Stopped(), "table")  # type: ignore[arg-type]
+        show.rows(Stopped(), "table")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
