@@ -57,15 +57,16 @@ def merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
     return result
 
 
-def build(model: type[Model], *layers: Mapping[str, Any]) -> Model:
-    """Validate the layers, later ones winning. Raises ConfigError that names every wrong key and the nearest known."""
+def build(model: type[Model], *layers: Mapping[str, Any], path: str = "") -> Model:
+    """Validate the layers, later ones winning. `path`: of the model in the settings, for messages. Raises ConfigError
+    that names every wrong key and the nearest known."""
     values: dict[str, Any] = {}
     for layer in layers:
         values = merged(values, layer)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(explained(error, model))) from None
+        raise ConfigError("\n".join(explained(error, model, path))) from None
 
 
 def explained(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -101,4 +102,4 @@ def _known_keys(model: type[BaseModel], path: list[str]) -> list[str]:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         models = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
         model = next((kind for kind in models if issubclass(kind, BaseModel)), BaseModel)  # also of "Model | None"
-    return sorted(model.model_fields)
+    return sorted((*model.model_fields, *getattr(model, "also", ())))

@@ -35,6 +35,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    also: ClassVar[tuple[str, ...]] = ()
+    """Further keys that settings may be written with: parts of a field."""
+
     def identity(self) -> dict[str, Any]:
         """The settings that change the result, as JSON has them."""
         fields = type(self).model_fields.items()

@@ -14,34 +14,35 @@ the next ones where that has too few: memory follows the shard.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.probing import PerturbConfig
+from vitalfew.configs.evaluation import PerturbConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.metrics.ranking import first_correct
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import FurtherStage, Progress, ShardResult
 
 Row = dict[str, Any]
 
 
-class Perturb(Stage):
-    """Stage `perturb` over `hits`."""
+class Perturb(FurtherStage):
+    """Puts irrelevant hits beside a hit that answers, or changes the order of the hits, before they are refined."""
 
     name: ClassVar[str] = "perturb"
     table: ClassVar[str] = "perturbed"
-    over: ClassVar[str] = "hits"
-    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "perturb"
-
-    def __init__(self, store: Path, asked: Artifact, hits: Artifact, config: PerturbConfig) -> None:
-        super().__init__(store, {"asked": asked, "hits": hits}, config)
-
+    after: ClassVar[str] = "retrieve"
+    reads: ClassVar[tuple[str, ...]] = ("asked", "hits")
+    replaces: ClassVar[str] = "hits"
+    Options = PerturbConfig
     config: PerturbConfig
+
+    @classmethod
+    def is_due(cls, options: PerturbConfig) -> bool:
+        return options.noise is not None or options.order != "retrieved"
 
     def method_identity(self) -> dict[str, Any]:
         return {}

@@ -98,7 +98,7 @@ class Stage(ABC):
     """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
     version: ClassVar[str] = "1"
     over: ClassVar[str] = ""
-    """The input whose shards are this stage's shards, one for one."""
+    """The input whose shards are this stage's shards, one for one; "": the first."""
     counts: ClassVar[str] = ""
     """The input whose rows are reported to `Progress`; "": `over`."""
     at_home: ClassVar[bool] = False
@@ -144,13 +144,16 @@ class Stage(ABC):
 
     def shards(self) -> list[int]:
         """The shard numbers, known once the stage is prepared: those of the input `over`."""
-        return [record.shard for record in self.inputs[self.over].completed().shards]
+        return [record.shard for record in self._followed(self.over).completed().shards]
 
     def total_rows(self) -> int:
         """Rows that all shards together will report to `Progress`, for the estimate of the time left: those of the
         input `counts`."""
-        artifact = self.inputs[self.counts or self.over]
+        artifact = self._followed(self.counts or self.over)
         return artifact.completed().rows[artifact.table]
+
+    def _followed(self, role: str) -> Artifact:
+        return self.inputs[role or next(iter(self.inputs))]
 
     @abstractmethod
     def work(self, shard: int, progress: Progress) -> ShardResult:
@@ -389,21 +392,24 @@ class FurtherStage(Stage):
     """A stage that an evaluation has where its settings name it: `stages: {NAME: {…}}`. Its file says all of it.
 
     It reads tables of its method's earlier stages. A table of its own is a view of the catalog once it is written;
-    where it writes one that an earlier stage has written (`evidence`), the later stages read its rows.
+    where it writes one that an earlier stage has written (`evidence`), or `replaces` one, the later stages read its
+    rows.
     """
 
     after: ClassVar[str]
     """The stage that it follows: retrieve, refine, generate, critique, select."""
     reads: ClassVar[tuple[str, ...]]
-    """Tables, `asked` among them where it needs the questions: its `inputs`, by these names."""
+    """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
+    of the index."""
+    replaces: ClassVar[str] = ""
+    """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config
     """What can be set of it."""
 
+    @classmethod
+    def is_due(cls, options: Any) -> bool:
+        """Return whether the stage changes anything by these settings; else it is left out."""
+        return True
+
     def method_identity(self) -> dict[str, Any]:
         return {"class": type(self).__qualname__}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs[self.reads[0]].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs[self.reads[0]].completed().rows[self.reads[0]]

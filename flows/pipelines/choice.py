@@ -14,8 +14,7 @@ from statistics import fmean
 import numpy as np
 import pyarrow.compute as pc
 
-from vitalfew.configs.chosen import Chosen, Tried
-from vitalfew.configs.evaluation import Evaluate, Method, Option
+from vitalfew.configs.evaluation import Chosen, Evaluate, Method, Option, Tried
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
 from vitalfew.flows.pipelines.experiments import complete

@@ -25,8 +25,7 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.perturb import Perturb
-from vitalfew.tasks.rate import Appraise, Critique, Label
+from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, read_report, write_report
@@ -283,15 +282,10 @@ def _method_stages(
         if is_dense or needs_vectors:
             encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
             vectors = line.add(EncodeQuestions(store, asked, encoding))
+        read = {role: corpus[role] for role in ("passages", "sentences", "vectors") if role in corpus}
+        line.tables |= read
         hits = line.add(Retrieve(store, asked, vectors if is_dense else None, index, method.retrieve, corpora))
-        if method.label:
-            line.add(Label(store, asked, hits, corpus["passages"], method.label))
-        roles = ("passages", "sentences", "vectors")
-        read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
-        given = line.add(Perturb(store, asked, hits, method.perturb)) if method.perturb.changes else hits
-        refined = line.add(Refine(store, asked, given, read, method.refine, vectors if needs_vectors else None))
-        if method.appraise:
-            line.add(Appraise(store, asked, given, refined, method.appraise))
+        line.add(Refine(store, asked, hits, read, method.refine, vectors if needs_vectors else None))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))
@@ -299,29 +293,29 @@ def _method_stages(
             critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
             if method.select:
                 line.add(Select(store, candidates, critiques, method.select))
-    results = {table: line.tables[table] for table in Score.results if table in line.tables}
+    written = {stage.table: stage.artifact for stage in line.stages.values()}
+    results = {table: written[table] for table in Score.results if table in written}
     line.add(Score(store, asked, results, units, parameters.score))
     return line.stages
 
 
 class _Line:
-    """The stages of a method, in their order, and of every table the artifact that was written last."""
+    """The stages of a method, in their order, and the tables as the next stage is to read them."""
 
     def __init__(self, store: Path, method: Method, asked: Artifact) -> None:
         self.store = store
         self.stages: dict[str, Stage] = {}
         self.tables = {"asked": asked}
-        self.further: list[tuple[type[FurtherStage], dict[str, Any]]] = [
-            (resolve("stage", name), settings) for name, settings in method.stages.items() if settings is not None
-        ]
+        self.further = further_stages(method)
 
     def add(self, stage: Stage) -> Artifact:
         """Add a stage and the further ones that follow it; its table as the next stage is to read it."""
         self.stages[stage.name] = stage
         self.tables[stage.table] = stage.artifact
-        for further, settings in self.further:
+        if isinstance(stage, FurtherStage) and stage.replaces:
+            self.tables[stage.replaces] = stage.artifact
+        for further, options in self.further.values():
             if further.after == stage.name and all(table in self.tables for table in further.reads):
-                options = build(further.Options, settings)
                 self.add(further(self.store, {table: self.tables[table] for table in further.reads}, options))
         return self.tables[stage.table]
 
@@ -335,10 +329,17 @@ def _check_primary(primary: str | None, score: Stage) -> None:
         raise ConfigError(f"primary = {primary}: it is not in score.metrics; use one of: {', '.join(able)}, or null")
 
 
+def further_stages(method: Method) -> dict[str, tuple[type[FurtherStage], Any]]:
+    """The further stages of a method that change anything, by the names that its settings give them, with their
+    options."""
+    stages = {name: (resolve("stage", name), own) for name, own in method.stages.items() if own is not None}
+    return {name: (further, options) for name, (further, options) in stages.items() if further.is_due(options)}
+
+
 def check_further(parameters: Evaluate, stages: Stages) -> None:
     """Raises ConfigError where a further stage has no place in any method."""
-    for name in {name for method in parameters.methods for name, own in method.stages.items() if own is not None}:
-        further = resolve("stage", name)
+    due = {name: stage for method in parameters.methods for name, (stage, _) in further_stages(method).items()}
+    for name, further in due.items():
         if not any(further.name in of_method for of_method in stages.values()):
             needs = ", ".join(further.reads)
             raise ConfigError(

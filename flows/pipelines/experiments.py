@@ -11,17 +11,27 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
-from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
+from vitalfew.configs.evaluation import STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
 from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.configs.section import Section
-from vitalfew.tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
+from vitalfew.tasks.registry import (
+    UnknownName,
+    completed,
+    nearest,
+    options_type,
+    resolve,
+    stage_options,
+    where,
+    with_options,
+)
 
-SECTIONS = tuple(name for name in Method.model_fields if name != "name")
+FIELDS = tuple(name for name in Method.model_fields if name != "name")
+SECTIONS = (*FIELDS, *STAGES)
 KINDS: dict[str, type[Section]] = {
     name: kind
-    for name, field in Method.model_fields.items()
-    for kind in (field.annotation, *get_args(field.annotation))
+    for name, type_ in {**{name: field.annotation for name, field in Method.model_fields.items()}, **STAGES}.items()
+    for kind in (type_, *get_args(type_))
     if isinstance(kind, type) and issubclass(kind, Section)
 }
 """The sections that name a method with its own options."""
@@ -91,7 +101,8 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[Place, list[Any]]]:
 def _matters(settings: Mapping[str, Any], path: Place) -> bool:
     """Return whether a method uses a setting: a sweep over alpha does not change naive RAG."""
     section = path[0]
-    if section in ("variant", "perturb", "refine", "appraise") and settings["retrieve"] is None:
+    needs_hits = "hits" in resolve("stage", section).reads if section in STAGES else section in ("variant", "refine")
+    if needs_hits and settings["retrieve"] is None:
         return False
     if path == ("variant", "encode", "context"):  # without alpha the context has no weight
         section, path = "retrieve", ("retrieve", "alpha")
@@ -201,16 +212,20 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     layer: dict[str, Any] = {}
     for part in given:
         layer = merged(layer, part)
+    layer = _apart(layer)
     wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
-    drafts = [_draft(label, experiment, own or {}, wins, axes) for label, own in experiment.methods.items()]
+    # A stage that names no method is there with its defaults, by which it changes nothing.
+    stages = {section: None if section in KINDS else {} for section in STAGES}
+    defaults = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
+    drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]
     for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
         raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
     for section, kind in KINDS.items():
-        own_settings, given_settings = getattr(experiment, section) or {}, wins.get(section) or {}
+        own_settings, given_settings = defaults[section] or {}, wins.get(section) or {}
         # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
         for key in given_settings if kind.field() in given_settings else {**own_settings, **given_settings}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
@@ -223,6 +238,13 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     methods = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods, "choose": choose}))
+
+
+def _apart(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the stages of `STAGES` as sections."""
+    stages = dict(settings.get("stages") or {})
+    own = {name: stages.pop(name) for name in STAGES if name in stages}
+    return {**settings, **own, "stages": stages} if own else dict(settings)
 
 
 def complete(parameters: Evaluate) -> Evaluate:
@@ -238,7 +260,8 @@ def complete(parameters: Evaluate) -> Evaluate:
 
 def _complete(method: Method) -> Method:
     with naming(method.name):
-        return completed(method)
+        stages = {name: None if own is None else stage_options(name, own) for name, own in method.stages.items()}
+        return completed(method).model_copy(update={"stages": stages})
 
 
 def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig:
@@ -284,13 +307,12 @@ def _choose(experiment: Experiment, rows: Sequence[Sequence[Variant]]) -> Choose
 
 def _draft(
     label: str,
-    experiment: Experiment,
+    defaults: Mapping[str, Any],
     own: Mapping[str, Any],
     wins: Mapping[str, Any],
     axes: Mapping[Place, list[Any]],
 ) -> Draft:
     """The experiment's settings that this method has, its own settings, and those that take precedence over both."""
-    defaults = {section: getattr(experiment, section) for section in SECTIONS}
     set_by_itself = {path for path, _ in leaves(own)}
     own_axes = _axes(own.get("choose") or {}, wins)
     own = {key: value for key, value in own.items() if key != "choose"}
@@ -340,5 +362,6 @@ def _nobody_chooses(name: str, section: str, key: str, drafts: Sequence[Draft]) 
 
 
 def _nobody_does(name: str, section: str, key: str) -> str:
-    able = [other for other in names() if any(getattr(m, section) for m in evaluation(*find(other), ANY_INDEX).methods)]
+    others = ((other, evaluation(*find(other), ANY_INDEX).methods) for other in names())
+    able = [other for other, methods in others if any(method.sections()[section] for method in methods)]
     return f"{section}.{key}: no method of {name} has a section `{section}`; try {', '.join(able)}"

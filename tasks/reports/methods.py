@@ -60,7 +60,7 @@ def groups(methods: Sequence[Method]) -> list[Group]:
 
 
 def _but_for_seed(method: Method) -> dict[str, Any]:
-    settings = method.model_dump(mode="json", exclude={"name"})
+    settings = method.sections()
     if method.generate:
         settings["generate"].pop("seed", None)
     return settings
@@ -105,7 +105,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
     """The places of the methods that have these settings; none where none are wanted."""
-    flat = [dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for method in methods] if wanted else []
+    flat = [dict(_flat(method.sections())) for method in methods] if wanted else []
     return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
 
 
@@ -203,7 +203,7 @@ def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
-    flat = {name: dict(_flat(method.model_dump(mode="json", exclude={"name"}))) for name, method in methods.items()}
+    flat = {name: dict(_flat(method.sections())) for name, method in methods.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
     # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
     concerned = {

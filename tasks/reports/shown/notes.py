@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vitalfew.configs.chosen import Chosen, Tried
+from vitalfew.configs.evaluation import Chosen, Tried
 from vitalfew.tasks.reports.contents import BestAlpha, CriticResult, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
     figure,
