@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from vitalfew.configs.evaluation import Chosen, Evaluate, Method, Option, Tried
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
-from vitalfew.flows.pipelines.experiments import complete
 from vitalfew.flows.pipelines.run import Execute
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
@@ -42,7 +41,8 @@ class ChoicePlan(EvaluationPlan):
     """
 
     def __init__(self, parameters: Evaluate) -> None:
-        self.whole = complete(parameters)
+        """`parameters`: complete."""
+        self.whole = parameters
         if not self.whole.choose:
             raise ValueError("there are no settings to choose")
         if self.whole.questions.half:

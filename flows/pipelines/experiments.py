@@ -63,6 +63,7 @@ def variants(draft: Draft) -> Iterator[Variant]:
     lists = _lists(draft.settings)
     single = _without(draft.settings, {path for path, _ in lists})
     several = {path for path, values in lists if len(values) > 1}
+    named = {path[0] for path, _ in lists if path[0] in KINDS and path[1:] == (KINDS[path[0]].field(),)}
     points: set[str] = set()
     for values in product(*(values for _, values in lists)):
         point = {path: value for (path, _), value in zip(lists, values, strict=True)}
@@ -71,7 +72,8 @@ def variants(draft: Draft) -> Iterator[Variant]:
         if repr(point) not in points:
             points.add(repr(point))
             chosen = {path: value for path, value in point.items() if path in draft.chosen}
-            whole = {section: fitting(section, value) for section, value in with_values(single, point).items()}
+            whole = with_values(single, point)
+            whole |= {section: fitting(section, whole[section]) for section in named}  # of one method, not of all
             name = draft.label + _suffix(point, several)
             with naming(draft.label):
                 method = build(Method, {**whole, "name": name})
@@ -106,9 +108,7 @@ def _matters(settings: Mapping[str, Any], path: Place) -> bool:
         return False
     if path == ("variant", "encode", "context"):  # without alpha the context has no weight
         section, path = "retrieve", ("retrieve", "alpha")
-    return section not in KINDS or any(
-        path[1] in options.model_fields for options in options_types(KINDS[section], settings[section])
-    )
+    return section not in KINDS or path[1] in fields(KINDS[section], settings[section])
 
 
 def _without(settings: Mapping[str, Any], paths: Collection[Place]) -> dict[str, Any]:
@@ -147,8 +147,8 @@ def fitting(section: str, settings: Any) -> Any:
     """The settings without those of other methods of the kind."""
     if section not in KINDS or not isinstance(settings, Mapping):
         return settings
-    fields = {key for options in options_types(KINDS[section], settings) for key in options.model_fields}
-    return {key: value for key, value in settings.items() if key in fields}
+    known = fields(KINDS[section], settings)
+    return {key: value for key, value in settings.items() if key in known}
 
 
 def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
@@ -157,8 +157,10 @@ def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
     return list(named) if isinstance(named, (list, tuple)) else [named]
 
 
-def options_types(kind: type[Section], settings: Mapping[str, Any]) -> list[type[Section]]:
-    return [options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings)]
+def fields(kind: type[Section], settings: Mapping[str, Any]) -> set[str]:
+    """The options of the methods that the settings name. Raises UnknownName."""
+    options = (options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings))
+    return {field for each in options for field in each.model_fields}
 
 
 @contextmanager
@@ -318,7 +320,7 @@ def _draft(
     own = {key: value for key, value in own.items() if key != "choose"}
     settings = merged(defaults, own)
     for section, kind in KINDS.items():
-        if settings.get(section) is not None and isinstance(special := own.get(section) or {}, Mapping):
+        if (special := own.get(section)) and isinstance(special, Mapping):
             with naming(label):
                 _check_own(section, kind, settings[section], special)
     chosen = {path: values for path, values in axes.items() if path not in set_by_itself} | own_axes
@@ -335,8 +337,8 @@ def _draft(
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raises ConfigError, UnknownName for a setting that the method itself lacks."""
-    fields = {key for options in options_types(kind, settings) for key in options.model_fields}
-    if unknown := {key: value for key, value in own.items() if key not in fields}:
+    known = fields(kind, settings)
+    if unknown := {key: value for key, value in own.items() if key not in known}:
         with_options(build(kind, {kind.field(): method_names(kind, settings)[0], **unknown}), section)
 
 
@@ -345,9 +347,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     used = [draft.settings[section] for draft in drafts if draft.settings[section] is not None]
     if not used:
         return _nobody_does(name, section, key)
-    known = sorted(
-        {field for settings in used for options in options_types(kind, settings) for field in options.model_fields}
-    )
+    known = sorted({field for settings in used for field in fields(kind, settings)})
     owners = where(kind(), section, key)
     close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
     reason = owners or f"known: {', '.join(known)}"

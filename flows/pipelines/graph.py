@@ -57,14 +57,11 @@ def _new(parameters: Execution) -> Plan:
             from vitalfew.flows.pipelines.index_corpus import IndexPlan
 
             return IndexPlan(parameters)
-        case Evaluate(choose=None):
-            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-
-            return EvaluationPlan(parameters)
         case Evaluate():
-            from vitalfew.flows.pipelines.choice import ChoicePlan
+            from vitalfew.flows.pipelines.choice import ChoicePlan, EvaluationPlan
+            from vitalfew.flows.pipelines.experiments import complete
 
-            return ChoicePlan(parameters)
+            return (ChoicePlan if parameters.choose else EvaluationPlan)(complete(parameters))
         case TrainModel() | TrainOreo():
             from vitalfew.flows.pipelines.train import TrainingPlan
 
