@@ -1,4 +1,4 @@
-"""What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
+"""Settings of the flow `evaluate`: the questions, and the methods that are compared."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -8,7 +8,7 @@ from vitalfew.configs.schema import Execution, RetrieveConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Half = Literal["development", "test"]
-"""Of the questions: those to choose settings with, and those to report figures on."""
+"""Half of the questions: to choose settings with, or to report figures on."""
 
 CHOOSES_PROMPTS = "chooses prompts"
 """Marks a setting of a generator that decides which prompts there are, and changes no answer to one of them."""
@@ -184,7 +184,7 @@ class WithStages(Config):
     @model_validator(mode="before")
     @classmethod
     def _gathered(cls, given: Any) -> Any:
-        """Put the sections of `STAGES` behind a user's own stages. A null section is no stage."""
+        """Move the sections of `STAGES` into `stages`, last; omit null sections."""
         if not isinstance(given, dict):
             return given
         sections = {name: given[name] for name in STAGES if given.get(name) is not None}

@@ -1,4 +1,4 @@
-"""What a user can set, as Pydantic models: the command line, YAML files and Prefect's forms all fill these in."""
+"""Settings, as Pydantic models: the command line, YAML files and Prefect's forms fill them in."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args

@@ -1,5 +1,4 @@
-"""The flow `evaluate`: ask → encode_questions → retrieve → refine → generate → critique → select → score → report, on
-Prefect and Ray."""
+"""The flow `evaluate` (pipelines/evaluate.py), on Prefect and Ray."""
 
 import os
 from contextlib import nullcontext, suppress

@@ -7,10 +7,10 @@ How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4
   passages are of, and has no accepted answer in title or text. The paper does not say where it takes them from.
 - Order (table 4): as retrieved, shuffled, or reversed; with noise, of what that leaves.
 
-What is drawn depends on the seed and the question's id alone, given the hits: with more noise the chunks of less noise
-come first. A question of whose hits none has an answer, or for which too few are irrelevant, is rejected with its
-reason: it has no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from
-the next ones where that has too few: memory follows the shard.
+The draw depends only on the seed, the question's id and the hits: with more noise the chunks of less noise come first. A
+question is rejected with its reason if none of its hits has an answer, or too few hits of others are irrelevant: it has
+no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from the next ones if
+it has too few: memory follows the shard.
 """
 
 from collections.abc import Iterator
@@ -125,7 +125,7 @@ class _Pools:
         self.own = self._rows(shard)
 
     def drawn(self, chance: np.random.Generator) -> Iterator[Row]:
-        """Every hit once, each shard's in random order."""
+        """Every hit once, in random order within a shard."""
         for shard in self.order:
             rows = self.own if shard == self.order[0] else self._rows(shard)
             for place in chance.permutation(len(rows)).tolist():

@@ -198,7 +198,7 @@ class _Passages:
 class Appraise(Rate, FurtherStage):
     """Grades contexts, by one appraiser: how faithful to the hits are they, and how complete?
 
-    Hits are shown with their titles, contexts below each other, as the prompt has them. Contexts that reach beyond
+    Hits are shown with their titles, contexts one below the other, as the prompt has them. Contexts that reach beyond
     their hits (refine.text=window, passage) are set beside the hits alone, and seem to add what stands around them. A
     question without contexts is an error row.
     """

@@ -188,7 +188,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def resolve(kind: str, name: str) -> Any:
-    """The class registered as `name`, or that at "module:Class" for a user's own. Raises UnknownName if neither is."""
+    """The class registered as `name`, or the user's class "module:Class". Raises UnknownName."""
     known = METHODS[kind]
     target = known.get(name, name if ":" in name else None)
     if target is None:
@@ -271,8 +271,8 @@ def construct(options: Section) -> Any:
 
 
 def declared(options: Section, need: str) -> Any:
-    """What a method needs of its stage (`dense`, `unit`, `needs_vectors`), as its class declares it, or its options
-    where it depends on them."""
+    """A need of a method (`dense`, `unit`, `needs_vectors`), declared by its class, or by its options if it depends on
+    them."""
     return getattr(options if hasattr(options, need) else resolve(options.kind, options.methods[0]), need)
 
 

@@ -1,5 +1,8 @@
-"""An evaluation, as plain Python: ask → encode_questions → retrieve → label → perturb → refine → appraise → generate →
-critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
+"""An evaluation, as plain Python: ask → encode_questions → retrieve → refine → generate → critique → select → score.
+
+Further stages (`FurtherStage`) stand between these. A stage is done for all methods before the next one, so that a model
+is loaded once and shared work is done once.
+"""
 
 import re
 import shlex
@@ -160,7 +163,7 @@ class Evaluated(Outcome):
 
     @cached_property
     def report(self) -> WrittenReport:
-        """The report, read from the store and written there by whoever asks for it first, and once. Raises NoReport."""
+        """The report, computed from the store and written to it at the first access. Raises NoReport."""
         return write_report(self.store, read_report(self.store, self.run))
 
 
@@ -194,7 +197,7 @@ class EvaluationPlan(Plan):
         }
 
     def alternatives(self) -> "list[list[EvaluationPlan]]":
-        """The evaluations of a run, one after the other; of each the plans of which one will be executed."""
+        """The evaluations of a run in their order: the plans of which one will be executed."""
         return [[self]]
 
     def run(self, execute: Execute) -> Evaluated:

@@ -34,7 +34,7 @@ KINDS: dict[str, type[Section]] = {
     for kind in (type_, *get_args(type_))
     if isinstance(kind, type) and issubclass(kind, Section)
 }
-"""The sections that name a method with its own options."""
+"""The sections that name a method with further options."""
 Place = tuple[str, ...]
 """Where a setting stands: ("retrieve", "alpha")."""
 
@@ -314,7 +314,7 @@ def _draft(
     wins: Mapping[str, Any],
     axes: Mapping[Place, list[Any]],
 ) -> Draft:
-    """The experiment's settings that this method has, its own settings, and those that take precedence over both."""
+    """Merge the experiment's settings that this method has, the method's settings, and those that take precedence."""
     set_by_itself = {path for path, _ in leaves(own)}
     own_axes = _axes(own.get("choose") or {}, wins)
     own = {key: value for key, value in own.items() if key != "choose"}

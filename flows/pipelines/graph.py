@@ -51,7 +51,7 @@ def graph(parameters: Execution) -> Plan:
 
 
 def _new(parameters: Execution) -> Plan:
-    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
+    """Import a pipeline only for its parameters: the libraries of its stages take seconds."""
     match parameters:
         case IndexCorpus():
             from vitalfew.flows.pipelines.index_corpus import IndexPlan
