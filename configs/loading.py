@@ -1,7 +1,7 @@
 """From a YAML file and `--set key.path=value` to a validated configuration, with errors that name the key."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -55,6 +55,15 @@ def merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
         old = result.get(key)
         result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return result
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its path, such as `encode.context`."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def build(model: type[Model], *layers: Mapping[str, Any], path: str = "") -> Model:

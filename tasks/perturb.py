@@ -7,12 +7,13 @@ How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4
   passages are of, and has no accepted answer in title or text. The paper does not say where it takes them from.
 - Order (table 4): as retrieved, shuffled, or reversed; with noise, of what that leaves.
 
-The draw depends only on the seed, the question's id and the hits: with more noise the chunks of less noise come first. A
-question is rejected with its reason if none of its hits has an answer, or too few hits of others are irrelevant: it has
-no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from the next ones if
-it has too few: memory follows the shard.
+The draw depends only on the seed, the question's id and the hits: with more noise the chunks of less noise come first.
+A question is rejected with its reason if none of its hits has an answer, or too few hits of others are irrelevant: it
+has no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from the next ones
+if it has too few: memory follows the shard.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -65,11 +66,12 @@ class Perturb(FurtherStage):
             else:
                 rows += self._ordered(question["question_id"], hits)
         progress(len(asked), 0)
+        counted = Counter(row["reason"] for row in rejects)
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.PERTURBED),
             "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
         }
-        return ShardResult(len(asked), tables, notes={reason: _count(rejects, reason) for reason in REASONS})
+        return ShardResult(len(asked), tables, notes={**dict.fromkeys(REASONS, 0), **counted})
 
     def _noisy(self, question: Row, hits: list[Row], pools: "_Pools") -> tuple[list[Row], str]:
         """The hit that answers and the noise behind it, or why there are none."""
@@ -108,10 +110,6 @@ REASONS = {
     NO_HIT_ANSWERS: "no hit has an accepted answer in its text",
     TOO_LITTLE_NOISE: "too few hits of other questions are irrelevant",
 }
-
-
-def _count(rejects: list[Row], reason: str) -> int:
-    return sum(row["reason"] == reason for row in rejects)
 
 
 class _Pools:

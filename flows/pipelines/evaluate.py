@@ -1,7 +1,7 @@
 """An evaluation, as plain Python: ask → encode_questions → retrieve → refine → generate → critique → select → score.
 
-Further stages (`FurtherStage`) stand between these. A stage is done for all methods before the next one, so that a model
-is loaded once and shared work is done once.
+Further stages (`FurtherStage`) stand between these. A stage is done for all methods before the next one, so that a
+model is loaded once and shared work is done once.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from vitalfew.configs.evaluation import Evaluate, Method, RefineConfig
-from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.configs.loading import ConfigError, build, flat, merged
 from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus, LoadConfig, Unit
 from vitalfew.configs.section import Section
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
@@ -77,7 +77,7 @@ def _variant(store: Path, method: Method, base: NamedIndex) -> NamedIndex:
         _check(method.variant, base)
     except ConfigError as error:
         raise ConfigError(f"method {method.name}, variant: {error}") from None
-    asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
+    asked = dict(flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
     if unknown := method.variant.keys() - set(SECTIONS):
         raise ConfigError(
             f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
@@ -118,15 +118,7 @@ def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section]
     """By path ("encode.context"), all settings that determine an index of given sources. For an index of an older
     version, newer settings are what that did or their defaults, and settings that no longer exist are dropped."""
     whole = completed(build(IndexCorpus, config), read=read).model_dump(mode="json")
-    return dict(_flat({section: whole[section] for section in SECTIONS}))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+    return dict(flat({section: whole[section] for section in SECTIONS}))
 
 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from vitalfew.configs.evaluation import STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
-from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.loading import ConfigError, build, flat, merged, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.configs.section import Section
 from vitalfew.tasks.registry import (
@@ -133,14 +133,9 @@ def with_values(settings: Mapping[str, Any], values: Mapping[Place, Any]) -> dic
     return result
 
 
-def leaves(settings: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Place, Any]]:
+def leaves(settings: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """Every setting with its place; `retrieve.alpha` and `retrieve: {alpha}` are the same place."""
-    for key, value in settings.items():
-        path = (*above, *str(key).split("."))
-        if isinstance(value, Mapping):
-            yield from leaves(value, path)
-        else:
-            yield path, value
+    return ((tuple(path.split(".")), value) for path, value in flat(settings))
 
 
 def fitting(section: str, settings: Any) -> Any:

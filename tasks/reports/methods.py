@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
@@ -105,7 +106,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
     """The places of the methods that have these settings; none where none are wanted."""
-    flat = [dict(_flat(method.sections())) for method in methods] if wanted else []
+    flat = [dict(flat(method.sections())) for method in methods] if wanted else []
     return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
 
 
@@ -203,7 +204,7 @@ def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
-    flat = {name: dict(_flat(method.sections())) for name, method in methods.items()}
+    flat = {name: dict(flat(method.sections())) for name, method in methods.items()}
     keys = dict.fromkeys(key for settings in flat.values() for key in settings)
     # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
     concerned = {
@@ -212,11 +213,3 @@ def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     }
     differ = [key for key in keys if len({repr(settings.get(key)) for settings in concerned[key]}) > 1]
     return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in flat.items()}
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
