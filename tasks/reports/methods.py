@@ -106,8 +106,8 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
     """The places of the methods that have these settings; none where none are wanted."""
-    flat = [dict(flat(method.sections())) for method in methods] if wanted else []
-    return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
+    every = [dict(flat(method.sections())) for method in methods] if wanted else []
+    return [place for place, own in enumerate(every) if all(own.get(key) == value for key, value in wanted.items())]
 
 
 def _columns(results: Sequence[MethodResult]) -> dict[str, Column]:
@@ -204,12 +204,12 @@ def _errors(store: Path, candidates: Manifest) -> Iterator[str]:
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
-    flat = {name: dict(flat(method.sections())) for name, method in methods.items()}
-    keys = dict.fromkeys(key for settings in flat.values() for key in settings)
+    every = {name: dict(flat(method.sections())) for name, method in methods.items()}
+    keys = dict.fromkeys(key for settings in every.values() for key in settings)
     # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
     concerned = {
-        key: [settings for settings in flat.values() if key in settings or key.partition(".")[0] in settings]
+        key: [settings for settings in every.values() if key in settings or key.partition(".")[0] in settings]
         for key in keys
     }
     differ = [key for key in keys if len({repr(settings.get(key)) for settings in concerned[key]}) > 1]
-    return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in flat.items()}
+    return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in every.items()}
