@@ -215,7 +215,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
     # A stage that names no method is there with its defaults, by which it changes nothing.
-    stages = {section: None if section in KINDS else {} for section in STAGES}
+    stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
     defaults = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]
