@@ -1,16 +1,14 @@
-"""What a user can set of the flow `evaluate`: which questions, and which ways to answer them are set side by side."""
+"""Settings of the flow `evaluate`: the questions, and the methods that are compared."""
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from vitalfew.configs.chosen import Chosen
-from vitalfew.configs.probing import AppraiseConfig, PerturbConfig
 from vitalfew.configs.schema import Execution, RetrieveConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Half = Literal["development", "test"]
-"""Of the questions: those to choose settings with, and those to report figures on."""
+"""Half of the questions: to choose settings with, or to report figures on."""
 
 CHOOSES_PROMPTS = "chooses prompts"
 """Marks a setting of a generator that decides which prompts there are, and changes no answer to one of them."""
@@ -152,7 +150,49 @@ class ScoreConfig(Section):
     )
 
 
-class Method(Config):
+class PerturbConfig(Config):
+    """Noise and disorder to add to the hits before they are refined; default: none."""
+
+    noise: int | None = Field(
+        None,
+        ge=0,
+        description="Number of irrelevant hits, retrieved for other questions, to put after the best hit that contains "
+        "an accepted answer; other hits are dropped. Questions without such a hit are excluded from the metrics of "
+        "contexts and answers. Default: the hits as retrieved.",
+    )
+    order: Literal["retrieved", "shuffled", "reversed"] = Field("retrieved", description="Order of the hits.")
+    seed: int = Field(100, ge=0, description="Seed of noise and order, combined with the id of the question.")
+
+
+class AppraiseConfig(Section):
+    """How refined contexts are rated from 0 to 10: faithfulness to their hits, and completeness."""
+
+    kind: ClassVar[str] = "appraiser"
+
+    appraiser: str = Field("judge", description="An appraiser of `vitalfew methods`, or module:Class.")
+
+
+STAGES: dict[str, type[Config]] = {"label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig}
+"""The further stages of this tree. Their settings may be sections: `label: {…}` is `stages: {label: {…}}`."""
+
+
+class WithStages(Config):
+    """Base of settings whose `stages` may be written as sections."""
+
+    also: ClassVar[tuple[str, ...]] = (*STAGES,)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, given: Any) -> Any:
+        """Move the sections of `STAGES` into `stages`, last; omit null sections."""
+        if not isinstance(given, dict):
+            return given
+        sections = {name: given[name] for name in STAGES if given.get(name) is not None}
+        rest = {key: value for key, value in given.items() if key not in STAGES}
+        return {**rest, "stages": {**(rest.get("stages") or {}), **sections}} if sections else rest
+
+
+class Method(WithStages):
     """One way to answer: a row of the table."""
 
     name: str = Field(min_length=1, description="Name in the table.")
@@ -163,18 +203,21 @@ class Method(Config):
         "exact}}: the named index if it has them, else another index of the same corpus.",
     )
     retrieve: SerializeAsAny[RetrieveConfig | None] = Field(RetrieveConfig(), description="null: no retrieval.")
-    label: SerializeAsAny[LabelConfig | None] = Field(None, description="null: the hits' passages are not labelled.")
-    perturb: PerturbConfig = PerturbConfig()
     refine: SerializeAsAny[RefineConfig] = RefineConfig()
-    appraise: SerializeAsAny[AppraiseConfig | None] = Field(None, description="null: the contexts are not appraised.")
     generate: SerializeAsAny[GenerateConfig | None] = Field(
         GenerateConfig(), description="null: evaluate retrieval only."
     )
     critique: SerializeAsAny[CritiqueConfig | None] = Field(None, description="null: the candidates are not judged.")
     select: SerializeAsAny[SelectConfig | None] = Field(None, description="null: the only candidate is the answer.")
-    stages: dict[str, dict[str, Any] | None] = Field(
+    stages: dict[str, Any] = Field(
         {}, description="Settings of further stages by name (kind `stage` of the registry, or module:Class)."
     )
+
+    def sections(self) -> dict[str, Any]:
+        """All settings but the name, as JSON; those of `STAGES` are sections, null for a stage that it lacks."""
+        whole = self.model_dump(mode="json", exclude={"name"})
+        own = {name: whole["stages"].pop(name, None) for name in STAGES}
+        return {**{key: whole.pop(key) for key in ("index", "variant", "retrieve")}, **own, **whole}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -211,6 +254,28 @@ class Choose(Config):
     options: tuple[Option, ...] = Field(description="Options to try; on a tie the first wins.")
 
 
+class Tried(Config):
+    """Result of an option."""
+
+    method: str
+    values: dict[str, Any]
+    figure: float | None = Field(description="Mean of the metric; null: no question has a value.")
+    questions: int = Field(description="Development questions with a value.")
+    taken: bool
+
+
+class Chosen(Config):
+    """A choice that was made, in the record of the evaluation of the test questions."""
+
+    run: str = Field(description="Run id of the evaluation of the development questions.")
+    by: str = Field(description="Metric that decided.")
+    heading: str = Field(description="Name of the metric in reports.")
+    unit: str = Field(description="Unit of the metric.")
+    questions: int = Field(description="Development questions that were asked.")
+    hashed: int = Field(description="Development questions assigned by a hash; the data set assigns the rest.")
+    tried: tuple[Tried, ...] = Field(description="All options with their figures.")
+
+
 PRIMARY = Field(
     None,
     description="Main metric of the experiment, by its name in `scores`. It is in the headline, and its tests are "
@@ -225,7 +290,7 @@ PAIRWISE: Any = Field(
 )
 
 
-class Experiment(Execution):
+class Experiment(Execution, WithStages):
     """An experiment as written in its YAML file: defaults, and where the methods differ.
 
     A list in place of a single value is a grid: one method per value.
@@ -243,14 +308,13 @@ class Experiment(Execution):
         "decides. For example `{retrieve.alpha: [0.3, 0.5, 0.8], on: development, by: accuracy}`.",
     )
     retrieve: dict[str, Any] | None = Field({}, description="Settings of `retrieve` for all methods.")
-    label: dict[str, Any] | None = Field(None, description="Settings of `label` for all methods.")
-    perturb: dict[str, Any] = Field({}, description="Settings of `perturb` for all methods.")
     refine: dict[str, Any] = Field({}, description="Settings of `refine` for all methods.")
-    appraise: dict[str, Any] | None = Field(None, description="Settings of `appraise` for all methods.")
     generate: dict[str, Any] | None = Field({}, description="Settings of `generate` for all methods.")
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
-    stages: dict[str, dict[str, Any] | None] = Field({}, description="Further stages of all methods.")
+    stages: dict[str, dict[str, Any] | None] = Field(
+        {}, description="Further stages of all methods; label, perturb and appraise may also be sections."
+    )
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
         description="Methods by name, with the settings that differ: index, variant, retrieve, label, perturb, refine, "

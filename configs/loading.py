@@ -1,7 +1,7 @@
 """From a YAML file and `--set key.path=value` to a validated configuration, with errors that name the key."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -57,15 +57,25 @@ def merged(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
     return result
 
 
-def build(model: type[Model], *layers: Mapping[str, Any]) -> Model:
-    """Validate the layers, later ones winning. Raises ConfigError that names every wrong key and the nearest known."""
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its path, such as `encode.context`."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def build(model: type[Model], *layers: Mapping[str, Any], path: str = "") -> Model:
+    """Validate the layers, later ones winning. `path`: of the model in the settings, for messages. Raises ConfigError
+    that names every wrong key and the nearest known."""
     values: dict[str, Any] = {}
     for layer in layers:
         values = merged(values, layer)
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(explained(error, model))) from None
+        raise ConfigError("\n".join(explained(error, model, path))) from None
 
 
 def explained(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -101,4 +111,4 @@ def _known_keys(model: type[BaseModel], path: list[str]) -> list[str]:
         annotation = model.model_fields[part].annotation if part in model.model_fields else None
         models = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
         model = next((kind for kind in models if issubclass(kind, BaseModel)), BaseModel)  # also of "Model | None"
-    return sorted(model.model_fields)
+    return sorted((*model.model_fields, *getattr(model, "also", ())))

@@ -1,5 +1,5 @@
-"""Options that methods of several kinds have in common: where a model computes, which server is asked. A method's own
-`Options` extend them. What they change of a result is in the method's identity."""
+"""Options that methods of several kinds have in common: where a model computes, which server is asked. The `Options` of
+a method extend them. Their effect on results is part of the method's identity."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ class Scoring(Batching):
 
 
 class CausalModel(Batching):
-    """A causal language model that tells how probable the tokens of a text are."""
+    """A causal language model that gives the probabilities of the tokens of a text."""
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None,

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "papers"
 
 
 class Ours(Config):
-    """Where a run's counterpart of a printed figure is found."""
+    """The figure of a run that corresponds to a printed one."""
 
     method: str = Field(min_length=1, description="Method of the experiment.")
     metric: str = Field(min_length=1, description="Metric of the method.")
@@ -31,7 +31,7 @@ class Ours(Config):
 
 
 class Figure(Config):
-    """A figure of a paper, and where its counterpart is found.
+    """A figure of a paper, and the corresponding figure of a run.
 
     `unit` is that of `printed`, `derived`, `claimed` and `margin`: '%', of which a hundredth is compared with ours
     (percent of a share, percentage points of a difference), or '', compared as it is.
@@ -56,12 +56,12 @@ class Figure(Config):
 
     @property
     def scale(self) -> float:
-        """What a value in its unit is multiplied by, to be compared with ours."""
+        """The factor from its unit to the unit of our figures."""
         return 0.01 if self.unit == PERCENT else 1.0
 
 
 class Repeated(Config):
-    """What an experiment repeats."""
+    """The figures that an experiment repeats."""
 
     figures: tuple[Figure, ...] = Field((), description="Printed figures.")
     deviations: tuple[str, ...] = Field((), description="Deviations from the paper, in words.")
@@ -111,7 +111,7 @@ class Paper(Config):
         return None if number is None else number * figure.scale
 
     def goal(self, figure: Figure) -> float | None:
-        """What the claim is held to, in the unit of ours and before the margin; None: there is no claim."""
+        """The value that the claim requires, in the unit of ours and before the margin; None: there is no claim."""
         if figure.claim is None:
             return None
         return self.target(figure) if figure.claimed is None else figure.claimed * figure.scale

@@ -68,6 +68,6 @@ def store_setting(given: Any) -> Any:
 
 
 def beside(store: Path, name: str) -> Path:
-    """A folder of the user's own files (`experiments`, `corpora`): beside a store that is a directory, and in the
-    working directory where the store is in a bucket."""
+    """The user's folder of that name (`experiments`, `corpora`): beside the store if that is a directory, else in the
+    working directory."""
     return Path(name).absolute() if isinstance(store, BucketPath) else store.absolute().parent / name

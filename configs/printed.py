@@ -1,4 +1,4 @@
-"""What a paper prints, in its own units: tables, and formulas over their cells. A cell is "TABLE / ROW / COLUMN"."""
+"""Printed tables of a paper, in its units, and formulas over their cells. A cell is "TABLE / ROW / COLUMN"."""
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
@@ -31,7 +31,7 @@ class Table(Config):
         return self
 
     def cells(self, row: str, column: str) -> list[Value]:
-        """Those in such rows and columns; in either name * stands for anything."""
+        """The cells of the rows and columns that match; * matches any text."""
         return [
             (cell, unit)
             for name, cells in self.rows.items()
@@ -72,7 +72,7 @@ OPERATIONS: dict[str, Callable[..., float]] = {
 
 
 def value(tables: Mapping[str, Table], term: Term) -> Value:
-    """What a term comes to. Raises ValueError where it names no cell, or several where one is due, or mixes units."""
+    """Compute a term. Raises ValueError if it names no cell, names several where one is needed, or mixes units."""
     if isinstance(term, str):
         found = cells(tables, term)
         if len(found) > 1:

@@ -1,4 +1,4 @@
-"""What a user can set, as Pydantic models: the command line, YAML files and Prefect's forms all fill these in."""
+"""Settings, as Pydantic models: the command line, YAML files and Prefect's forms fill them in."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -149,6 +149,16 @@ class IndexCorpus(Execution):
     encode: SerializeAsAny[EncodeConfig] = EncodeConfig()
     index: SerializeAsAny[IndexConfig] = IndexConfig()
     bm25: BM25Config = BM25Config()
+
+
+class Corpus(IndexCorpus):
+    """Settings of the corpus's index, and when to re-encode it. Corpus and index are named after the file."""
+
+    cron: str | None = Field(
+        None,
+        description="Cron schedule of re-encoding, such as `0 3 * * *` for 3 a.m. daily; default: on request only.",
+    )
+    timezone: str = Field("UTC", description="Time zone of `cron`, for example Europe/Berlin.")
 
 
 class RetrieveConfig(Section):

@@ -1,4 +1,4 @@
-"""A section of the settings: what every method of a kind has, open for what one of them has of its own.
+"""A section of the settings: the options of every method of a kind, open for the further options of one.
 
 `retrieve: {retriever: core_context, top_k: 10, alpha: 0.5}` is a `RetrieveConfig` (retriever, top_k); alpha belongs to
 core_context, whose `Options` extend the section. Which options a method has is known where its name is resolved
@@ -35,6 +35,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    also: ClassVar[tuple[str, ...]] = ()
+    """Further keys that settings may be written with: parts of a field."""
+
     def identity(self) -> dict[str, Any]:
         """The settings that change the result, as JSON has them."""
         fields = type(self).model_fields.items()
@@ -48,13 +51,13 @@ class Section(Config):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: ClassVar[str]
-    """Of the methods, in the registry."""
+    """The kind of the methods in the registry."""
     named_by: ClassVar[str] = ""
     """The field that names the method, where it is not called as the kind."""
     moved: ClassVar[dict[str, str]] = {}
-    """Settings of older versions, each with where it is now, in words."""
+    """Settings of older versions, by name, with the settings that replace them, in words."""
     formerly: ClassVar[dict[str, Any]] = {}
-    """What older versions did before they recorded a setting, where the default is now another."""
+    """The values of settings that older versions did not record and that have other defaults now."""
 
     @classmethod
     def field(cls) -> str:
@@ -73,7 +76,7 @@ class Section(Config):
         return (named,) if isinstance(named, str) else tuple(dict.fromkeys(named))
 
     def idle(self) -> dict[str, str]:
-        """Settings that have no part beside the others as they are, each with what to do instead."""
+        """Settings without effect beside the others, by name, with the remedy."""
         return {}
 
     @classmethod
@@ -82,7 +85,7 @@ class Section(Config):
         return cls.model_validate({**cls.formerly, **settings})
 
     def given(self) -> dict[str, Any]:
-        """The settings that are not left to their defaults, those of the method's own among them."""
+        """The settings that are not left to their defaults, including the method's further options."""
         return self.model_dump(exclude_unset=True)
 
     def without(self, settings: Collection[str]) -> Self:
@@ -92,14 +95,14 @@ class Section(Config):
 
 @cache
 def joined(options: tuple[type[SectionT], ...]) -> type[SectionT]:
-    """The options of several methods together, or of one that has none of its own; anything else is unknown."""
+    """The options of several methods together, or of one without further options; other keys are refused."""
     name = "And".join(dict.fromkeys(each.__qualname__.replace(".", "") for each in options))
     namespace = {"model_config": ConfigDict(extra="forbid"), "__module__": __name__, "__reduce__": _reduced}
     return type(name, options, namespace)
 
 
 def _reduced(options: Section) -> tuple[Any, ...]:
-    """Such a class has no name of its own by which another process could find it: the classes joined have."""
+    """Pickle the classes that were joined: the joined class cannot be imported by name."""
     return _empty, (type(options).__bases__,), options.__getstate__()
 
 

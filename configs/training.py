@@ -1,4 +1,4 @@
-"""What a user can set of the flow `train`: what is learnt from, by which trainer, and where the finished model goes."""
+"""Settings of the flow `train`: the data, the trainer, and the directory of the finished model."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -86,8 +86,8 @@ class TrainModel(Execution):
 
 
 class TrainOreo(Execution):
-    """Parameters of the flow `train` for a recipe of Oreo's: questions on an index, and its trainings, each of which
-    begins with the weights of the one before."""
+    """Parameters of the flow `train` for Oreo: questions on an index, and trainings. A training starts from the weights
+    of the one before."""
 
     recipe: str = Field(description="Name of the recipe and of the run.")
     index: str = Field(description="Name of the index to search; the questions of its data sets are learned from.")

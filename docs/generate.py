@@ -21,10 +21,8 @@ from typer.main import get_command
 
 from docs.markdown import anchor, block, code, paragraphs, prose, table
 from docs.papers import ABOUT, papers_page
-from vitalfew.configs.chosen import Chosen
-from vitalfew.configs.corpus import Corpus
-from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method
-from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
+from vitalfew.configs.schema import Corpus, Execution, IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import TrainConfig, TrainOreo
 from vitalfew.flows.cli.main import app
@@ -111,9 +109,16 @@ def _methods_page() -> Iterator[str]:
                 yield from _method(method, "###", every if len(methods) > 1 else [], methods[0])
 
 
+WITHOUT_SECTION = {
+    "engine": "Engines run a language model. The method that uses one names it, as in `generate.engine`.",
+    "stage": "Further stages of an evaluation. A method has those that its settings name: `stages: {perturb: {…}}`, or "
+    "`perturb: {…}`.",
+}
+
+
 def _named_by(kind: str) -> Iterator[str]:
     if (named := section_of(kind)) is None:
-        yield from ("Engines run a language model. The method that uses one names it, as in `generate.engine`.", "")
+        yield from (WITHOUT_SECTION[kind], "")
         return
     place, section = named
     key = ".".join(filter(None, (place, section.field())))

@@ -1,5 +1,4 @@
-"""The flow `evaluate`: ask → encode_questions → retrieve → refine → generate → critique → select → score → report, on
-Prefect and Ray."""
+"""The flow `evaluate` (pipelines/evaluate.py), on Prefect and Ray."""
 
 import os
 from contextlib import nullcontext, suppress
@@ -15,6 +14,7 @@ from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.ray_pool import ray_cluster, secrets
+from vitalfew.tasks.registry import stage_options
 
 
 @flow(name="evaluate", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
@@ -37,10 +37,12 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
 def use_secrets(parameters: Evaluate) -> None:
     """Set missing environment variables of the methods from the Prefect Secret blocks that they name, if these exist.
     Workers of this process inherit its environment; nothing else sees the secrets."""
-    sections = [
-        (name, section) for method in parameters.methods for name, section in method if isinstance(section, Section)
-    ]
-    blocks = {key: block for name, section in sections for key, block in secrets(section, name).items()}
+    blocks: dict[str, str] = {}
+    for method in parameters.methods:
+        further = {name: stage_options(name, given) for name, given in method.stages.items() if given is not None}
+        for name, section in (*method, *further.items()):
+            if isinstance(section, Section):
+                blocks |= secrets(section, name)
     for variable, block in blocks.items():
         if not os.environ.get(variable):
             with suppress(ValueError):  # no such block

@@ -92,8 +92,8 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
 
 
 def on_ray(workers: int | None, keep: bool = False) -> Execute:
-    """Execute stages of one kind as a Prefect task. `keep`: the same actors do all kinds, which saves their start if
-    the work is small; else every kind has fresh actors, with their own memory."""
+    """Execute stages of one kind as a Prefect task. `keep`: use the same actors for all kinds, which saves their start
+    if the work is small; else start fresh actors for every kind, which frees memory."""
     kept: dict[float, Workers] = {}
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:

@@ -138,6 +138,7 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kinds[0]} if len(kinds) == 1 else rest
 
 
+QUOTE = Field(False, description="Estimate the costs before the run; the run then shows estimate and actual costs.")
 MORE = Field((), description='Other settings, one "key.path=value" per line, as for `--set`.')
 
 
@@ -260,9 +261,7 @@ class IndexForm(Form):
     bm25: bool = Field(
         False, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid."
     )
-    quote: bool = Field(
-        False, description="Estimate the costs before the run; the run then shows estimate and actual costs."
-    )
+    quote: bool = QUOTE
     more: tuple[str, ...] = MORE
 
     def corpus(self) -> IndexCorpus:
@@ -313,9 +312,7 @@ class ReEncode(Form):
         description="Name of a file corpora/NAME.yaml next to the store, or `demo`."
     )
     corpora: Path | None = Field(None, description="Directory of your corpora; default: `corpora` next to the store.")
-    quote: bool = Field(
-        False, description="Estimate the costs before the run; the run then shows estimate and actual costs."
-    )
+    quote: bool = QUOTE
 
 
 def _filled(settings: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A shard costs only one Ray call. The shard of a lost actor, of a killed process 
 one. An actor imports this file, so the file imports no Prefect, which would delay the actor's start.
 
 A node of a cluster shares nothing with the command that runs but the store. Variables and secrets travel with the work;
-files of the user's own do not: sources are read where the command runs (`Stage.at_home`), and of a model's directory or
+local files do not: sources are read where the command runs (`Stage.at_home`), and of a model's directory or
 a file of rankings a node that lacks it says so.
 """
 
@@ -79,8 +79,8 @@ def passed(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_of(stage: Stage) -> dict[str, str]:
-    """The secrets that the stage needs, as they are set here: those that its method reads, with what says which server
-    each of them is for, and what opens the bucket of its store or model. They travel with every call, which Ray neither
+    """The secrets that the stage needs, as they are set here: those that its method reads, the addresses of their
+    servers, and the credentials of the bucket of its store or model. They travel with every call, which Ray neither
     shows nor logs."""
     names = secrets(stage.config, stage.section) if isinstance(stage.config, Section) else {}
     own = {name: os.environ[name] for name in os.environ if name in names or (names and name.startswith(SERVERS))}
@@ -288,7 +288,7 @@ class Workers:
         self.counter: Any = None
         self.idle: list[Hired] = []
         self.starting: dict[Any, Any] = {}
-        """Actors that Ray has found no room for yet, by the call that returns when they are there."""
+        """Actors that wait for room, by the call that returns when they have started."""
         self.warnings: set[str] = set()
         """Warnings of actors so far: all actors may give the same one."""
 

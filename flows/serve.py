@@ -36,7 +36,7 @@ from vitalfew.flows.server.api import end_with_parent
 logger = logging.getLogger("vitalfew")
 
 AT_ONCE = 2
-"""Runs that work at the same time; others wait. Each takes the whole machine unless its `workers` say otherwise."""
+"""Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",
@@ -87,7 +87,7 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
 
 
 def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
-    """One for each flow, with this store for its runs, and re-encoding at the times that the corpora's files say.
+    """The deployments of all flows for this store, with the schedules of the corpora.
 
     Raises ConfigError, and ValueError for a schedule that cron does not understand, which names the file.
     """
@@ -112,7 +112,7 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
 
 
 def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
-    """With a schedule for each corpus that has one."""
+    """The deployment of re-encoding, with the schedules of the corpora."""
     files = corpora(store, own)
     place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
     schedules = []

@@ -7,41 +7,43 @@ How much noise and disorder a refiner bears (Oreo, arXiv 2502.13019, section 4.4
   passages are of, and has no accepted answer in title or text. The paper does not say where it takes them from.
 - Order (table 4): as retrieved, shuffled, or reversed; with noise, of what that leaves.
 
-What is drawn depends on the seed and the question's id alone, given the hits: with more noise the chunks of less noise
-come first. A question of whose hits none has an answer, or for which too few are irrelevant, is rejected with its
-reason: it has no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from
-the next ones where that has too few: memory follows the shard.
+The draw depends only on the seed, the question's id and the hits: with more noise the chunks of less noise come first.
+A question is rejected with its reason if none of its hits has an answer, or too few hits of others are irrelevant: it
+has no row here, and its answer counts in no metric. Chunks are drawn from the question's shard, and from the next ones
+if it has too few: memory follows the shard.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.probing import PerturbConfig
+from vitalfew.configs.evaluation import PerturbConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.metrics.ranking import first_correct
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.stage import FurtherStage, Progress, ShardResult
 
 Row = dict[str, Any]
 
 
-class Perturb(Stage):
-    """Stage `perturb` over `hits`."""
+class Perturb(FurtherStage):
+    """Puts irrelevant hits beside a hit that answers, or changes the order of the hits, before they are refined."""
 
     name: ClassVar[str] = "perturb"
     table: ClassVar[str] = "perturbed"
-    over: ClassVar[str] = "hits"
-    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "perturb"
-
-    def __init__(self, store: Path, asked: Artifact, hits: Artifact, config: PerturbConfig) -> None:
-        super().__init__(store, {"asked": asked, "hits": hits}, config)
-
+    after: ClassVar[str] = "retrieve"
+    reads: ClassVar[tuple[str, ...]] = ("asked", "hits")
+    replaces: ClassVar[str] = "hits"
+    Options = PerturbConfig
     config: PerturbConfig
+
+    @classmethod
+    def is_due(cls, options: PerturbConfig) -> bool:
+        return options.noise is not None or options.order != "retrieved"
 
     def method_identity(self) -> dict[str, Any]:
         return {}
@@ -64,11 +66,12 @@ class Perturb(Stage):
             else:
                 rows += self._ordered(question["question_id"], hits)
         progress(len(asked), 0)
+        counted = Counter(row["reason"] for row in rejects)
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.PERTURBED),
             "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
         }
-        return ShardResult(len(asked), tables, notes={reason: _count(rejects, reason) for reason in REASONS})
+        return ShardResult(len(asked), tables, notes={**dict.fromkeys(REASONS, 0), **counted})
 
     def _noisy(self, question: Row, hits: list[Row], pools: "_Pools") -> tuple[list[Row], str]:
         """The hit that answers and the noise behind it, or why there are none."""
@@ -109,10 +112,6 @@ REASONS = {
 }
 
 
-def _count(rejects: list[Row], reason: str) -> int:
-    return sum(row["reason"] == reason for row in rejects)
-
-
 class _Pools:
     """The hits of all questions, shard after shard from the given one on; two shards are held at a time."""
 
@@ -124,7 +123,7 @@ class _Pools:
         self.own = self._rows(shard)
 
     def drawn(self, chance: np.random.Generator) -> Iterator[Row]:
-        """Every hit once, each shard's in random order."""
+        """Every hit once, in random order within a shard."""
         for shard in self.order:
             rows = self.own if shard == self.order[0] else self._rows(shard)
             for place in chance.permutation(len(rows)).tolist():

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.evaluation import CritiqueConfig, LabelConfig
-from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import shard_of
@@ -19,7 +18,7 @@ from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
-from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
+from vitalfew.tasks.stage import FurtherStage, MethodStage, Progress, RowsLost, ShardResult
 
 Row = dict[str, Any]
 Cases = list[tuple[Row, RatedContext | str]]
@@ -129,8 +128,8 @@ class Critique(Rate):
         return {**super().columns(judgement), **{name: mean.item() for name, mean in means.items()}}
 
 
-class Label(Rate):
-    """Stage `label` over the hits of a method, by one labeller: is the passage relevant to the question?
+class Label(Rate, FurtherStage):
+    """Labels retrieved passages, by one labeller: is the passage relevant to the question?
 
     There is a row for every pair of question and passage: a passage with several retrieved units is labelled once. A
     labeller gives `rater`: 1 relevant, 0 not, or between; and perhaps `critic`, what another made of that, which counts
@@ -139,17 +138,16 @@ class Label(Rate):
 
     name: ClassVar[str] = "label"
     table: ClassVar[str] = "labels"
-    over: ClassVar[str] = "hits"
+    counts: ClassVar[str] = "hits"
     section: ClassVar[str] = "label"
+    after: ClassVar[str] = "retrieve"
+    reads: ClassVar[tuple[str, ...]] = ("asked", "hits", "passages")
+    Options = LabelConfig
     role: ClassVar[str | None] = "labeller"
     shared: ClassVar[bool] = False  # its model makes room for the generator's
     schema = schemas.LABELS
     scores: ClassVar[tuple[str, ...]] = ("rater",)
     most: ClassVar[float] = 1
-
-    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: LabelConfig) -> None:
-        """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError."""
-        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, config)
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         hits = self.inputs["hits"].read(shard, columns=["question_id", "passage_id"])
@@ -197,30 +195,25 @@ class _Passages:
         return int(shard_of(np.array(passage_id, np.int64), self.shards))
 
 
-class Appraise(Rate):
-    """Stage `appraise` over `evidence`, by one appraiser: how faithful to the hits are the contexts, and how complete?
+class Appraise(Rate, FurtherStage):
+    """Grades contexts, by one appraiser: how faithful to the hits are they, and how complete?
 
-    Hits are shown with their titles, contexts below each other, as the prompt has them. Contexts that reach beyond
+    Hits are shown with their titles, contexts one below the other, as the prompt has them. Contexts that reach beyond
     their hits (refine.text=window, passage) are set beside the hits alone, and seem to add what stands around them. A
     question without contexts is an error row.
     """
 
     name: ClassVar[str] = "appraise"
     table: ClassVar[str] = "appraisals"
-    over: ClassVar[str] = "evidence"
-    counts: ClassVar[str] = "asked"
     section: ClassVar[str] = "appraise"
+    after: ClassVar[str] = "refine"
+    reads: ClassVar[tuple[str, ...]] = ("asked", "hits", "evidence")
+    Options = AppraiseConfig
     role: ClassVar[str | None] = "appraiser"
     shared: ClassVar[bool] = False  # as of `Label`
     schema = schemas.APPRAISALS
     scores: ClassVar[tuple[str, ...]] = ("faithfulness", "completeness")
     most: ClassVar[float] = 10
-
-    def __init__(
-        self, store: Path, asked: Artifact, hits: Artifact, evidence: Artifact, config: AppraiseConfig
-    ) -> None:
-        """`hits`: as the refiner was given them. Raises UnknownName, ConfigError, EngineUnavailable."""
-        super().__init__(store, {"asked": asked, "hits": hits, "evidence": evidence}, config)
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         questions = self._questions(shard)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from vitalfew.configs.loading import ConfigError, Model, explained
+from vitalfew.configs.loading import ConfigError, Model, build, explained
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.section import Section, SectionT, joined
 
@@ -123,8 +123,12 @@ METHODS: dict[str, dict[str, str]] = {
         "oracle": "vitalfew.tasks.trainers.oreo.oracle:Oracle",
         "llm": "vitalfew.tasks.trainers.oreo.llm:Llm",
     },
-    # Further stages of an evaluation (tasks/stage.py, FurtherStage): none is bundled.
-    "stage": {},
+    # Further stages of an evaluation (tasks/stage.py, FurtherStage).
+    "stage": {
+        "label": "vitalfew.tasks.rate:Label",
+        "perturb": "vitalfew.tasks.perturb:Perturb",
+        "appraise": "vitalfew.tasks.rate:Appraise",
+    },
     "trainer": {
         "reader": "vitalfew.tasks.trainers.reader:ReaderTrainer",
         "critic": "vitalfew.tasks.trainers.critic:CriticTrainer",
@@ -184,7 +188,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def resolve(kind: str, name: str) -> Any:
-    """The class registered as `name`, or that at "module:Class" for a user's own. Raises UnknownName if neither is."""
+    """The class registered as `name`, or the user's class "module:Class". Raises UnknownName."""
     known = METHODS[kind]
     target = known.get(name, name if ":" in name else None)
     if target is None:
@@ -267,8 +271,8 @@ def construct(options: Section) -> Any:
 
 
 def declared(options: Section, need: str) -> Any:
-    """What a method needs of its stage (`dense`, `unit`, `needs_vectors`), as its class declares it, or its options
-    where it depends on them."""
+    """A need of a method (`dense`, `unit`, `needs_vectors`), declared by its class, or by its options if it depends on
+    them."""
     return getattr(options if hasattr(options, need) else resolve(options.kind, options.methods[0]), need)
 
 
@@ -311,6 +315,15 @@ def completed(parameters: Model, path: str = "", read: Callable[[Section, str], 
         elif isinstance(value, BaseModel):
             updates[name] = completed(value, place, read)
     return parameters.model_copy(update=updates)
+
+
+def stage_options(name: str, settings: Any) -> Any:
+    """The complete options of a further stage. Raises UnknownName, ConfigError."""
+    stage = resolve("stage", name)
+    if isinstance(settings, BaseModel):
+        return settings
+    options = build(stage.Options, settings, path=stage.section)
+    return with_options(options, stage.section) if isinstance(options, Section) else options
 
 
 def where(section: Section, path: str, setting: str) -> str:

@@ -2,7 +2,7 @@
 
 A stage object is a description (store, inputs, configuration) that travels to workers; the model it needs is loaded
 there by `open`. A verb file subclasses `Stage` and says what a shard of its work is; a runner (flows/execute.py, or a
-plain loop) decides where each shard is done.
+plain loop) decides where a shard is done.
 """
 
 from abc import ABC, abstractmethod
@@ -48,7 +48,7 @@ def _code_version() -> str:
 
 @dataclass
 class ShardResult:
-    """What one shard came to: rows per table, files that are no tables, tokens computed, the stage's own counts."""
+    """The result of a shard: rows per table, other files, tokens computed, and counts for the manifest."""
 
     rows_in: int
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class RowsLost(RuntimeError):
 
 
 class MethodChanged(ValueError):
-    """What a method works with is not what it was when its stage was planned: the message names it."""
+    """A method, its model or the device changed after its stage was planned: the message names the difference."""
 
 
 def compare(who: str, planned: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -93,18 +93,18 @@ class Stage(ABC):
     table: ClassVar[str]
     """Its first output, whose directory holds the markers and the manifest."""
     section: ClassVar[str]
-    """Of the settings, which its own are in; "": they stand alone, as those of a recipe do."""
+    """The section of its settings; "": they are at the top, as those of a recipe."""
     role: ClassVar[str | None] = None
     """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
     version: ClassVar[str] = "1"
     over: ClassVar[str] = ""
-    """The input whose shards are this stage's shards, one for one."""
+    """The input whose shards are this stage's shards, one for one; "": the first."""
     counts: ClassVar[str] = ""
     """The input whose rows are reported to `Progress`; "": `over`."""
     at_home: ClassVar[bool] = False
-    """Its preparation reads the user's own files: where a cluster works, it is done where the command runs."""
+    """Its preparation reads local files: it is done where the command runs, even if a cluster does the work."""
     num_gpus: float = 0.0
-    """Of one worker: what the ledger counts, and Ray reserves."""
+    """GPUs of a worker, which the ledger counts and Ray reserves."""
     workers: int | None = None
     """Workers at most; None: as many as there is room for."""
 
@@ -128,7 +128,7 @@ class Stage(ABC):
 
     @property
     def model_name(self) -> str | None:
-        """What does the work, as the settings name it and the prices list it: minilm, openai:NAME. None: no model."""
+        """The model as the settings name it and the prices list it: minilm, openai:NAME. None: no model."""
         if self.role is None:
             return None
         method, model = getattr(self.config, self.role), getattr(self.config, "model", None)
@@ -144,20 +144,23 @@ class Stage(ABC):
 
     def shards(self) -> list[int]:
         """The shard numbers, known once the stage is prepared: those of the input `over`."""
-        return [record.shard for record in self.inputs[self.over].completed().shards]
+        return [record.shard for record in self._followed(self.over).completed().shards]
 
     def total_rows(self) -> int:
         """Rows that all shards together will report to `Progress`, for the estimate of the time left: those of the
         input `counts`."""
-        artifact = self.inputs[self.counts or self.over]
+        artifact = self._followed(self.counts or self.over)
         return artifact.completed().rows[artifact.table]
+
+    def _followed(self, role: str) -> Artifact:
+        return self.inputs[role or next(iter(self.inputs))]
 
     @abstractmethod
     def work(self, shard: int, progress: Progress) -> ShardResult:
         """Read one shard, call the method, return the rows."""
 
     def open(self) -> None:
-        """Load what every shard needs. Called once in each worker."""
+        """Load what every shard needs. Called once in a worker."""
 
     def prepare(self, progress: Progress) -> None:
         """Do what has to be done once, before any shard. Called again after a kill; goes on where it was."""
@@ -171,7 +174,7 @@ class Stage(ABC):
 
     @property
     def staging(self) -> Path:
-        """The folder of what is needed only until the artifact is complete."""
+        """The folder of files that are removed when the artifact is complete."""
         return self.artifact.file("staging")
 
     def manifest(self) -> Manifest | None:
@@ -203,7 +206,7 @@ class Stage(ABC):
         return record is not None and {self.store / file.path for file in record.files} >= {*self.prepared()}
 
     def description(self) -> dict[str, Any]:
-        """What the artifact is made of, by what, and how: the part of the manifest that is known beforehand."""
+        """The part of the manifest that is known beforehand: inputs, settings, method and model."""
         return {
             "stage": self.name,
             "version": self.version,
@@ -261,8 +264,8 @@ class Stage(ABC):
     def run(
         self, run_id: str, progress: Progress = lambda rows, tokens: None, expect: Callable[[int], Any] = int
     ) -> Manifest:
-        """Do what is left, shard after shard, in this process; `expect` is told how many rows `progress` will count.
-        Raises Unanswered at the end, once all other shards are done."""
+        """Do the missing shards in this process. `expect` gets the number of rows that `progress` will count. Raises
+        Unanswered at the end, once all other shards are done."""
         if manifest := self.manifest():
             return manifest
         self.run_preparation(run_id, progress)
@@ -314,7 +317,7 @@ class Stage(ABC):
 
 
 class MethodStage(Stage):
-    """A stage whose work is done by one method of a kind. A worker constructs its own: a model is not pickled."""
+    """A stage whose work is done by one method of a kind. A model is not pickled: a worker constructs the method."""
 
     shared: ClassVar[bool] = True
     """Stages with the same settings share the method, with the model that it has loaded."""
@@ -388,22 +391,25 @@ class ReusingStage(MethodStage):
 class FurtherStage(Stage):
     """A stage that an evaluation has where its settings name it: `stages: {NAME: {…}}`. Its file says all of it.
 
-    It reads tables of its method's earlier stages. A table of its own is a view of the catalog once it is written;
-    where it writes one that an earlier stage has written (`evidence`), the later stages read its rows.
+    It reads tables of its method's earlier stages. A new table is a view of the catalog once it is written;
+    where it writes one that an earlier stage has written (`evidence`), or `replaces` one, the later stages read its
+    rows.
     """
 
     after: ClassVar[str]
     """The stage that it follows: retrieve, refine, generate, critique, select."""
     reads: ClassVar[tuple[str, ...]]
-    """Tables, `asked` among them where it needs the questions: its `inputs`, by these names."""
+    """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
+    of the index."""
+    replaces: ClassVar[str] = ""
+    """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config
-    """What can be set of it."""
+    """Its settings."""
+
+    @classmethod
+    def is_due(cls, options: Any) -> bool:
+        """Return whether the stage changes anything by these settings; else it is left out."""
+        return True
 
     def method_identity(self) -> dict[str, Any]:
         return {"class": type(self).__qualname__}
-
-    def shards(self) -> list[int]:
-        return [record.shard for record in self.inputs[self.reads[0]].completed().shards]
-
-    def total_rows(self) -> int:
-        return self.inputs[self.reads[0]].completed().rows[self.reads[0]]

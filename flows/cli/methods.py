@@ -22,7 +22,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
 
-from vitalfew.configs.evaluation import Evaluate, LabelConfig, Method
+from vitalfew.configs.evaluation import STAGES, Evaluate, Method
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
@@ -80,6 +80,8 @@ def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 yield name, kind
+    if model is Method:
+        yield from STAGES.items()
 
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
@@ -87,7 +89,6 @@ def sections() -> Iterator[tuple[str, type[Section]]]:
     for model in (IndexCorpus, Method, Evaluate):
         yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
     yield "", TrainConfig  # a recipe holds nothing else
-    yield "label", LabelConfig
     yield "collect", CollectConfig
 
 
@@ -130,8 +131,8 @@ def described(kind: str, name: str) -> Description:
     about = inspect.getdoc(method) or ""
     if kind == "dataset":
         return Description(kind, name, about, settings(method.Options), [], dataset_example(method))
-    if (named := section_of(kind)) is None:  # an engine, which is named by the method that uses it
-        return Description(kind, name, about, settings(method.Options), [])
+    if (named := section_of(kind)) is None:  # an engine, which is named by the method that uses it, or a stage
+        return Description(kind, name, about, settings(method.Options, getattr(method, "section", "")), [])
     place, section = named
     value = (name,) if section.field() == "metrics" else name
     options = options_type(section.model_validate({section.field(): value}))

@@ -1,9 +1,9 @@
 """Settings that are chosen on the development half of the questions, and the figures of the test half.
 
-Two evaluations, one after the other, each a run of its own: `NAME/development` asks the development half by every
-option of the methods that have several, as a grid would; of each method the option with the best mean goes into `NAME`,
-which asks the test half. Of equal means the first option is taken, in the order in which the values are listed. Nothing
-of the test half is read before the choice is made. The record of the second run says what was tried, in which run.
+There are two runs. `NAME/development` asks the development half by every option of the methods that have several, as a
+grid would. `NAME` asks the test half by the option of a method that has the best mean; of equal means, by the one
+that is listed first. Nothing of the test half is read before the choice is made. The record of the second run has all
+options with their means, and the id of the first run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,9 @@ from statistics import fmean
 import numpy as np
 import pyarrow.compute as pc
 
-from vitalfew.configs.chosen import Chosen, Tried
-from vitalfew.configs.evaluation import Evaluate, Method, Option
+from vitalfew.configs.evaluation import Chosen, Evaluate, Method, Option, Tried
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan
-from vitalfew.flows.pipelines.experiments import complete
 from vitalfew.flows.pipelines.run import Execute
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
@@ -38,13 +36,14 @@ _GOLD = {GOLD_ANSWERS: "answers", GOLD_PASSAGES: "gold_passages", SUPPORTING_FAC
 
 
 class ChoicePlan(EvaluationPlan):
-    """The evaluation of the development half, which `run` lets the evaluation of the test half follow.
+    """The evaluation of the development half. `run` goes on with the evaluation of the test half.
 
     Raises what a user has to mend in either, before anything runs.
     """
 
     def __init__(self, parameters: Evaluate) -> None:
-        self.whole = complete(parameters)
+        """`parameters`: complete."""
+        self.whole = parameters
         if not self.whole.choose:
             raise ValueError("there are no settings to choose")
         if self.whole.questions.half:
@@ -74,7 +73,7 @@ class ChoicePlan(EvaluationPlan):
         return super().done() and self._test(self._finished(), "").done()
 
     def alternatives(self) -> list[list[EvaluationPlan]]:
-        """The development half; the test half by what was chosen, or by each option where nothing is chosen yet."""
+        """The development half; the test half by the chosen options, or by all options if nothing is chosen yet."""
         if super().done():
             return [[self], [self._test(self._finished(), "")]]
         ways: dict[str, list[Option]] = {}
@@ -94,7 +93,7 @@ class ChoicePlan(EvaluationPlan):
         return replace(outcome, development=development)
 
     def _test(self, manifests: Mapping[str, Manifest], run_id: str) -> EvaluationPlan:
-        """The plan of the test half, by what the development half came to. Raises InputError."""
+        """The plan of the test half, by the results of the development half. Raises InputError."""
         stages = self.by_method.values()
         asked = manifests[next(of_method["ask"].artifact.name for of_method in stages)]
         figures = {

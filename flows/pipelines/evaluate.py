@@ -1,9 +1,12 @@
-"""An evaluation, as plain Python: ask → encode_questions → retrieve → label → perturb → refine → appraise → generate →
-critique → select → score, each for all methods, so that a model is loaded once and shared work is done once."""
+"""An evaluation, as plain Python: ask → encode_questions → retrieve → refine → generate → critique → select → score.
+
+Further stages (`FurtherStage`) stand between these. A stage is done for all methods before the next one, so that a
+model is loaded once and shared work is done once.
+"""
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +14,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from vitalfew.configs.evaluation import Evaluate, Method
-from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.configs.evaluation import Evaluate, Method, RefineConfig
+from vitalfew.configs.loading import ConfigError, build, flat, merged
 from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus, LoadConfig, Unit
 from vitalfew.configs.section import Section
-from vitalfew.flows.pipelines.experiments import complete
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
@@ -25,8 +27,7 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.perturb import Perturb
-from vitalfew.tasks.rate import Appraise, Critique, Label
+from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, read_report, write_report
@@ -39,60 +40,60 @@ SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isi
 """The settings that decide an index of given sources."""
 
 
-def with_indexes(parameters: Evaluate) -> Evaluate:
-    """The parameters with the name of the index that a method's `variant` asks for.
+def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]:
+    """Settle what the methods leave to their indexes: which index has a method's `variant`, and what contexts show.
 
-    Raises IndexNotFound, ConfigError, and IndexMismatch, with the command that makes the index, if there is none.
+    Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
+    meanwhile. Raises IndexNotFound, ConfigError, and IndexMismatch, with the command that makes the index, if there is
+    none.
     """
-    methods = [
-        method.model_copy(update={"index": _variant(parameters.store, method, method.index)})
-        if method.variant and method.retrieve and method.index
-        else method
-        for method in parameters.methods
-    ]
-    return parameters.model_copy(update={"methods": tuple(methods)})
+    names = dict.fromkeys(method.index for method in parameters.methods if method.index)
+    known = {name: find_index(parameters.store, name) for name in names}
+    methods = []
+    for method in parameters.methods:
+        if method.retrieve and method.index:
+            index = known[method.index]
+            if method.variant:
+                index = _variant(parameters.store, method, index)
+                index = known.setdefault(index.name, index)
+            method = method.model_copy(update={"index": index.name, "refine": _shown(method.refine, index)})
+        methods.append(method)
+    indexes = {method.index: known[method.index] for method in methods if method.index}
+    return parameters.model_copy(update={"methods": tuple(methods)}), indexes
 
 
-def with_texts(parameters: Evaluate) -> Evaluate:
-    """The parameters with what every method's contexts show: where nothing is said, what its index was encoded from.
-    Raises IndexNotFound."""
-    methods = tuple(_shown(parameters.store, method) for method in parameters.methods)
-    return parameters.model_copy(update={"methods": methods})
+def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
+    """The settings with what contexts show: where nothing is said, what the index was encoded from."""
+    if refine.text and not (refine.is_wider and refine.titles is None):
+        return refine
+    text = EncodeConfig.recorded(index.config["encode"]).text
+    return refine.model_copy(update={"titles": text == "titled"} if refine.text else {"text": text})
 
 
-def _shown(store: Path, method: Method) -> Method:
-    refine = method.refine
-    if not (method.retrieve and method.index) or (refine.text and not (refine.is_wider and refine.titles is None)):
-        return method
-    encoding = EncodeConfig.recorded(find_index(store, method.index).config["encode"])
-    shown = {"titles": encoding.text == "titled"} if refine.text else {"text": encoding.text}
-    return method.model_copy(update={"refine": refine.model_copy(update=shown)})
-
-
-def _variant(store: Path, method: Method, index: str) -> str:
+def _variant(store: Path, method: Method, base: NamedIndex) -> NamedIndex:
     """The index itself if it has the settings, else the most similar index of the same passages that has them."""
-    base = find_index(store, index)
     try:
         wanted = _settings(merged(base.config, method.variant))
         _check(method.variant, base)
     except ConfigError as error:
         raise ConfigError(f"method {method.name}, variant: {error}") from None
-    asked = dict(_flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
+    asked = dict(flat({section: method.variant[section] for section in SECTIONS if section in method.variant}))
     if unknown := method.variant.keys() - set(SECTIONS):
         raise ConfigError(
             f"method {method.name}: variant has an unknown section {min(unknown)!r}; known: {', '.join(SECTIONS)}"
         )
     unit = declared(method.retrieve, "unit") if method.retrieve else ""
-    differences = {
-        name: sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys())
-        for name, settings in _indexes_of(store, base)
+    able = [
+        (sum(settings.get(key) != wanted.get(key) for key in wanted.keys() | settings.keys()), index)
+        for index in _indexes_of(store, base)
+        for settings in [_settings(index.config)]
         if all(settings.get(key) == wanted[key] for key in asked) and unit in settings["encode.units"]
-    }
-    if differences:
-        return min(differences, key=lambda name: (differences[name], name != index, name))
+    ]
+    if able:
+        return min(able, key=lambda each: (each[0], each[1].name != base.name, each[1].name))[1]
     settings_due = " and ".join(f"{key}={_text(wanted[key])}" for key in asked)
     raise IndexMismatch(
-        f"method {method.name} needs an index of the corpus of {index!r} with {settings_due}; to make it, run\n  "
+        f"method {method.name} needs an index of the corpus of {base.name!r} with {settings_due}; to make it, run\n  "
         f"{_command(store, base, wanted, asked)}"
     )
 
@@ -107,27 +108,17 @@ def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
             with_options(build(section.shared(), {field: getattr(section, field)}, settings), name)
 
 
-def _indexes_of(store: Path, base: NamedIndex) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every index of the same passages, with its settings."""
-    for name in index_names(store):
-        index = find_index(store, name)
-        if index.artifacts["passages"] == base.artifacts["passages"]:
-            yield name, _settings(index.config)
+def _indexes_of(store: Path, base: NamedIndex) -> Iterator[NamedIndex]:
+    """Every index of the same passages."""
+    indexes = (find_index(store, name) for name in index_names(store))
+    return (index for index in indexes if index.artifacts["passages"] == base.artifacts["passages"])
 
 
 def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:
     """By path ("encode.context"), all settings that determine an index of given sources. For an index of an older
     version, newer settings are what that did or their defaults, and settings that no longer exist are dropped."""
     whole = completed(build(IndexCorpus, config), read=read).model_dump(mode="json")
-    return dict(_flat({section: whole[section] for section in SECTIONS}))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
+    return dict(flat({section: whole[section] for section in SECTIONS}))
 
 
 def _command(store: Path, base: NamedIndex, wanted: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
@@ -164,7 +155,7 @@ class Evaluated(Outcome):
 
     @cached_property
     def report(self) -> WrittenReport:
-        """The report, read from the store and written there by whoever asks for it first, and once. Raises NoReport."""
+        """The report, computed from the store and written to it at the first access. Raises NoReport."""
         return write_report(self.store, read_report(self.store, self.run))
 
 
@@ -179,8 +170,9 @@ class EvaluationPlan(Plan):
     """With what was left open: the index that every method searches, and what its contexts show."""
 
     def __init__(self, parameters: Evaluate) -> None:
-        parameters = with_texts(with_indexes(complete(parameters)))
-        self.by_method = evaluation_stages(parameters)
+        """`parameters`: complete."""
+        parameters, self.indexes = with_indexes(parameters)
+        self.by_method = evaluation_stages(parameters, self.indexes)
         _check_primary(parameters.primary, next(iter(self.by_method.values()))["score"])
         every = (stage for stages in self.by_method.values() for stage in stages.values())
         super().__init__(parameters, parameters.name, every)
@@ -197,7 +189,7 @@ class EvaluationPlan(Plan):
         }
 
     def alternatives(self) -> "list[list[EvaluationPlan]]":
-        """The evaluations of a run, one after the other; of each the plans of which one will be executed."""
+        """The evaluations of a run in their order: the plans of which one will be executed."""
         return [[self]]
 
     def run(self, execute: Execute) -> Evaluated:
@@ -210,12 +202,11 @@ class EvaluationPlan(Plan):
         return Evaluated(outcome.run, outcome.manifests, outcome.reused, self.store, methods)
 
 
-def evaluation_stages(parameters: Evaluate, corpora: Path | None = None) -> Stages:
+def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], corpora: Path | None = None) -> Stages:
     """Plan the stages of parameters whose methods name their index. `corpora`: the store of the indexes, and of
     questions that are loaded already, if it is another than the one that is written to."""
     store = parameters.store.absolute()
     corpora = (corpora or store).absolute()
-    indexes = _indexes(corpora, parameters)
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
         shared["load"] = _load(store, corpora, parameters.questions.dataset)
@@ -227,13 +218,13 @@ def evaluation_stages(parameters: Evaluate, corpora: Path | None = None) -> Stag
             "there are no questions; name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
         )
     ask = shared["ask"] = Ask(store, questions, parameters.questions)
-    check_indexes(corpora, parameters, indexes)
-    stages = {
-        method.name: {**shared, **_method_stages(store, corpora, method, ask.artifact, indexes, parameters)}
-        for method in parameters.methods
-    }
-    check_further(parameters, stages)
-    return stages
+    searched = {name: SearchedIndex(index, corpora) for name, index in indexes.items()}
+    for method in parameters.methods:
+        if method.retrieve:
+            _searched(method, searched).searcher.check(method.retrieve)
+    lines = {method.name: _line(store, method, ask.artifact, searched, parameters) for method in parameters.methods}
+    _check_further(lines.values())
+    return {name: {**shared, **line.stages} for name, line in lines.items()}
 
 
 def _load(store: Path, corpora: Path, dataset: str) -> Load:
@@ -242,56 +233,46 @@ def _load(store: Path, corpora: Path, dataset: str) -> Load:
     return there if corpora == store or there.artifact.manifest() else Load(store, (dataset,), LoadConfig())
 
 
-def _indexes(store: Path, parameters: Evaluate) -> dict[str, NamedIndex]:
-    """Look up the methods' indexes. Every name is looked up once, so that all stages are of one corpus even if
-    an index of that name is finished meanwhile. Raises IndexNotFound."""
-    names = dict.fromkeys(method.index for method in parameters.methods if method.index)
-    return {name: find_index(store, name) for name in names}
+class SearchedIndex:
+    """An index that methods search, its artifacts by role (`corpus`), and how the questions for it are encoded."""
+
+    def __init__(self, index: NamedIndex, store: Path) -> None:
+        self.index, self.store, self.corpus = index, store, index.located(store)
+
+    @cached_property
+    def searcher(self) -> Searcher:
+        return Searcher(OpenedIndex(self.index.name, self.corpus))
+
+    @cached_property
+    def encoding(self) -> EncodeConfig:
+        """Complete, for the device of whoever asks."""
+        return as_recorded(EncodeConfig.model_validate(self.index.config["encode"]), "encode").without({"device"})
 
 
-def check_indexes(store: Path, parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> None:
-    """Raises IndexMismatch, ConfigError where a method's index cannot answer its requests."""
-    searchers: dict[str, Searcher] = {}
-    for method in parameters.methods:
-        if method.retrieve is None:
-            continue
-        if method.index is None:
-            raise ConfigError(
-                f"method {method.name} needs an index: use --index NAME, or `retrieve: null` for no retrieval"
-            )
-        if method.index not in searchers:
-            searchers[method.index] = Searcher(OpenedIndex(method.index, indexes[method.index].located(store)))
-        searchers[method.index].check(method.retrieve)
+def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> SearchedIndex:
+    """Raises ConfigError where a method that retrieves names no index."""
+    if method.index is None:
+        raise ConfigError(
+            f"method {method.name} needs an index: use --index NAME, or `retrieve: null` for no retrieval"
+        )
+    return searched[method.index]
 
 
-def _method_stages(
-    store: Path,
-    corpora: Path,
-    method: Method,
-    asked: Artifact,
-    indexes: Mapping[str, NamedIndex],
-    parameters: Evaluate,
-) -> dict[str, Stage]:
+def _line(
+    store: Path, method: Method, asked: Artifact, searched: Mapping[str, SearchedIndex], parameters: Evaluate
+) -> "_Line":
     line = _Line(store, method, asked)
     units: dict[Unit, Artifact] = {}
-    if method.retrieve and method.index:
-        index = indexes[method.index]
-        corpus = index.located(corpora)
-        units = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
+    if method.retrieve:
+        index = _searched(method, searched)
+        units = {unit: index.corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in index.corpus}
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
-        vectors = None
-        if is_dense or needs_vectors:
-            encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
-            vectors = line.add(EncodeQuestions(store, asked, encoding))
-        hits = line.add(Retrieve(store, asked, vectors if is_dense else None, index, method.retrieve, corpora))
-        if method.label:
-            line.add(Label(store, asked, hits, corpus["passages"], method.label))
-        roles = ("passages", "sentences", "vectors")
-        read: dict[str, Artifact] = {role: corpus[role] for role in roles if role in corpus}
-        given = line.add(Perturb(store, asked, hits, method.perturb)) if method.perturb.changes else hits
-        refined = line.add(Refine(store, asked, given, read, method.refine, vectors if needs_vectors else None))
-        if method.appraise:
-            line.add(Appraise(store, asked, given, refined, method.appraise))
+        vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
+        read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
+        line.tables |= read
+        searching = vectors if is_dense else None
+        hits = line.add(Retrieve(store, asked, searching, index.index, method.retrieve, index.store))
+        line.add(Refine(store, asked, hits, read, method.refine, vectors if needs_vectors else None))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))
@@ -299,29 +280,33 @@ def _method_stages(
             critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
             if method.select:
                 line.add(Select(store, candidates, critiques, method.select))
-    results = {table: line.tables[table] for table in Score.results if table in line.tables}
+    written = {stage.table: stage.artifact for stage in line.stages.values()}
+    results = {table: written[table] for table in Score.results if table in written}
     line.add(Score(store, asked, results, units, parameters.score))
-    return line.stages
+    return line
 
 
 class _Line:
-    """The stages of a method, in their order, and of every table the artifact that was written last."""
+    """The stages of a method, in their order, and the tables as the next stage is to read them."""
 
     def __init__(self, store: Path, method: Method, asked: Artifact) -> None:
         self.store = store
         self.stages: dict[str, Stage] = {}
         self.tables = {"asked": asked}
-        self.further: list[tuple[type[FurtherStage], dict[str, Any]]] = [
-            (resolve("stage", name), settings) for name, settings in method.stages.items() if settings is not None
-        ]
+        named = {name: (resolve("stage", name), own) for name, own in method.stages.items() if own is not None}
+        self.further: dict[str, tuple[type[FurtherStage], Any]] = {
+            name: (further, options) for name, (further, options) in named.items() if further.is_due(options)
+        }
+        """By the names that the settings give them, with their options."""
 
     def add(self, stage: Stage) -> Artifact:
         """Add a stage and the further ones that follow it; its table as the next stage is to read it."""
         self.stages[stage.name] = stage
         self.tables[stage.table] = stage.artifact
-        for further, settings in self.further:
+        if isinstance(stage, FurtherStage) and stage.replaces:
+            self.tables[stage.replaces] = stage.artifact
+        for further, options in self.further.values():
             if further.after == stage.name and all(table in self.tables for table in further.reads):
-                options = build(further.Options, settings)
                 self.add(further(self.store, {table: self.tables[table] for table in further.reads}, options))
         return self.tables[stage.table]
 
@@ -335,11 +320,10 @@ def _check_primary(primary: str | None, score: Stage) -> None:
         raise ConfigError(f"primary = {primary}: it is not in score.metrics; use one of: {', '.join(able)}, or null")
 
 
-def check_further(parameters: Evaluate, stages: Stages) -> None:
+def _check_further(lines: Collection[_Line]) -> None:
     """Raises ConfigError where a further stage has no place in any method."""
-    for name in {name for method in parameters.methods for name, own in method.stages.items() if own is not None}:
-        further = resolve("stage", name)
-        if not any(further.name in of_method for of_method in stages.values()):
+    for name, further in {name: further for line in lines for name, (further, _) in line.further.items()}.items():
+        if not any(further.name in line.stages for line in lines):
             needs = ", ".join(further.reads)
             raise ConfigError(
                 f"stages.{name} needs a method with stage {further.after} and tables {needs}; there is no such method"

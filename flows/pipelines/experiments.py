@@ -11,20 +11,30 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
-from vitalfew.configs.evaluation import Choose, Evaluate, Experiment, Method, Option, ScoreConfig
-from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.evaluation import STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
+from vitalfew.configs.loading import ConfigError, build, flat, merged, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.configs.section import Section
-from vitalfew.tasks.registry import UnknownName, completed, nearest, options_type, where, with_options
+from vitalfew.tasks.registry import (
+    UnknownName,
+    completed,
+    nearest,
+    options_type,
+    resolve,
+    stage_options,
+    where,
+    with_options,
+)
 
-SECTIONS = tuple(name for name in Method.model_fields if name != "name")
+FIELDS = tuple(name for name in Method.model_fields if name != "name")
+SECTIONS = (*FIELDS, *STAGES)
 KINDS: dict[str, type[Section]] = {
     name: kind
-    for name, field in Method.model_fields.items()
-    for kind in (field.annotation, *get_args(field.annotation))
+    for name, type_ in {**{name: field.annotation for name, field in Method.model_fields.items()}, **STAGES}.items()
+    for kind in (type_, *get_args(type_))
     if isinstance(kind, type) and issubclass(kind, Section)
 }
-"""The sections that name a method with its own options."""
+"""The sections that name a method with further options."""
 Place = tuple[str, ...]
 """Where a setting stands: ("retrieve", "alpha")."""
 
@@ -53,6 +63,7 @@ def variants(draft: Draft) -> Iterator[Variant]:
     lists = _lists(draft.settings)
     single = _without(draft.settings, {path for path, _ in lists})
     several = {path for path, values in lists if len(values) > 1}
+    named = {path[0] for path, _ in lists if path[0] in KINDS and path[1:] == (KINDS[path[0]].field(),)}
     points: set[str] = set()
     for values in product(*(values for _, values in lists)):
         point = {path: value for (path, _), value in zip(lists, values, strict=True)}
@@ -61,7 +72,8 @@ def variants(draft: Draft) -> Iterator[Variant]:
         if repr(point) not in points:
             points.add(repr(point))
             chosen = {path: value for path, value in point.items() if path in draft.chosen}
-            whole = {section: fitting(section, value) for section, value in with_values(single, point).items()}
+            whole = with_values(single, point)
+            whole |= {section: fitting(section, whole[section]) for section in named}  # of one method, not of all
             name = draft.label + _suffix(point, several)
             with naming(draft.label):
                 method = build(Method, {**whole, "name": name})
@@ -91,13 +103,12 @@ def _lists(settings: Mapping[str, Any]) -> list[tuple[Place, list[Any]]]:
 def _matters(settings: Mapping[str, Any], path: Place) -> bool:
     """Return whether a method uses a setting: a sweep over alpha does not change naive RAG."""
     section = path[0]
-    if section in ("variant", "perturb", "refine", "appraise") and settings["retrieve"] is None:
+    needs_hits = "hits" in resolve("stage", section).reads if section in STAGES else section in ("variant", "refine")
+    if needs_hits and settings["retrieve"] is None:
         return False
     if path == ("variant", "encode", "context"):  # without alpha the context has no weight
         section, path = "retrieve", ("retrieve", "alpha")
-    return section not in KINDS or any(
-        path[1] in options.model_fields for options in options_types(KINDS[section], settings[section])
-    )
+    return section not in KINDS or path[1] in fields(KINDS[section], settings[section])
 
 
 def _without(settings: Mapping[str, Any], paths: Collection[Place]) -> dict[str, Any]:
@@ -122,22 +133,17 @@ def with_values(settings: Mapping[str, Any], values: Mapping[Place, Any]) -> dic
     return result
 
 
-def leaves(settings: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Place, Any]]:
+def leaves(settings: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
     """Every setting with its place; `retrieve.alpha` and `retrieve: {alpha}` are the same place."""
-    for key, value in settings.items():
-        path = (*above, *str(key).split("."))
-        if isinstance(value, Mapping):
-            yield from leaves(value, path)
-        else:
-            yield path, value
+    return ((tuple(path.split(".")), value) for path, value in flat(settings))
 
 
 def fitting(section: str, settings: Any) -> Any:
     """The settings without those of other methods of the kind."""
     if section not in KINDS or not isinstance(settings, Mapping):
         return settings
-    fields = {key for options in options_types(KINDS[section], settings) for key in options.model_fields}
-    return {key: value for key, value in settings.items() if key in fields}
+    known = fields(KINDS[section], settings)
+    return {key: value for key, value in settings.items() if key in known}
 
 
 def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
@@ -146,8 +152,10 @@ def method_names(kind: type[Section], settings: Mapping[str, Any]) -> list[str]:
     return list(named) if isinstance(named, (list, tuple)) else [named]
 
 
-def options_types(kind: type[Section], settings: Mapping[str, Any]) -> list[type[Section]]:
-    return [options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings)]
+def fields(kind: type[Section], settings: Mapping[str, Any]) -> set[str]:
+    """The options of the methods that the settings name. Raises UnknownName."""
+    options = (options_type(build(kind, {kind.field(): name})) for name in method_names(kind, settings))
+    return {field for each in options for field in each.model_fields}
 
 
 @contextmanager
@@ -201,16 +209,20 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     layer: dict[str, Any] = {}
     for part in given:
         layer = merged(layer, part)
+    layer = _apart(layer)
     wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
-    drafts = [_draft(label, experiment, own or {}, wins, axes) for label, own in experiment.methods.items()]
+    # A stage that names no method is there with its defaults, by which it changes nothing.
+    stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
+    defaults = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
+    drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]
     for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
         raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
     for section, kind in KINDS.items():
-        own_settings, given_settings = getattr(experiment, section) or {}, wins.get(section) or {}
+        own_settings, given_settings = defaults[section] or {}, wins.get(section) or {}
         # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
         for key in given_settings if kind.field() in given_settings else {**own_settings, **given_settings}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
@@ -223,6 +235,13 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     methods = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods, "choose": choose}))
+
+
+def _apart(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the stages of `STAGES` as sections."""
+    stages = dict(settings.get("stages") or {})
+    own = {name: stages.pop(name) for name in STAGES if name in stages}
+    return {**settings, **own, "stages": stages} if own else dict(settings)
 
 
 def complete(parameters: Evaluate) -> Evaluate:
@@ -238,7 +257,8 @@ def complete(parameters: Evaluate) -> Evaluate:
 
 def _complete(method: Method) -> Method:
     with naming(method.name):
-        return completed(method)
+        stages = {name: None if own is None else stage_options(name, own) for name, own in method.stages.items()}
+        return completed(method).model_copy(update={"stages": stages})
 
 
 def _score(settings: Mapping[str, Any], given: Mapping[str, Any]) -> ScoreConfig:
@@ -284,19 +304,18 @@ def _choose(experiment: Experiment, rows: Sequence[Sequence[Variant]]) -> Choose
 
 def _draft(
     label: str,
-    experiment: Experiment,
+    defaults: Mapping[str, Any],
     own: Mapping[str, Any],
     wins: Mapping[str, Any],
     axes: Mapping[Place, list[Any]],
 ) -> Draft:
-    """The experiment's settings that this method has, its own settings, and those that take precedence over both."""
-    defaults = {section: getattr(experiment, section) for section in SECTIONS}
+    """Merge the experiment's settings that this method has, the method's settings, and those that take precedence."""
     set_by_itself = {path for path, _ in leaves(own)}
     own_axes = _axes(own.get("choose") or {}, wins)
     own = {key: value for key, value in own.items() if key != "choose"}
     settings = merged(defaults, own)
     for section, kind in KINDS.items():
-        if settings.get(section) is not None and isinstance(special := own.get(section) or {}, Mapping):
+        if (special := own.get(section)) and isinstance(special, Mapping):
             with naming(label):
                 _check_own(section, kind, settings[section], special)
     chosen = {path: values for path, values in axes.items() if path not in set_by_itself} | own_axes
@@ -313,8 +332,8 @@ def _draft(
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raises ConfigError, UnknownName for a setting that the method itself lacks."""
-    fields = {key for options in options_types(kind, settings) for key in options.model_fields}
-    if unknown := {key: value for key, value in own.items() if key not in fields}:
+    known = fields(kind, settings)
+    if unknown := {key: value for key, value in own.items() if key not in known}:
         with_options(build(kind, {kind.field(): method_names(kind, settings)[0], **unknown}), section)
 
 
@@ -323,9 +342,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     used = [draft.settings[section] for draft in drafts if draft.settings[section] is not None]
     if not used:
         return _nobody_does(name, section, key)
-    known = sorted(
-        {field for settings in used for options in options_types(kind, settings) for field in options.model_fields}
-    )
+    known = sorted({field for settings in used for field in fields(kind, settings)})
     owners = where(kind(), section, key)
     close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
     reason = owners or f"known: {', '.join(known)}"
@@ -340,5 +357,6 @@ def _nobody_chooses(name: str, section: str, key: str, drafts: Sequence[Draft]) 
 
 
 def _nobody_does(name: str, section: str, key: str) -> str:
-    able = [other for other in names() if any(getattr(m, section) for m in evaluation(*find(other), ANY_INDEX).methods)]
+    others = ((other, evaluation(*find(other), ANY_INDEX).methods) for other in names())
+    able = [other for other, methods in others if any(method.sections()[section] for method in methods)]
     return f"{section}.{key}: no method of {name} has a section `{section}`; try {', '.join(able)}"

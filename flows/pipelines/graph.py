@@ -51,20 +51,17 @@ def graph(parameters: Execution) -> Plan:
 
 
 def _new(parameters: Execution) -> Plan:
-    """Each pipeline is imported for its own parameters: its stages' libraries take seconds."""
+    """Import a pipeline only for its parameters: the libraries of its stages take seconds."""
     match parameters:
         case IndexCorpus():
             from vitalfew.flows.pipelines.index_corpus import IndexPlan
 
             return IndexPlan(parameters)
-        case Evaluate(choose=None):
-            from vitalfew.flows.pipelines.evaluate import EvaluationPlan
-
-            return EvaluationPlan(parameters)
         case Evaluate():
-            from vitalfew.flows.pipelines.choice import ChoicePlan
+            from vitalfew.flows.pipelines.choice import ChoicePlan, EvaluationPlan
+            from vitalfew.flows.pipelines.experiments import complete
 
-            return ChoicePlan(parameters)
+            return (ChoicePlan if parameters.choose else EvaluationPlan)(complete(parameters))
         case TrainModel() | TrainOreo():
             from vitalfew.flows.pipelines.train import TrainingPlan
 

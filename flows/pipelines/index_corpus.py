@@ -68,7 +68,7 @@ class IndexPlan(Plan):
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:
     """load → split → encode → index; without split if only whole passages are retrieved; terms → bm25 for keyword
-    search. The settings must be complete: the methods' own Options (`vitalfew.tasks.registry.completed`).
+    search. The settings must be complete (`vitalfew.tasks.registry.completed`).
 
     Fingerprints follow from settings and inputs alone, so all are known before anything runs.
     """

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vitalfew.configs.corpus import Corpus
 from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
 from vitalfew.configs.paths import beside
+from vitalfew.configs.schema import Corpus
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.tasks.registry import UnknownName
 

@@ -29,8 +29,8 @@ HOOK_EVERY = 3.0
 class StageProgress:
     """Counts the rows and tokens of one stage: `with StageProgress("encode", total) as progress: progress.add(...)`.
 
-    `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left, and where
-    several nodes of a cluster have worked, the rows of each.
+    `hook(percent, line)` is called every few seconds; `line` has rows, tokens per second and the time left, and the
+    rows of every node if several nodes of a cluster have worked.
     """
 
     def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None, unit: str = "rows") -> None:
@@ -76,7 +76,7 @@ class StageProgress:
             self._bar.reset(self._task, total=total, speed="")
 
     def reach(self, rows: int, total: int) -> None:
-        """So many of `total` rows are done."""
+        """Set the count to `rows` of `total`."""
         if rows < self.rows or total != self.total:
             self.expect(total)
         self.add(rows - self.rows, 0)
@@ -88,7 +88,7 @@ class StageProgress:
         self.add(0, 0)
 
     def add(self, rows: int, tokens: int, node: str = "") -> None:
-        """So many more rows are done, by a node of a cluster where one is named."""
+        """Add to the count, and to the count of a cluster's node if one is named."""
         self.rows += rows
         self.tokens += tokens
         if node:

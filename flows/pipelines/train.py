@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from vitalfew.configs.schema import EncodeConfig, LoadConfig
+from vitalfew.configs.schema import LoadConfig
 from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.flows.pipelines.evaluate import SearchedIndex
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, export_weights, training_figures
@@ -13,7 +14,7 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.registry import as_recorded, declared, with_options
+from vitalfew.tasks.registry import declared, with_options
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.stage import Stage
@@ -42,6 +43,9 @@ class TrainingPlan(Plan):
 
     def __init__(self, parameters: TrainModel | TrainOreo) -> None:
         stages = oreo_stages(parameters) if isinstance(parameters, TrainOreo) else training_stages(parameters)
+        for stage in stages:
+            if isinstance(stage, Train) and stage.num_gpus and parameters.num_gpus is not None:
+                stage.num_gpus = parameters.num_gpus
         super().__init__(parameters, parameters.recipe, stages)
 
     def save(self, run: Run) -> None:
@@ -68,19 +72,15 @@ def training_stages(parameters: TrainModel) -> list[Stage]:
     store = parameters.store.absolute()  # a worker may have another working directory
     loads = [Load(store, names, parameters.load) for names in (parameters.datasets, parameters.passages) if names]
     passages = loads[1].artifact if len(loads) > 1 else None
-    train = Train(store, loads[0].artifact, passages, with_options(parameters.train, Train.section))
-    if parameters.num_gpus is not None and train.num_gpus:
-        train.num_gpus = parameters.num_gpus
-    return [*loads, train]
+    return [*loads, Train(store, loads[0].artifact, passages, with_options(parameters.train, Train.section))]
 
 
 def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     """ask → retrieve → collect → a training after another. Raises the errors that a user has to correct."""
     store = parameters.store.absolute()
-    index = find_index(store, parameters.index)
-    passages = index.located(store)["passages"]
+    index = SearchedIndex(find_index(store, parameters.index), store)
+    passages = asked = index.corpus["passages"]
     stages: list[Stage] = []
-    asked = passages
     if parameters.questions.dataset:
         stages.append(Load(store, (parameters.questions.dataset,), LoadConfig()))
         asked = stages[-1].artifact
@@ -88,10 +88,9 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     stages.append(ask)
     wanted, vectors = with_options(parameters.retrieve, "retrieve"), None
     if declared(wanted, "dense"):
-        encoding = as_recorded(EncodeConfig.model_validate(index.config["encode"]), "encode").without({"device"})
-        stages.append(EncodeQuestions(store, ask.artifact, encoding))
+        stages.append(EncodeQuestions(store, ask.artifact, index.encoding))
         vectors = stages[-1].artifact
-    retrieve = Retrieve(store, ask.artifact, vectors, index, wanted)
+    retrieve = Retrieve(store, ask.artifact, vectors, index.index, wanted)
     collecting = with_options(parameters.collect, "collect")
     collect = Collect(store, ask.artifact, retrieve.artifact, passages, collecting)
     stages += [retrieve, collect]
@@ -99,9 +98,6 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     trainings = (TrainSft, parameters.sft), (TrainContrastive, parameters.contrastive), (TrainPpo, parameters.ppo)
     for kind, config in trainings:
         if config is not None:
-            training = kind(store, collect.artifact, earlier, with_options(config, kind.section))
-            if parameters.num_gpus is not None and training.num_gpus:
-                training.num_gpus = parameters.num_gpus
-            stages.append(training)
-            earlier = training.artifact
+            stages.append(kind(store, collect.artifact, earlier, with_options(config, kind.section)))
+            earlier = stages[-1].artifact
     return stages

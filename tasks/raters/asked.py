@@ -29,10 +29,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, SerializeAsAny
 
-from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig, LabelConfig
+from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, GenerateConfig, LabelConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, ServerOptions
-from vitalfew.configs.probing import AppraiseConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName, Section
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.evaluation import Chosen
 from vitalfew.configs.paper import Ours, Paper
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.shown.text import one_line

@@ -169,7 +169,7 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     # A context that reaches beyond its hit is no hit; a refiner that chooses by vectors has those of the questions.
     # So does one whose hits stand beside noise.
     able = [method for method in methods if method.retrieve and not method.refine.is_wider]
-    with_hits = [method for method in able if not method.perturb.changes]
+    with_hits = [method for method in able if "perturbed" not in run.methods[method.name]]
     evidences = {method.name: read_manifest(store, run.methods[method.name]["evidence"]) for method in with_hits}
     method = next((method for method in with_hits if "question_vectors" in evidences[method.name].inputs), None)
     if method is None:

@@ -1,7 +1,7 @@
 """The results of an evaluation's methods, read from the store: means with intervals, differences to the baseline,
 errors and costs. Methods that differ in their seed alone are one, their mean."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.configs.loading import flat
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
@@ -53,7 +54,9 @@ def groups(methods: Sequence[Method]) -> list[Group]:
     """Group methods that differ in their seed alone, in the order in which they first come."""
     alike: dict[str, list[Method]] = {}
     for method in methods:
-        settings = method.model_dump(mode="json", exclude={"name": True, "generate": {"seed"}})
+        settings = method.sections()
+        if method.generate:
+            settings["generate"].pop("seed", None)
         alike.setdefault(repr(settings), []).append(method)
     return [Group(_shared_name(members), tuple(members)) for members in alike.values()]
 
@@ -102,8 +105,8 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
 
 def _with_settings(methods: Sequence[Method], wanted: Mapping[str, Any]) -> list[int]:
     """The places of the methods that have these settings; none where none are wanted."""
-    flat = [_flat(method) for method in methods] if wanted else []
-    return [place for place, own in enumerate(flat) if all(own.get(key) == value for key, value in wanted.items())]
+    every = [dict(flat(method.sections())) for method in methods] if wanted else []
+    return [place for place, own in enumerate(every) if all(own.get(key) == value for key, value in wanted.items())]
 
 
 def _result(
@@ -165,25 +168,12 @@ def _errors(store: Path, answered: Manifest) -> list[str]:
 
 def differing(methods: Mapping[str, Method]) -> dict[str, dict[str, Any]]:
     """By name, the settings in which the methods differ."""
-    flat = {name: _flat(method) for name, method in methods.items()}
-    keys = dict.fromkeys(key for settings in flat.values() for key in settings)
+    every = {name: dict(flat(method.sections())) for name, method in methods.items()}
+    keys = dict.fromkeys(key for settings in every.values() for key in settings)
     # A setting counts for methods that have it; a section that is null (no retrieval) has none of its settings.
     concerned = {
-        key: [settings for settings in flat.values() if key in settings or key.partition(".")[0] in settings]
+        key: [settings for settings in every.values() if key in settings or key.partition(".")[0] in settings]
         for key in keys
     }
     differ = [key for key in keys if len({repr(settings.get(key)) for settings in concerned[key]}) > 1]
-    return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in flat.items()}
-
-
-def _flat(method: Method) -> dict[str, Any]:
-    """The settings of a method by their full keys ("retrieve.alpha")."""
-
-    def flat(settings: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-        for key, value in settings.items():
-            if isinstance(value, Mapping):
-                yield from flat(value, f"{prefix}{key}.")
-            else:
-                yield prefix + key, value
-
-    return dict(flat(method.model_dump(mode="json", exclude={"name"}), ""))
+    return {name: {key: settings.get(key) for key in differ if key in settings} for name, settings in every.items()}

@@ -9,9 +9,8 @@ import pytest
 from tests.support.evaluating import parameters, run, values
 from tests.support.indexing import index, sql
 from tests.support.stages import staged
-from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.evaluation import PerturbConfig, Questions
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.probing import PerturbConfig
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
@@ -47,7 +46,7 @@ def grouped(rows: list[dict[str, Any]]) -> Rows:
 
 def perturbed(retrieved: tuple[Artifact, Artifact], **settings: Any) -> tuple[Rows, list[dict[str, Any]]]:
     """The rows by question, and the rejects."""
-    stage = Perturb(retrieved[0].store, *retrieved, PerturbConfig(**settings))
+    stage = Perturb(retrieved[0].store, dict(zip(Perturb.reads, retrieved, strict=True)), PerturbConfig(**settings))
     stage.run("test")
     assert stage.artifact.schema(0).equals(schemas.PERTURBED)
     return grouped(read(stage.artifact)), read(stage.artifact, "rejects")

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.evaluation import Evaluate, Questions
+from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.quote.forecast import Speed
@@ -248,7 +248,7 @@ def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str
     them."""
     ask, done = plan.ask, dict[str, StageSample]()
     if not plan.manifest(ask):
-        stages = next(iter(_stages(plan.parameters, plan.store, folder, plan.parameters.questions).values()))
+        stages = next(iter(_stages(plan, folder, plan.parameters.questions).values()))
         for name in ("load", "ask"):
             if name in stages and stages[name].store != plan.store.absolute():
                 done[name] = try_stage(stages[name], 1)
@@ -261,7 +261,7 @@ def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str
 def _sample(plan: EvaluationPlan, folder: Path, ids: np.ndarray) -> QuestionSample:
     condition = f"question_id IN ({', '.join(map(str, ids.tolist()))})"
     questions = Questions(dataset=plan.parameters.questions.dataset, where=condition, batch=len(ids))
-    stages = _stages(plan.parameters, plan.store, folder, questions)
+    stages = _stages(plan, folder, questions)
     return QuestionSample(len(ids), {method: stages[method] for method in unfinished(plan)})
 
 
@@ -270,5 +270,6 @@ def unfinished(plan: EvaluationPlan) -> list[str]:
     return [method for method, stages in plan.by_method.items() if not all(map(plan.manifest, stages.values()))]
 
 
-def _stages(parameters: Evaluate, store: Path, folder: Path, questions: Questions) -> Stages:
-    return evaluation_stages(parameters.model_copy(update={"store": folder, "questions": questions}), store)
+def _stages(plan: EvaluationPlan, folder: Path, questions: Questions) -> Stages:
+    parameters = plan.parameters.model_copy(update={"store": folder, "questions": questions})
+    return evaluation_stages(parameters, plan.indexes, plan.store)

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import csv
 
-from vitalfew.configs.chosen import Chosen
+from vitalfew.configs.evaluation import Chosen
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.shown.text import no_formula
 from vitalfew.tasks.reports.statistics.paired import Difference

@@ -14,8 +14,7 @@ from rich.console import Console
 from tests.support import evaluating
 from tests.support.evaluating import copied, searchable, values
 from tests.support.indexing import contents, sql, without_catalog
-from vitalfew.configs.chosen import Chosen
-from vitalfew.configs.evaluation import Evaluate, Questions
+from vitalfew.configs.evaluation import Chosen, Evaluate, Questions
 from vitalfew.configs.loading import ConfigError, merged, parse_assignments
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.forms import EvaluateForm

@@ -126,6 +126,32 @@ def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
     assert [method.name for method in contexts] == ["naive", "pareto context=late", "pareto context=exact"]
 
 
+def test_a_stage_of_the_tree_may_be_a_section() -> None:
+    """Also in the record of an older version, which has no `stages`."""
+    ways: list[dict[str, Any]] = [
+        {"label": {"labeller": "gold"}, "methods": {"a": {"perturb": {"noise": [1, 3]}}, "b": {"label": None}}},
+        {
+            "stages": {"label": {"labeller": "gold"}},
+            "methods": {"a": {"stages": {"perturb": {"noise": [1, 3]}}}, "b": {"stages": {"label": None}}},
+        },
+    ]
+    given: list[dict[str, Any]] = [{"perturb": {"seed": 7}}, {"stages": {"perturb": {"seed": 7}}}]
+    section, stage = (
+        evaluation("trial", {"index": "test", **way}, layer) for way, layer in zip(ways, given, strict=True)
+    )
+    assert section == stage
+    assert [method.name for method in section.methods] == ["a noise=1", "a noise=3", "b"]
+    first, _, last = recorded(section).values()
+    assert first["stages"] == {
+        "perturb": {"noise": 1, "order": "retrieved", "seed": 7}, "label": {"labeller": "gold", "answer": False}
+    }  # fmt: skip
+    assert "label" not in last["stages"]
+    older = section.model_dump(mode="json")
+    for method in older["methods"]:
+        method |= {"label": None, "appraise": None, **method.pop("stages")}
+    assert complete(Evaluate.model_validate(older)) == section
+
+
 def test_an_evaluation_that_was_given_directly_is_completed() -> None:
     direct = {"name": "direct", "methods": [{"name": "a", "index": "test", "retrieve": {"top_k": 3}}]}
     assert recorded(complete(Evaluate.model_validate(direct)))["a"]["retrieve"]["alpha"] == 0.8

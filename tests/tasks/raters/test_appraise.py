@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.support.evaluating import copied, run, values
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.configs.probing import AppraiseConfig
+from vitalfew.configs.evaluation import AppraiseConfig, GenerateConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 from vitalfew.tasks.models.ticks import no_tick
