@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -132,9 +133,8 @@ def _read_layer(directory: Path, kind: str, folder: str) -> nn.Module:
     if {options.get(key) for key in ("module_input_name", "module_output_name")} - {None, "sentence_embedding"}:
         raise UnsupportedModel(f"{place}: a Dense module on anything but the vector is not supported")
     try:
-        module = {"Dense": Dense, "LayerNorm": LayerNorm}[kind].load(
-            str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False
-        )
+        kinds: dict[str, Any] = {"Dense": Dense, "LayerNorm": LayerNorm}
+        module = kinds[kind].load(str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, AttributeError, ImportError) as error:
         raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
     return _Layer(module)

@@ -184,6 +184,21 @@ def test_settings_win_over_preset_and_files(models: dict[str, Path]) -> None:
     assert np.ptp(np.linalg.norm(encoder("contriever", bert).encode(TEXTS).vectors, axis=1)) > 0.01
 
 
+@pytest.mark.parametrize(
+    "stated", [{"prompts": {"passage": "p: "}}, {"prompts": {"all": "p: "}, "default_prompt_name": "all"}]
+)
+def test_prompts_that_sentence_transformers_drops_are_honoured(
+    tmp_path: Path, models: dict[str, Path], stated: dict[str, Any]
+) -> None:
+    """The reason why recipe.py reads them itself."""
+    from sentence_transformers import SentenceTransformer
+
+    copy = shutil.copytree(models["prompts"], tmp_path / "copy")
+    _edit("config_sentence_transformers.json", **stated)(copy)
+    assert encoder("huggingface", copy).passages.recipe.passage_prompt == "p: "
+    assert SentenceTransformer(str(copy), device="cpu").prompts["document"] == ""
+
+
 def test_a_text_without_any_token_has_a_vector(models: dict[str, Path]) -> None:
     """The decoder's tokenizer gives the end of text alone; without it, padding stands in."""
     ours = encoder("huggingface", models["decoder"])
