@@ -77,6 +77,7 @@ class Forecast:
         self, stage: Stage, parameters: Execution, cold: StageSample | None, warm: Sequence[StageSample]
     ) -> None:
         self.stage, self.parameters, self.cold, self.warm = stage, parameters, cold, warm
+        self.by_tokens = bool(warm[-1].tokens)
 
     def per_unit(self, measure: str) -> float:
         """The mean of a measure of shards, such as rows, per unit."""
@@ -86,14 +87,13 @@ class Forecast:
         """Quote an amount of work. `speed`: of the model, if it is known from earlier runs."""
         rows = work.units * self.per_unit("rows") if work.rows is None else work.rows
         tokens = work.units * self.per_unit("tokens") if work.tokens is None else work.tokens
-        by_tokens = bool(speed or self.warm[-1].tokens)
-        amount = (tokens if by_tokens else work.units) / work.shards
+        amount = (tokens if speed or self.by_tokens else work.units) / work.shards
         workers, on_ray = worker_count(self.parameters), self.parameters.runner == "ray"
         side = min(workers, work.shards, self.stage.workers or work.shards)
-        preparation, loading, line = self._seconds("wall", by_tokens, work, speed and speed.wall)
+        preparation, loading, line = self._seconds("wall", work, speed and speed.wall)
         wall = preparation + loading + ceil(work.shards / side) * line.at(amount)
         gpu = self.stage.num_gpus * (side * loading + work.shards * line.at(amount))
-        preparation, loading, line = self._seconds("cpu", by_tokens, work, speed and speed.cpu)
+        preparation, loading, line = self._seconds("cpu", work, speed and speed.cpu)
         cpu = preparation + side * loading + work.shards * line.at(amount)
         samples, large = [*([self.cold] if self.cold else []), *self.warm], self.warm[-1]
         disk = Line.through(*((each.units / each.shards, each.disk) for each in samples))
@@ -113,11 +113,11 @@ class Forecast:
             usd=charge(cpu, gpu, tokens, self.stage.model_name),
         )
 
-    def _seconds(self, measure: str, by_tokens: bool, work: Work, per_token: float | None) -> tuple[float, float, Line]:
+    def _seconds(self, measure: str, work: Work, per_token: float | None) -> tuple[float, float, Line]:
         """Seconds before the first shard, seconds to load the models in one worker, and the line of a shard."""
 
         def amount(sample: StageSample) -> float:
-            return sample.tokens if by_tokens else sample.units / sample.shards
+            return sample.tokens if self.by_tokens else sample.units / sample.shards
 
         before = f"preparation_{measure}"
         preparation = Line.through(*((each.units, getattr(each, before)) for each in self.warm))

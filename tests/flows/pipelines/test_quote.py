@@ -17,7 +17,8 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus as planning
 from vitalfew.flows.pipelines.quote.corpus import ID_RANGE, BottomK, DoesNotFit, Quoted, quote, survey
-from vitalfew.flows.pipelines.quote.forecast import Line
+from vitalfew.flows.pipelines.quote.forecast import Forecast, Line, Speed, Work
+from vitalfew.flows.pipelines.quote.trial import StageSample
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.specification import parse_dataset
 
@@ -75,6 +76,33 @@ def test_lines_never_go_below_nothing(small: float, large: float) -> None:
     assert line.fixed >= 0
     assert line.slope >= 0
     assert line.at(100) == pytest.approx(large)
+
+
+def sample(units: int, seconds: float, tokens: int = 0) -> StageSample:
+    return StageSample(units, 1, units, tokens, seconds, seconds, 1e6, 50 + 100 * units, 0.0, 0.0)
+
+
+def test_a_forecast_repeats_its_samples_and_adds_the_loading_of_models(tmp_path: Path) -> None:
+    plan = graph(parameters(tmp_path, CORPUS))
+    samples = sample(10, 5.0), [sample(10, 1.0), sample(100, 1.9)]
+    serial = Forecast(plan.stages[0], plan.parameters, *samples)
+    one = serial.quote(Work(100, 1))
+    assert (one.rows, one.tokens, one.disk_bytes) == (100, 0, 10_050)
+    assert one.wall_seconds == pytest.approx(4.0 + 1.9)
+    assert serial.quote(Work(400, 4)).wall_seconds == pytest.approx(4.0 + 4 * 1.9)
+    two = plan.parameters.model_copy(update={"runner": "ray", "workers": 2})
+    parallel = Forecast(plan.stages[0], two, *samples).quote(Work(400, 4))
+    assert parallel.wall_seconds == pytest.approx(4.0 + 2 * 1.9)
+    assert parallel.cpu_seconds == pytest.approx(2 * 4.0 + 4 * 1.9)
+    known = serial.quote(Work(100, 1, tokens=50), Speed(0.1, 0.2))  # though the trial computed no tokens
+    assert (known.wall_seconds, known.cpu_seconds) == pytest.approx((4.0 + 5.0, 4.0 + 10.0))
+
+
+def test_one_sample_is_taken_in_proportion(tmp_path: Path) -> None:
+    plan = graph(parameters(tmp_path, CORPUS))
+    quoted = Forecast(plan.stages[0], plan.parameters, None, [sample(8, 2.0, tokens=40)]).quote(Work(80, 3))
+    assert (quoted.rows, quoted.tokens) == (80, 400)
+    assert quoted.wall_seconds == pytest.approx(20.0)
 
 
 @pytest.fixture(scope="module")
