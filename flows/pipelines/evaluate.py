@@ -237,16 +237,16 @@ class SearchedIndex:
     """An index that methods search, its artifacts by role (`corpus`), and how the questions for it are encoded."""
 
     def __init__(self, index: NamedIndex, store: Path) -> None:
-        self.index, self.store, self.corpus = index, store, index.located(store)
+        self.named, self.store, self.corpus = index, store, index.located(store)
 
     @cached_property
     def searcher(self) -> Searcher:
-        return Searcher(OpenedIndex(self.index.name, self.corpus))
+        return Searcher(OpenedIndex(self.named.name, self.corpus))
 
     @cached_property
     def encoding(self) -> EncodeConfig:
         """Complete, for the device of whoever asks."""
-        return as_recorded(EncodeConfig.model_validate(self.index.config["encode"]), "encode").without({"device"})
+        return as_recorded(EncodeConfig.model_validate(self.named.config["encode"]), "encode").without({"device"})
 
 
 def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> SearchedIndex:
@@ -271,7 +271,7 @@ def _line(
         read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
         line.tables |= read
         searching = vectors if is_dense else None
-        hits = line.add(Retrieve(store, asked, searching, index.index, method.retrieve, index.store))
+        hits = line.add(Retrieve(store, asked, searching, index.named, method.retrieve, index.store))
         line.add(Refine(store, asked, hits, read, method.refine, vectors if needs_vectors else None))
     if method.generate:
         evidence = line.tables.get("evidence")

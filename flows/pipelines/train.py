@@ -90,7 +90,7 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     if declared(wanted, "dense"):
         stages.append(EncodeQuestions(store, ask.artifact, index.encoding))
         vectors = stages[-1].artifact
-    retrieve = Retrieve(store, ask.artifact, vectors, index.index, wanted)
+    retrieve = Retrieve(store, ask.artifact, vectors, index.named, wanted)
     collecting = with_options(parameters.collect, "collect")
     collect = Collect(store, ask.artifact, retrieve.artifact, passages, collecting)
     stages += [retrieve, collect]
