@@ -152,7 +152,7 @@ def _frame(keys: Keys, number: str = "place") -> "pl.DataFrame":
     """The columns kind, key and `number`: the place of a key among those of its kind."""
     import polars as pl
 
-    schema = {number: pl.get_index_type(), "kind": pl.Enum(VECTOR_KINDS), "key": pl.Int64}
+    schema = pl.Schema({number: pl.get_index_type(), "kind": pl.Enum(VECTOR_KINDS), "key": pl.Int64})
     parts = [pl.DataFrame({"kind": kind, "key": of_kind}).with_row_index(number) for kind, of_kind in keys.items()]
     return pl.concat([pl.DataFrame(schema=schema), *(part.cast(schema) for part in parts)])
 

@@ -74,7 +74,7 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
     else:
         names = [(name, name) for name in a.groups if name in b.groups]
         if not names and len(a.groups) == len(b.groups) == 1:
-            names = [(*a.groups, *b.groups)]
+            names = [(next(iter(a.groups)), next(iter(b.groups)))]
     names = [(old, new) for old, new in names if old in a.groups and new in b.groups]
     if not names or (a.run.run_id == b.run.run_id and names[0][0] == names[0][1]):
         raise NoReport(

@@ -185,11 +185,11 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     if any(artifact.recorded_manifest() is None for artifact in used.values()):  # the index was removed since
         return None
     asked = _rows(store, artifacts["asked"])
-    number = asked["question_id"].index_of(question)
+    place = asked["question_id"].to_list().index(question)
     return ContextMap(
-        question=asked["text"][number],
+        question=asked["text"][place],
         documents=_vectors(used, hits[question]),
-        query=tuple(_rows(store, inputs["question_vectors"])["vector"][number]),
+        query=tuple(_rows(store, inputs["question_vectors"])["vector"][place]),
         kept=tuple(kept[question]),
         refiner=method.refine.refiner,
     )
@@ -203,7 +203,7 @@ def _rows(store: Path, name: str, shard: int | None = None) -> pl.DataFrame:
 
 def _by_question(rows: pl.DataFrame) -> dict[int, list[Row]]:
     groups = rows.partition_by("question_id", maintain_order=True)
-    return {group["question_id"][0]: group.to_dicts() for group in groups}
+    return {group["question_id"][0]: [*group.to_dicts()] for group in groups}
 
 
 def _kept(hits: Sequence[Row], evidence: Sequence[Row]) -> list[int]:

@@ -90,10 +90,10 @@ class Forecast:
         amount = (tokens if speed or self.by_tokens else work.units) / work.shards
         workers, on_ray = worker_count(self.parameters), self.parameters.runner == "ray"
         side = min(workers, work.shards, self.stage.workers or work.shards)
-        preparation, loading, line = self._seconds("wall", work, speed and speed.wall)
+        preparation, loading, line = self._seconds("wall", work, speed.wall if speed else None)
         wall = preparation + loading + ceil(work.shards / side) * line.at(amount)
         gpu = self.stage.num_gpus * (side * loading + work.shards * line.at(amount))
-        preparation, loading, line = self._seconds("cpu", work, speed and speed.cpu)
+        preparation, loading, line = self._seconds("cpu", work, speed.cpu if speed else None)
         cpu = preparation + side * loading + work.shards * line.at(amount)
         samples, large = [*([self.cold] if self.cold else []), *self.warm], self.warm[-1]
         disk = Line.through(*((each.units / each.shards, each.disk) for each in samples))
