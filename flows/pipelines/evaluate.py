@@ -268,7 +268,9 @@ def _line(
         units = {unit: index.corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in index.corpus}
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
         vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
-        read = {role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus}
+        read: dict[str, Artifact] = {
+            role: index.corpus[role] for role in ("passages", "sentences", "vectors") if role in index.corpus
+        }
         line.tables |= read
         searching = vectors if is_dense else None
         hits = line.add(Retrieve(store, asked, searching, index.named, method.retrieve, index.store))

@@ -90,7 +90,7 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     sketch: BottomK[None] = BottomK(SKETCH)
     chosen: BottomK[Passage] = BottomK(sample)
     questions: BottomK[None] = BottomK(SKETCH)
-    sizes: dict[type[Record], float] = {Passage: 1, Question: 0, Reject: 0}
+    sizes: dict[type, float] = {Passage: 1, Question: 0, Reject: 0}
     totals = [dataset.total_records() for dataset in datasets]
     size = sum(files.status(path).size for dataset in datasets for path in dataset.files())
     began, bytes_before, records, share = time.perf_counter(), bytes_read(), 0, 1.0

@@ -119,8 +119,9 @@ class Estimates:
             tokens = asked.read + asked.written + asked.computed
         else:
             generate = self.plan.by_method[method].get(Generate.name)
-            answered = isinstance(generate, Generate) and not wide
-            growth = self.prompts(method, generate).growth if answered else 1.0
+            growth = 1.0
+            if isinstance(generate, Generate) and not wide:
+                growth = self.prompts(method, generate).growth
             paid = sum(entry.tokens for entry in _paid(stage))
             tokens = max(0.0, left * growth * forecast.per_unit("tokens") - paid)
         speed = self.speeds.get((stage.name, stage.model_name)) if tokens else None
