@@ -51,8 +51,8 @@ class MendedPages(BaseHTTPMiddleware):
         answer = cast(StreamingResponse, await call_next(request))
         if not answer.headers.get("content-type", "").startswith("text/html"):
             return answer
-        parts = [part async for part in answer.body_iterator]
-        page = Response(b"".join(map(bytes, parts)).replace(b"</head>", _SCRIPT, 1), answer.status_code)
+        parts = [cast(bytes, part) async for part in answer.body_iterator]
+        page = Response(b"".join(parts).replace(b"</head>", _SCRIPT, 1), answer.status_code)
         answer.headers["content-length"] = str(len(page.body))
         page.raw_headers = answer.raw_headers
         return page
