@@ -51,7 +51,8 @@ def say_error(message: str) -> None:
 
 def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> Table:
     """Make a table without lines. `figures`: the headings of further columns, aligned right."""
-    made = Table(*columns, **{"box": None, "header_style": "bold", "pad_edge": False, **options})
+    settings: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False, **options}
+    made = Table(*columns, **settings)
     for heading in figures:
         made.add_column(heading, justify="right")
     return made

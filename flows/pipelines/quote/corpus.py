@@ -22,7 +22,7 @@ from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
-from vitalfew.flows.pipelines.quote.trial import try_at_once
+from vitalfew.flows.pipelines.quote.trial import StageSample, try_at_once
 from vitalfew.storage import files
 from vitalfew.storage.costs import Quote, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
@@ -277,7 +277,7 @@ def _forecasts(plan: Quotable, folder: Path, surveyed: Survey) -> list[Forecast]
         ]
         copies.append([tried for stages in zip(*samples, strict=True) for tried in zip(stages, sizes, strict=True)])
     of_process = len(sizes) if plan.parameters.runner == "ray" else len(copies[0])
-    measured = []
+    measured: list[StageSample] = []
     for first in range(0, len(copies[0]), of_process):
         tries = [copy[first : first + of_process] for copy in copies]
         measured += try_at_once(tries, folder / f"processes-{first}")
