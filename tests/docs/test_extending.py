@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<above>[^\n]+)\n```(?:python|yaml)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 NEW = re.compile(r"`(?P<path>[\w/]+\.(?:py|yaml))`")
-EDIT = re.compile(r"In `(?P<path>[\w/]+\.py)`, (?P<where>below|in place of) `(?P<line>[^`]+)`.*:")
+EDIT = re.compile(r"In `(?P<path>[\w/]+\.py)`, below `(?P<line>[^`]+)`.*:")
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +38,11 @@ def _followed(tree: Path) -> list[str]:
         else:
             edit = EDIT.fullmatch(fence["above"])
             assert edit, f"the line above a block names neither a file nor a place in one: {fence['above']}"
-            _edit(tree / edit["path"], edit["where"], edit["line"], fence["code"])
+            path = tree / edit["path"]
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            at = next(number for number, line in enumerate(lines, 1) if edit["line"] in line)
+            path.write_text("".join([*lines[:at], fence["code"], *lines[at:]]), encoding="utf-8")
     return [name for name in written if name.startswith("tests/")]
-
-
-def _edit(path: Path, where: str, mark: str, code: str) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if mark in line)
-    kept = lines[: at + 1] if where == "below" else lines[:at]
-    path.write_text("".join([*kept, code, *lines[at + 1 :]]), encoding="utf-8")
 
 
 @pytest.mark.slow
