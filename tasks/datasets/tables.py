@@ -156,7 +156,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Rejec
         batch.validate(full=True)
         rows: list[Any] = batch.to_pylist()
     except (ValueError, OverflowError, pa.ArrowException) as error:
-        if batch.num_rows > 1:
+        if batch.num_rows != 1:
             rows = [row for position in range(batch.num_rows) for row in rows_of(batch.slice(position, 1))]
         else:
             reason = "invalid_unicode" if "UTF8" in str(error) else "wrong_type"

@@ -76,8 +76,11 @@ class Bucket(Medium):
         """A copy on this machine, of an object or of all objects of a folder."""
         if _ATTEMPT.fullmatch(path.name):
             return self._copy(path, "", [path])
+        version = ""
         with suppress(FileNotFoundError):
-            return self._copy(path, str(self.status(path).inode), [path])
+            version = str(self.status(path).inode)
+        if version:
+            return self._copy(path, version, [path])
         objects = _objects(path)
         if not objects:
             raise FileNotFoundError(f"{path} does not exist")

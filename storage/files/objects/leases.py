@@ -152,7 +152,7 @@ def _is_free(path: Path, found: _Found, offset: Callable[[], float]) -> bool:
         return True
     if has_ended(found.holder.rpartition(" ")[2]):
         return True
-    return time.monotonic() + offset() - found.modified > LEASE_SECONDS
+    return offset() + time.monotonic() - found.modified > LEASE_SECONDS
 
 
 def _read(path: Path) -> _Found | None:

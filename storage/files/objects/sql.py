@@ -10,9 +10,10 @@ three such queries failed, as its files gave no bytes to DuckDB.
 """
 
 import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from weakref import proxy
 
 import obstore
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
@@ -35,8 +36,9 @@ class StoreFiles(AbstractFileSystem):
         super().__init__()
         self.store = store
         self.protocol = (store.parts[0].rstrip(":"),)
-        self._described = lru_cache(None)(self._describe)
-        self._block = lru_cache(BLOCKS)(self._read_block)
+        own = proxy(self)  # a cache that held its file system would keep it, and the blocks, beyond the connection
+        self._described = lru_cache(None)(partial(StoreFiles._describe, own))
+        self._block = lru_cache(BLOCKS)(partial(StoreFiles._read_block, own))
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> "_Object":
         """Raises PermissionError outside the store or for another mode, and FileNotFoundError."""
@@ -51,6 +53,16 @@ class StoreFiles(AbstractFileSystem):
         """
         self._place(path)
         return [path]
+
+    def exists(self, path: str, **options: Any) -> bool:
+        try:
+            self.info(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def isfile(self, path: str) -> bool:
+        return self.exists(path)
 
     def modified(self, path: str) -> datetime.datetime:
         modified: datetime.datetime = self.info(path)["last_modified"]

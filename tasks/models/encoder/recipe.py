@@ -2,8 +2,7 @@
 
 The files are those of sentence-transformers (modules.json and the folders it names); a plain Hugging Face model lacks
 them and uses the defaults. That library (6.2) pools in its rarer modes and loads the modules after pooling (tower.py).
-The rest is read as JSON
-here:
+The rest is read as JSON here:
 
 - The rules are part of every vector's identity, which plans and searches need without weights. Importing the library
   takes 12.4 CPU seconds and 537 MB where PyTorch alone takes 3.4 and 226, which is all that a BERT needs.

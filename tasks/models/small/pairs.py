@@ -152,6 +152,8 @@ class CrossEncoder(PairModel):
     """A sequence classifier of Hugging Face with one logit. A default prompt that sentence-transformers saved precedes
     every question."""
 
+    head: ClassVar[str] = "classifier"
+
     def __init__(self, name: str, options: Batching, section: str) -> None:
         super().__init__(name, options, section)
         about = read_json(self.folder / "config_sentence_transformers.json")
@@ -162,11 +164,15 @@ class CrossEncoder(PairModel):
                 f"--set {section}.model=NAME, for example cross-encoder/ms-marco-MiniLM-L6-v2"
             )
 
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), **({"prompt": self.prompt} if self.prompt else {})}
+
     def load(self) -> nn.Module:
         from transformers import AutoModelForSequenceClassification
 
         advice = "it is not a cross-encoder, and random numbers would replace them"
-        return exact_heads(pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32))
+        model = pretrained(AutoModelForSequenceClassification, self.folder, advice, dtype=torch.float32)
+        return exact_heads(model, self.head)
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, None]:
         return self.network(**inputs).logits[:, 0], None
@@ -188,6 +194,8 @@ class Evaluator(CrossEncoder):
     with every cross-encoder. They publish their checkpoint as pickles behind a link, so that it takes a copy in
     safetensors; it was not at hand, and tests use a tiny model of its architecture.
     """
+
+    head: ClassVar[str] = "classification_head"
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -227,9 +235,9 @@ class InFloat32(nn.Module):
         return logits
 
 
-def exact_heads(model: Any) -> Any:
-    """The model with its heads in float32."""
-    for name in ("classifier", "classification_head", "token_classifier"):
+def exact_heads(model: Any, *names: str) -> Any:
+    """The model with its heads of these names in float32."""
+    for name in names:
         if isinstance(head := getattr(model, name, None), nn.Module):
             setattr(model, name, InFloat32(head))
     return model

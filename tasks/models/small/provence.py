@@ -73,7 +73,7 @@ class ProvenceModel(PairModel):
                 f"missing ({report.missing_keys[0]}, …): --set {self.section}.model={PUBLISHED}, or a "
                 "directory"
             )
-        return exact_heads(network)
+        return exact_heads(network, "classifier", "token_classifier")
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         return self.network(**inputs)

@@ -51,7 +51,8 @@ class TokenClassifier(PairModel):
         from transformers import AutoModelForTokenClassification
 
         advice = "it is not a token classifier, and random numbers would replace them"
-        return exact_heads(pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32))
+        model = pretrained(AutoModelForTokenClassification, self.folder, advice, dtype=torch.float32)
+        return exact_heads(model, "classifier")
 
     def outputs(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         keep = self.network(**inputs).logits.softmax(dim=-1)[..., 1]
