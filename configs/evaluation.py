@@ -174,6 +174,11 @@ class AppraiseConfig(Section):
 
 STAGES: dict[str, type[Config]] = {"label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig}
 """The further stages of this tree. Their settings may be sections: `label: {…}` is `stages: {label: {…}}`."""
+SECTIONS = (
+    *("index", "variant", "retrieve", "label", "perturb", "refine", "appraise", "generate", "critique", "select"),
+    "stages",
+)
+"""The settings of a method in their order."""
 
 
 class WithStages(Config):
@@ -216,8 +221,8 @@ class Method(WithStages):
     def sections(self) -> dict[str, Any]:
         """All settings but the name, as JSON; those of `STAGES` are sections, null for a stage that it lacks."""
         whole = self.model_dump(mode="json", exclude={"name"})
-        own = {name: whole["stages"].pop(name, None) for name in STAGES}
-        return {**{key: whole.pop(key) for key in ("index", "variant", "retrieve")}, **own, **whole}
+        whole |= {name: whole["stages"].pop(name, None) for name in STAGES}
+        return {section: whole[section] for section in SECTIONS}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

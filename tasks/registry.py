@@ -1,7 +1,7 @@
 """The registry of methods: kind → name → "module:Class", imported at first use and constructed from settings."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -320,9 +320,9 @@ def completed(parameters: Model, path: str = "", read: Callable[[Section, str], 
 def stage_options(name: str, settings: Any) -> Any:
     """The complete options of a further stage. Raises UnknownName, ConfigError."""
     stage = resolve("stage", name)
-    if isinstance(settings, BaseModel):
-        return settings
-    options = build(stage.Options, settings, path=stage.section)
+    if not isinstance(settings, (Mapping, BaseModel)):
+        raise ConfigError(f"{stage.section} must be a section of settings (KEY: VALUE) or null, got {settings!r}")
+    options = settings if isinstance(settings, BaseModel) else build(stage.Options, settings, path=stage.section)
     return with_options(options, stage.section) if isinstance(options, Section) else options
 
 

@@ -40,6 +40,8 @@ class Select(MethodStage):
         candidates = pl.DataFrame(self.inputs["candidates"].read(shard, columns=columns))
         critiques = pl.DataFrame(self.inputs["critiques"].read(shard)).rename({"error": "critique_error"})
         judged = candidates.join(critiques, on=["question_id", "candidate"], how="left", maintain_order="left")
+        if judged["critique_error"].null_count():
+            raise ValueError(f"shard {shard} of {self.inputs['critiques'].name} lacks critiques of some candidates")
         usable = judged.with_columns(
             error=pl.when(pl.col("error") == "").then("critique_error").otherwise("error"),
             logprob=pl.col("logprob") / pl.max_horizontal(1, "completion_tokens"),
@@ -56,7 +58,8 @@ class Select(MethodStage):
         fallback = marked.filter(~pl.col("chosen").any().over("line")).sort(pl.col("error") != "", maintain_order=True)
         fallback = fallback.unique("line", keep="first").with_columns(score=pl.lit(None, pl.Float64), on_front=False)
         answers = pl.concat([marked.filter("chosen"), fallback])
-        answers = answers.sort("line", "score", descending=[False, True], maintain_order=True).with_columns(
+        best = pl.col("score").fill_nan(float("-inf"))  # a selector's NaN comes last
+        answers = answers.sort("line", best, descending=[False, True], maintain_order=True).with_columns(
             rank=pl.int_range(1, pl.len() + 1).over("line"), strategy=pl.lit(self.config.selector)
         )
         progress(len(candidates), 0)

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
-from vitalfew.configs.evaluation import STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
+from vitalfew.configs.evaluation import SECTIONS, STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
 from vitalfew.configs.loading import ConfigError, build, flat, merged, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.configs.section import Section
@@ -26,8 +26,7 @@ from vitalfew.tasks.registry import (
     with_options,
 )
 
-FIELDS = tuple(name for name in Method.model_fields if name != "name")
-SECTIONS = (*FIELDS, *STAGES)
+FIELDS = tuple(section for section in SECTIONS if section not in STAGES)
 KINDS: dict[str, type[Section]] = {
     name: kind
     for name, type_ in {**{name: field.annotation for name, field in Method.model_fields.items()}, **STAGES}.items()
@@ -211,12 +210,16 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
         layer = merged(layer, part)
     layer = _apart(layer)
     wins = {section: layer.pop(section) for section in SECTIONS[1:] if section in layer}
+    for section, value in wins.items():
+        if value is not None and not isinstance(value, (Mapping, list)):
+            raise ConfigError(f"{section} is a section: set {section}.KEY=VALUE, or {section}=null (got {value!r})")
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
     # A stage that names no method is there with its defaults, by which it changes nothing.
     stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
-    defaults = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
+    given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
+    defaults = {section: given_to_all[section] for section in SECTIONS}
     drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]
     for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:

@@ -99,7 +99,8 @@ class Processes:
             self.ask_to_end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(self.grace(name))
-            family += _family(process.pid)
+            if process.poll() is None:  # the number of a process that has ended may be another's now
+                family += _family(process.pid)
             for member in [*family, *_session(process.pid)]:
                 with suppress(psutil.NoSuchProcess):
                     member.kill()
@@ -130,7 +131,7 @@ def _session(leader: int) -> list[psutil.Process]:
     """The processes that are left of a session, orphans included."""
     members = []
     for process in psutil.process_iter():
-        with suppress(ProcessLookupError, psutil.Error):
+        with suppress(OSError, psutil.Error):
             if os.getsid(process.pid) == leader:
                 members.append(process)
     return members
