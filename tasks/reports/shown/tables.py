@@ -123,8 +123,8 @@ def arrow_table(frame: pl.DataFrame) -> pa.Table:
 def csv_bytes(frame: pl.DataFrame) -> bytes:
     """The table as CSV (UTF-8, a header, empty where there is no value), for spreadsheets: no text is a formula."""
     target = io.BytesIO()
-    safe = frame.with_columns(pl.col(pl.String).map_elements(no_formula, pl.String)).rename(no_formula)
-    csv.write_csv(arrow_table(safe), target)
+    safe = frame.with_columns(pl.col(pl.String).map_elements(no_formula, pl.String))
+    csv.write_csv(arrow_table(safe.rename({name: no_formula(name) for name in safe.columns})), target)
     return target.getvalue()
 
 

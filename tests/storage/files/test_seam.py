@@ -30,7 +30,7 @@ ALLOWED = {
     "flows/ray_pool.py": {  # Ray's sockets and logs
         "shutil.rmtree", "Path(gettempdir()).glob", "left.read_text", "folder.lstat",
     },
-    "flows/server/service.py": {"self.log(name).read_text"},  # the output of Prefect's processes
+    "flows/server/processes.py": {"self.log(name).read_text"},  # the output of Prefect's processes
     "storage/costs.py": {"PRICES.read_text"},  # configs/prices.yaml
     "storage/indexes/faiss_trial.py": {"os.open", "path.stat", "faiss.read_index"},  # local files
     "storage/usage.py": {  # Linux's /proc
@@ -45,8 +45,9 @@ METHODS = {
     "read_text", "write_text", "read_bytes", "write_bytes", "exists", "is_dir", "is_file", "is_symlink", "stat",
     "lstat", "glob", "rglob", "iterdir", "walk", "unlink", "mkdir", "rmdir", "touch", "rename", "resolve", "samefile",
     "symlink_to", "hardlink_to", "readlink", "chmod", "tofile", "from_parquet", "read_parquet", "write_parquet",
+    "scan_csv", "scan_ipc", "scan_ndjson", "scan_parquet", "sink_csv", "sink_ipc", "sink_parquet", "write_ipc",
 }  # fmt: skip
-"""Of paths, arrays and DuckDB's connections."""
+"""Of paths, arrays, frames and DuckDB's connections."""
 
 FUNCTIONS = {
     "open", "io.open", "duckdb.connect", "duckdb.read_parquet", "duckdb.from_parquet",
@@ -120,6 +121,8 @@ def reaches_a_file(call: ast.Call, names: dict[str, str]) -> bool:
             return not (of_stage and not arguments) and not isinstance(next(iter(arguments), None), ast.Name)
         case "replace":  # a text's takes two
             return len(arguments) == 1 and isinstance(arguments[0], ast.expr)
+        case "rename":  # a frame's takes a dictionary or a function
+            return not isinstance(next(iter(arguments), None), (ast.Dict, ast.DictComp, ast.Lambda))
         case name:
             return name in METHODS
 
