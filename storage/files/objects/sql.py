@@ -36,7 +36,7 @@ class StoreFiles(AbstractFileSystem):
         super().__init__()
         self.store = store
         self.protocol = (store.parts[0].rstrip(":"),)
-        own = proxy(self)  # a cache that held its file system would keep it, and the blocks, beyond the connection
+        own: Any = proxy(self)  # a cache that held its file system would keep it, and the blocks, beyond the connection
         self._described = lru_cache(None)(partial(StoreFiles._describe, own))
         self._block = lru_cache(BLOCKS)(partial(StoreFiles._read_block, own))
 
