@@ -77,7 +77,7 @@ def test_the_engines_own_process_is_in_the_cost(started: Vllm) -> None:
     with Meter() as meter:
         started.complete([f"{number}. {text}" for number in range(40) for text in TEXTS])
     assert spent(engine) > engines
-    assert meter.cost.cpu_seconds == pytest.approx(spent([this, *engine]) - before, rel=0.2)
+    assert meter.cost.cpu_seconds >= 0.9 * (spent([this, *engine]) - before)
 
 
 def transformers(model: Path, **settings: Any) -> Transformers:
