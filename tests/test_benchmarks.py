@@ -27,7 +27,9 @@ def test_invented_rows_fit_their_table(stage: str) -> None:
 
 @pytest.mark.parametrize("table", schemas.TABLES)
 def test_every_table_can_be_filled_without_naming_its_columns(table: str) -> None:
-    catalog.filled(schemas.TABLES[table], 2).validate(full=True)
+    made = catalog.filled(schemas.TABLES[table], 2)
+    made.validate(full=True)
+    assert (made.schema, made.num_rows) == (schemas.TABLES[table], 2)
 
 
 def test_a_column_that_a_table_lacks_is_an_error() -> None:
