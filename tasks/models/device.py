@@ -1,15 +1,20 @@
 """The device on which a model computes, and the precision of its matrix products.
 
-Functions import PyTorch themselves, so that a command that only names a method starts more than a second earlier.
+A plan needs their names alone, and gets them without PyTorch, whose import takes seconds: PyTorch is asked only where
+this machine may have a GPU.
 """
 
 import logging
+import sys
 from abc import ABC, abstractmethod
+from functools import cached_property
+from glob import glob
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.configs.section import DtypeName, Precision
+from vitalfew.configs.section import Device, DtypeName, Precision
+from vitalfew.tasks.models.processor import features
 
 if TYPE_CHECKING:
     import torch
@@ -20,28 +25,42 @@ DTYPES: dict[DtypeName, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "
 """PyTorch's names of the precisions."""
 
 
-def choose_device(setting: Literal["auto", "cpu", "cuda"]) -> "torch.device":
-    """`auto` is the GPU if this process sees one. Decided once, at the start of a run: see `choose_dtype`."""
-    import torch
+SIGNS = ("/proc/driver/nvidia", "/dev/nvidia*", "/dev/nvhost*", "/dev/nvmap", "/dev/dxg", "/dev/kfd")
+"""Files of the drivers of NVIDIA's GPUs, Jetsons included, of Windows' subsystem for Linux, and of AMD's."""
 
+DeviceName = Literal["cpu", "cuda"]
+
+
+def device_name(setting: Device) -> DeviceName:
+    """`auto` is the GPU if this process sees one. Decided once, at the start of a run: see `precision_name`."""
     if setting == "auto":
-        setting = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(setting)
+        return "cuda" if sees_gpu() else "cpu"
+    return setting
 
 
-def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
+def precision_name(setting: Precision, device: DeviceName) -> DtypeName:
     """`auto`: bf16 if it is native; else fp16 on a GPU, float32 on a CPU.
 
     For GPUs that only the workers have, `auto` is always bf16: device and precision are part of the
     vectors' identity, which the driver must know before any worker starts.
     """
+    if setting != "auto":
+        return setting
+    if device == "cpu":
+        return "bf16" if _native_on_cpu() else "fp32"
+    return "bf16" if not sees_gpu() or _native_on_gpu() else "fp16"
+
+
+def choose_device(setting: Device) -> "torch.device":
+    """PyTorch's object for `device_name`."""
     import torch
 
-    if precision != "auto":
-        return dtype_of(precision)
-    if device.type == "cpu":
-        return torch.bfloat16 if _native_on_cpu() else torch.float32
-    return torch.bfloat16 if not torch.cuda.is_available() or _native_on_gpu() else torch.float16
+    return torch.device(device_name(setting))
+
+
+def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
+    """PyTorch's object for `precision_name`."""
+    return dtype_of(precision_name(precision, "cpu" if device.type == "cpu" else "cuda"))
 
 
 def dtype_of(precision: DtypeName) -> "torch.dtype":
@@ -63,17 +82,25 @@ class OnDevice:
 
     def __init__(self, options: Any) -> None:
         """`options`: have `device` and `precision` (`Computing`)."""
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
+        self.device_name = device_name(options.device)
+        self.precision = precision_name(options.precision, self.device_name)
+        self.uses_gpu = self.device_name == "cuda"
+
+    @cached_property
+    def device(self) -> "torch.device":
+        return choose_device(self.device_name)
+
+    @cached_property
+    def dtype(self) -> "torch.dtype":
+        return dtype_of(self.precision)
 
     def identity(self) -> dict[str, Any]:
         """Everything that a result depends on besides options and weights."""
         return {
             "class": type(self).__name__,
             "version": self.version,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device.type,
+            "dtype": DTYPES[self.precision],
+            "device": self.device_name,
         }
 
 
@@ -98,9 +125,21 @@ class InBatches(OnDevice, ABC):
 
 def native_bf16() -> bool:
     """Return whether this machine's GPU, or its CPU if there is no GPU, computes in bf16 without emulation."""
+    return _native_on_gpu() if sees_gpu() else _native_on_cpu()
+
+
+def sees_gpu() -> bool:
+    """Return whether PyTorch sees a GPU. It is only asked where the system shows one, or may hide it."""
+    if not _may_have_gpu():
+        return False
     import torch
 
-    return _native_on_gpu() if torch.cuda.is_available() else _native_on_cpu()
+    return torch.cuda.is_available()
+
+
+def _may_have_gpu() -> bool:
+    """Return false if Linux shows no sign of a GPU's driver."""
+    return sys.platform != "linux" or any(map(glob, SIGNS))
 
 
 def require_device(device: "torch.device", dtype: "torch.dtype", section: str = "encode") -> None:
@@ -129,7 +168,4 @@ def _native_on_gpu() -> bool:
 
 
 def _native_on_cpu() -> bool:
-    import torch
-
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))
+    return not features().isdisjoint(("avx512_bf16", "amx_bf16", "bf16"))

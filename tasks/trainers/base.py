@@ -19,7 +19,7 @@ from torch import Tensor
 
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.datasets.base import Passage, Question, Record, Span
-from vitalfew.tasks.models.device import OnDevice, precision_of, require_device
+from vitalfew.tasks.models.device import OnDevice, require_device
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.articles import ArticleSplit
 from vitalfew.tasks.trainers.card import NO_SOURCES, Sources, card_files
@@ -163,7 +163,6 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
     def __init__(self, options: Any) -> None:
         Trainer.__init__(self, options)
         OnDevice.__init__(self, options)
-        self.precision = precision_of(self.dtype)
         self.threads = options.threads or os.cpu_count() or 1
         self.computing = {"device": options.device, "precision": options.precision}
 

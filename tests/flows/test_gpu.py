@@ -15,6 +15,7 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import StageProgress, run_serially
 from vitalfew.flows.ray_pool import Workers, most_workers
 from vitalfew.tasks.encode import Encode, make_encoder
+from vitalfew.tasks.models import device
 from vitalfew.tasks.models.device import choose_device, choose_dtype, native_bf16
 
 CUDA = torch.device("cuda")
@@ -25,6 +26,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Call it with whether PyTorch is to see a GPU, and whether that one knows bf16."""
 
     def pretend(available: bool, bf16: bool = True) -> None:
+        monkeypatch.setattr(device, "SIGNS", ("/dev",))
         monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
         # Emulated, every GPU knows it: only the native kind counts.
         monkeypatch.setattr(
@@ -62,8 +64,8 @@ def test_precision_on_a_gpu(gpu: Any, available: bool, bf16: bool, precision: An
 
 
 def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for known, dtype in ((True, torch.bfloat16), (False, torch.float32)):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: {"avx512_bf16": known})
+    for known, dtype in (({"avx2", "avx512_bf16"}, torch.bfloat16), ({"avx2"}, torch.float32)):
+        monkeypatch.setattr(device, "features", lambda known=known: frozenset(known))
         assert choose_dtype("auto", torch.device("cpu")) == dtype
 
 

