@@ -21,8 +21,8 @@ NOT_IN_FINGERPRINT = "not in the fingerprint"
 Device = Literal["auto", "cpu", "cuda"]
 DtypeName = Literal["bf16", "fp16", "fp32"]
 Precision = Literal["auto", DtypeName]
-KernelName = Literal["packed", "half", "autocast", "plain"]
-"""How a model is computed: tasks/models/encoder/kernels.py."""
+NumberName = Literal["bf16", "fp16", "fp32", "int8"]
+"""The numbers in which an encoder computes."""
 ModelName = Annotated[str, AfterValidator(absolute_if_directory)]
 """A Hugging Face name, a preset or a directory, which a worker may look for from another working directory."""
 AbsolutePath = Annotated[Path, AfterValidator(absolute)]

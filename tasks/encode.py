@@ -15,6 +15,7 @@ them holds, with the same title, is copied and not computed again. A separate st
 questions.
 """
 
+import logging
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +32,8 @@ from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, identity
 from vitalfew.tasks.models.ticks import Share
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
+
+logger = logging.getLogger("vitalfew")
 
 SAMPLE_UNITS = 1000
 """The number of units that estimate how much of a corpus an earlier artifact holds."""
@@ -81,6 +84,8 @@ class Encode(Stage):
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose vectors are reused, once: a run that resumes after a kill reuses the same."""
         bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
+        if self.config.reuse and not bases and reuse.has_former(self.artifact, self.description()):
+            logger.warning("vectors in this store were computed by an earlier version: they are computed anew, once")
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
         files.write_json(self._bases, [base.to_json() for base in chosen])
 
@@ -140,6 +145,8 @@ class Encode(Stage):
         table = _table(self.encoder.dimension, due, vectors)
         reused = sum(int(of_kind.found.sum()) for of_kind in known.values())
         notes = {"truncated": vectors.truncated, "reused": reused}
+        if shard == self.shards()[0] and hasattr(self.encoder, "fidelity"):
+            notes |= self.encoder.fidelity([text for own in passages for text in own])
         return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:

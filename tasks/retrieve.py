@@ -22,7 +22,7 @@ from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
-COMPUTING = ("kernels", "precision", "batch_tokens")
+COMPUTING = ("precision", "batch_tokens")
 """The settings of computation that an encoder's identity records."""
 
 
@@ -71,15 +71,15 @@ class Searcher:
         return encoder
 
     def _encoder(self, indexed: Mapping[str, Any]) -> Any:
-        """Questions are encoded on this machine, whatever device encoded the passages, and else as they were, so that
-        nothing is measured to answer one; unless this machine cannot."""
+        """Questions are encoded on this machine, whatever device encoded the passages, and else as they were, unless
+        this machine cannot."""
         config = as_recorded(self.index.encoding, "encode").without({"device"})
         taken = {key for key in COMPUTING if key in type(config).model_fields and key in indexed}
         encoder = make_encoder(config.model_copy(update={key: indexed[key] for key in taken}))
         try:
             encoder.identity()
         except ConfigError:
-            return make_encoder(config)
+            return make_encoder(config.without({"precision"}))
         return encoder
 
     def search(

@@ -3,7 +3,6 @@ user's cache, which take long to make; and a last word on what did not run."""
 
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -34,15 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def _not_waited_for(descriptor: int) -> None:
     """In a test's process `fsync` returns at once: what it waits for outlives a loss of power, which no test is about.
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
-
-
-def pytest_collection_finish() -> None:
-    """Shorten the sample by which `models/encoder/calibration.py` chooses how to compute a model: tests accept every
-    choice, and the usual sample takes 5 to 15 s."""
-    if "torch" in sys.modules:
-        from vitalfew.tasks.models.encoder import calibration
-
-        calibration.TOKENS = 512
 
 
 # What did not run, and why

@@ -40,6 +40,12 @@ def indexed(parameters: IndexCorpus, outcome: Any) -> None:
         )
     if incomplete := sum(manifest.note("incomplete") for manifest in outcome.manifests):
         out.print(f"[yellow]The propositions of {incomplete:,} passages were cut off[/]; the readable ones were kept.")
+    for manifest in filter(lambda own: own.note("compared"), outcome.manifests):
+        same = manifest.note("nearest_same") / max(1, manifest.note("nearest"))
+        out.print(
+            f"int8 against float32, {manifest.note('compared'):,} texts: worst cosine "
+            f"{manifest.note('worst_cosine') / 1e6:.4f}, {same:.3f} of the ten nearest are the same."
+        )
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
         out.print(f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated.")
     for manifest in outcome.manifests:

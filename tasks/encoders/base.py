@@ -36,7 +36,8 @@ class Encoder(Protocol):
     """A class with `Options`, an EncodeConfig with the encoder's settings; the constructor takes an instance,
     and is cheap: the first encoding loads the model.
 
-    It may set `separator`, the text between a title and a text; the default is titles.SEPARATOR.
+    It may set `separator`, the text between a title and a text; the default is titles.SEPARATOR. It may have
+    `fidelity(texts)`, which returns notes on how far its vectors are from exact ones (transformer.py).
     """
 
     version: ClassVar[str]

@@ -7,14 +7,15 @@ belong to no sentence: they are in the passage, and in no core.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from tokenizers import Encoding
-from torch import Tensor
 
 from vitalfew.tasks.encoders.base import LateEncoded, Spans
 from vitalfew.tasks.models.batches import tokenised
+from vitalfew.tasks.models.encoder.networks import Vectors
 from vitalfew.tasks.models.encoder.tower import Tower
 from vitalfew.tasks.models.ticks import TextTick
 
@@ -32,18 +33,32 @@ class _Sums:
     """Sums of token states by sentence or passage, float32 (rows, hidden), and their numbers of tokens."""
 
     def __init__(self, tower: Tower, rows: int) -> None:
-        self.tower, self.states = tower, torch.zeros((rows, tower.hidden), device=tower.device)
-        self.tokens = self.states.new_zeros(rows)
+        self.tower = tower
+        self.states, self.tokens = np.zeros((rows, tower.hidden), np.float32), np.zeros(rows, np.float32)
 
-    def add(self, rows: np.ndarray, states: Tensor) -> None:
-        of = torch.from_numpy(rows).to(self.states.device)
-        self.states.index_add_(0, of, states)
-        self.tokens.index_add_(0, of, torch.ones_like(of, dtype=torch.float32))
+    def add(self, rows: np.ndarray, lengths: np.ndarray, states: Vectors) -> None:
+        np.add.at(self.states, rows, states)
+        np.add.at(self.tokens, rows, lengths)
 
-    def means(self) -> np.ndarray:
+    def means(self) -> Vectors:
         """The vectors. A sum has the direction of its mean: only where lengths count, it is divided."""
         divided = self.tower.recipe.layers or not self.tower.recipe.unit
-        return self.tower.finish(self.states / self.tokens.clamp(min=1).unsqueeze(1) if divided else self.states)
+        return self.tower.finish(self.states / np.maximum(self.tokens, 1)[:, None] if divided else self.states)
+
+
+class _Runs(NamedTuple):
+    """Runs of tokens of one sentence, or of none (-1), in a window: sentence, passage and number of tokens of each."""
+
+    sentences: np.ndarray
+    passages: np.ndarray
+    lengths: np.ndarray
+
+
+def _runs(window: _Window) -> _Runs:
+    sentences = np.array(window.sentences)
+    starts = np.flatnonzero(np.diff(sentences, prepend=sentences[0] - 1))
+    lengths = np.diff(starts, append=len(sentences))
+    return _Runs(sentences[starts], np.full(len(starts), window.passage), lengths)
 
 
 def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick) -> LateEncoded:
@@ -63,12 +78,18 @@ def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], t
             ]
         ids = [window.ids for window in windows]
         tokens += sum(map(len, ids))
-        for batch in tower.reported(ids, len(encodings) / len(passages), tick):
-            some = [windows[row] for row in batch]
-            states = tower.states([window.ids for window in some])
-            of_sentences.add(np.concatenate([window.sentences for window in some]) % len(of_sentences.states), states)
-            of_passages.add(np.repeat([window.passage for window in some], [len(w.ids) for w in some]), states)
+        compute = partial(_sums, tower, windows)
+        for _, (runs, sums) in tower.computed(ids, compute, len(encodings) / len(passages), tick):
+            of_sentences.add(runs.sentences, runs.lengths, sums)
+            of_passages.add(runs.passages, runs.lengths, sums)
     return LateEncoded(of_sentences.means()[:-1], of_passages.means(), tokens)
+
+
+def _sums(tower: Tower, windows: Sequence[_Window], batch: list[int]) -> tuple[_Runs, Vectors]:
+    """The runs of a batch of windows, and the sums of their states, float32 (runs, hidden)."""
+    some = [windows[row] for row in batch]
+    runs = _Runs(*map(np.concatenate, zip(*map(_runs, some), strict=True)))
+    return runs, tower.sums([window.ids for window in some], runs.lengths.tolist())
 
 
 def _cuts(

@@ -1,33 +1,37 @@
-"""Any Hugging Face encoder on PyTorch: length-sorted batches filled by tokens, in the way that is fastest here.
+"""Any Hugging Face encoder: length-sorted batches filled by tokens, on OpenVINO or PyTorch.
 
-It is fast on a CPU for three reasons, which `make bench-encode` measures: matrix products that suit the machine
-(encoder/kernels.py, chosen once by calibration.py), batches with little or no padding (texts sorted by length in
-windows), and tokenisation of the next window on another thread while the model computes.
+It is fast on a CPU for three reasons, which `make bench-encode` measures: OpenVINO's products (models/compiled.py),
+batches with little padding (texts sorted by length in windows), and tokenisation of the next window on another thread
+while the model computes.
 """
 
+import logging
 from collections.abc import Sequence
-from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, KernelName, ModelName, Precision
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, ModelName, NumberName
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.models.batches import cut, tokenised
-from vitalfew.tasks.models.device import choose_device
+from vitalfew.tasks.models.compiled import BATCH_TOKENS, engine_of, has_native, is_usable
+from vitalfew.tasks.models.device import device_name, precision_name
+from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
+from vitalfew.tasks.models.encoder.networks import Computation, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_recipe
+from vitalfew.tasks.models.encoder.tower import Tower, unit_rows
 from vitalfew.tasks.models.files import find_model, minilm_directory
 from vitalfew.tasks.models.ticks import TextTick
 
-if TYPE_CHECKING:
-    from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
-    from vitalfew.tasks.models.encoder.kernels import Computation
-    from vitalfew.tasks.models.encoder.tower import Tower
+logger = logging.getLogger("vitalfew")
+
+COMPARED, NEAREST = 256, 10
+"""Texts whose vectors in int8 are compared with float32's, and their nearest texts that are."""
 
 
 def _no_tick(tokens: int, share: float) -> None:
@@ -54,30 +58,26 @@ class TransformerEncoder:
             description="Device of the model. auto: the GPU, if the machine that starts the run has one; cuda: the "
             "workers' GPUs.",
         )
-        precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
+        precision: Annotated[Literal["auto", NumberName], NOT_IN_FINGERPRINT] = Field(
             "auto",
-            description="Precision of the model. auto: bf16 where it is native, else fp16 on a GPU and fp32 on a CPU.",
+            description="Precision of the model. auto: bf16 where the processor or GPU has it, else fp16 on a GPU and "
+            "fp32 on a CPU. int8 (x86-64 CPUs): weights quantised once, faster where the processor has VNNI; an index "
+            "prints how far its vectors are from float32's.",
         )
         batch_tokens: Annotated[int | None, NOT_IN_FINGERPRINT] = Field(
             None,
             ge=16,
-            description="Maximum number of tokens in a batch, padding included; default: measured on a CPU, 65536 on "
-            "a GPU.",
-        )
-        kernels: Annotated[Literal["auto", KernelName], NOT_IN_FINGERPRINT] = Field(
-            "auto",
-            description="Way to compute the model. auto: autocast on a GPU; on a CPU, the fastest way in a one-time "
-            "measurement whose worst cosine to float32 is at least 0.9999. packed: no padding (BERT, "
-            "RoBERTa; CPU); plain: float32.",
+            description="Maximum number of tokens in a batch, padding included; default: 1024 on a CPU, 65536 on a "
+            "GPU.",
         )
 
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     preset: ClassVar[EncoderPreset] = EncoderPreset()
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.device = choose_device(options.device)
-        self.uses_gpu = self.device.type == "cuda"
+        self.device = device_name(options.device)
+        self.uses_gpu = self.device == "cuda"
 
     def model_directory(self) -> Path:
         """The model's directory. Raises FileNotFoundError, which says how to provide the model."""
@@ -89,40 +89,32 @@ class TransformerEncoder:
         return find_model(name, "encode.model")
 
     @cached_property
-    def checkpoint(self) -> "Checkpoint":
+    def checkpoint(self) -> Checkpoint:
         """The model of passages, and of questions unless there is a second one."""
         return self._checkpoint(self.model_directory(), "encode.model")
 
     @cached_property
-    def computation(self) -> "Computation":
-        """The way to compute the model: the settings', or else the fastest here. Workers get the plan's choice."""
-        from vitalfew.tasks.models.encoder.calibration import calibrated, ways
-        from vitalfew.tasks.models.encoder.kernels import can_pack
-
-        options = self.options
-        kernels = None if options.kernels == "auto" else options.kernels
-        precision = "fp32" if kernels == "plain" else options.precision
-        if kernels == "packed" and not can_pack(self.checkpoint, self.device, "fp32"):
+    def computation(self) -> Computation:
+        """How the model is computed, by the settings and the processor's features."""
+        given, device = self.options.precision, self.device
+        precision = given if given == "int8" else precision_name(given, device)
+        engine = engine_of(device, precision)
+        if precision == "int8" and not (engine == "openvino" and is_usable()):
             raise ConfigError(
-                "encode.kernels=packed supports only a plain BERT on a CPU with oneDNN, not "
-                f"{self.checkpoint.directory} on this machine's {self.device.type}: use --set "
-                "encode.kernels=auto"
+                "encode.precision=int8 needs an x86-64 CPU and the package openvino: use --set encode.precision=auto"
+                + (", or encode.device=cpu" if device == "cuda" else "")
             )
-        choices = ways(self.checkpoint, self.device, precision, kernels, options.batch_tokens)
-        if not choices:
-            raise ConfigError(
-                f"encode.kernels={kernels} does not work with encode.precision={options.precision} on this "
-                "machine: packed computes fp32, and bf16 if the CPU has AVX-512; half and autocast compute "
-                "bf16 and fp16; plain computes fp32. Use --set encode.kernels=auto"
-            )
-        return calibrated(lambda way: self._tower(self.checkpoint, way), choices, self.checkpoint.identity())
+        if device == "cpu" and not has_native(precision):
+            logger.warning("this processor does not compute in %s: encode.precision=fp32 is as fast here", precision)
+        usual = 65_536 if device == "cuda" else BATCH_TOKENS
+        return Computation(engine, precision, self.options.batch_tokens or usual)
 
     @cached_property
-    def passages(self) -> "Tower":
+    def passages(self) -> Tower:
         return self._tower(self.checkpoint, self.computation)
 
     @cached_property
-    def question_checkpoint(self) -> "Checkpoint":
+    def question_checkpoint(self) -> Checkpoint:
         name = self.options.question_model or self.preset.question_model
         if not name:
             return self.checkpoint
@@ -135,23 +127,18 @@ class TransformerEncoder:
             )
         return checkpoint
 
-    def _checkpoint(self, directory: Path, setting: str) -> "Checkpoint":
-        # It imports PyTorch, which settings and docstrings do without.
-        from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
-
+    def _checkpoint(self, directory: Path, setting: str) -> Checkpoint:
         checkpoint = Checkpoint(directory, read_recipe(directory, self.preset, self.options), setting)
         checkpoint.check()
         return checkpoint
 
     @cached_property
-    def questions(self) -> "Tower":
+    def questions(self) -> Tower:
         if self.question_checkpoint is self.checkpoint:
             return self.passages
         return self._tower(self.question_checkpoint, self.computation)
 
-    def _tower(self, checkpoint: "Checkpoint", computation: "Computation") -> "Tower":
-        from vitalfew.tasks.models.encoder.tower import Tower
-
+    def _tower(self, checkpoint: Checkpoint, computation: Computation) -> Tower:
         return Tower(checkpoint.directory, checkpoint.recipe, checkpoint.setting, self.device, computation)
 
     @property
@@ -168,8 +155,8 @@ class TransformerEncoder:
         identity = {
             "class": type(self).__name__,
             "version": self.version,
-            **asdict(self.computation),
-            "device": self.device.type,
+            **self.computation.identity(),
+            "device": self.device,
             **passages,
         }
         if self.question_checkpoint is not self.checkpoint:
@@ -184,7 +171,7 @@ class TransformerEncoder:
     def encode_questions(self, texts: Sequence[str]) -> Encoded:
         return self._encode(self.questions, self.questions.recipe.question_prompt, texts, _no_tick)
 
-    def _encode(self, tower: "Tower", prompt: str, texts: Sequence[str], tick: TextTick) -> Encoded:
+    def _encode(self, tower: Tower, prompt: str, texts: Sequence[str], tick: TextTick) -> Encoded:
         vectors = np.empty((len(texts), tower.dimension), dtype=np.float32)
         limit = tower.recipe.max_tokens
         tokens = truncated = 0
@@ -192,14 +179,34 @@ class TransformerEncoder:
             ids = [cut(encoding, limit) or [tower.padding] for encoding in window]
             truncated += sum(len(encoding.ids) > limit for encoding in window)
             tokens += sum(map(len, ids))
-            for batch in tower.reported(ids, len(window) / len(texts), tick):
-                vectors[start + np.array(batch)] = tower.vectors([ids[row] for row in batch])
+            for batch, found in tower.computed(ids, partial(_vectors, tower, ids), len(window) / len(texts), tick):
+                vectors[start + np.array(batch)] = found
         return Encoded(vectors, tokens, truncated)
+
+    def fidelity(self, texts: Sequence[str]) -> dict[str, int]:
+        """Compare vectors in int8 with float32's, on the first texts: `compared` of them, the worst cosine in
+        millionths, and how many of their ten nearest are the same, of how many. Nothing for other precisions."""
+        if self.computation.precision != "int8":
+            return {}
+        some = list(dict.fromkeys(texts))[:COMPARED]
+        tower = self._tower(self.checkpoint, replace(self.computation, precision="fp32"))
+        prompt = tower.recipe.passage_prompt
+        quick, exact = (
+            unit_rows(self._encode(each, prompt, some, _no_tick).vectors) for each in (self.passages, tower)
+        )
+        nearest = [np.argsort(-(own @ own.T) + 9 * np.eye(len(some)), axis=1)[:, :NEAREST] for own in (quick, exact)]
+        same = sum(len({*one} & {*other}) for one, other in zip(*map(np.ndarray.tolist, nearest), strict=True))
+        worst = int(1e6 * float((quick * exact).sum(1).min()))
+        return {"compared": len(some), "worst_cosine": worst, "nearest_same": same, "nearest": nearest[0].size}
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
         from vitalfew.tasks.encoders.late import encode_late
 
         return encode_late(self.passages, passages, spans, tick)
+
+
+def _vectors(tower: Tower, ids: Rows, batch: list[int]) -> Vectors:
+    return tower.vectors([ids[row] for row in batch])
 
 
 class HuggingFace(TransformerEncoder):

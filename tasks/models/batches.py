@@ -57,16 +57,19 @@ def cut(encoding: "Encoding", limit: int) -> list[int]:
     return ids[: limit - tail] + ids[len(ids) - tail :]
 
 
-def batches(lengths: Sequence[int], budget: int, padded: bool = True) -> Iterator[list[int]]:
-    """Rows in batches of similar length, longest first, of at most `budget` tokens (one row always fits): with the
-    padding to the longest, unless there is none."""
+def batches(lengths: Sequence[int], budget: int, step: int = 0) -> Iterator[list[int]]:
+    """Rows in batches of similar length, longest first, of at most `budget` tokens (one row always fits), with the
+    padding to the longest. `step`: rows are padded to a multiple of it, and stand with those of the same multiple
+    alone."""
     batch: list[int] = []
-    tokens = 0
+    tokens = padded = 0
     for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
-        taken = max(1, lengths[batch[0]] if padded and batch else lengths[row])
-        if batch and tokens + taken > budget:
+        own = max(1, -(-lengths[row] // step)) * step if step else lengths[row]
+        taken = max(1, padded if batch else own)
+        if batch and (tokens + taken > budget or (step and own != padded)):
             yield batch
-            batch, tokens, taken = [], 0, max(1, lengths[row])
+            batch, tokens, taken = [], 0, max(1, own)
+        padded = padded if batch else own
         batch.append(row)
         tokens += taken
     if batch:

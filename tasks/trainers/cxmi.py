@@ -111,7 +111,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         model, reader = self.prepared(FilterModel)
         model.begin_from(reader)
         own = len(model.encoder.encoder.layer)
-        model.to(self.device).fix(max(0, own - self.options.layers), self.options.batch_tokens)
+        model.to(self.device).fix(max(0, own - self.options.layers))
         return model
 
     def _judged(self, material: Material, questions: int | None) -> list[Judged]:

@@ -29,9 +29,9 @@ from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.batches import batches, cut
 from vitalfew.tasks.models.causal.engines.transformers import all_cores
 from vitalfew.tasks.models.device import InBatches
-from vitalfew.tasks.models.encoder.kernels import Computation
+from vitalfew.tasks.models.encoder.networks import Computation, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderPreset, RecipeOptions, read_json, read_recipe
-from vitalfew.tasks.models.encoder.tower import Tower, Vectors
+from vitalfew.tasks.models.encoder.tower import Tower
 from vitalfew.tasks.models.files import UnsupportedModel, find_model
 
 ALONE = 16
@@ -52,8 +52,8 @@ class LastToken(InBatches):
         folder = find_model(name, setting)
         given = RecipeOptions(pooling="last", similarity="dot", question_prompt="", passage_prompt="")
         recipe = read_recipe(folder, EncoderPreset(), given)
-        way = Computation("plain" if self.precision == "fp32" else "half", self.precision, self.batch_tokens)
-        self.tower = Tower(folder, recipe, setting, self.device, way)
+        way = Computation("torch", self.precision, self.batch_tokens)
+        self.tower = Tower(folder, recipe, setting, self.device_name, way)
         self.tower.check()
         self.limit = min(tokens, recipe.max_tokens)
 
@@ -87,7 +87,7 @@ class LastToken(InBatches):
     def vectors(self, ids: Sequence[list[int]]) -> Vectors:
         """float32 (n, d), of texts in the model's tokens."""
         vectors = np.empty((len(ids), self.dimension), np.float32)
-        _ = self.tower.head  # loads the model, and has it take one thread
+        _ = self.tower.network  # loads the model, and has it take one thread
         with all_cores():
             # The least that `batch_tokens` can be is a text alone, however short.
             for rows in batches([max(len(row), ALONE) for row in ids], self.batch_tokens):

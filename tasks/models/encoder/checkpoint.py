@@ -1,27 +1,26 @@
 """A model's directory with the recipe for its use: what its vectors depend on, its tokenizer, its network.
 
-A plain BERT is read without transformers (bert.py). The model classes of others are imported only where weights are
-loaded: that takes seconds, and a driver that needs only the identity avoids it.
+PyTorch and transformers are imported only where weights are loaded, or an unusual tokenizer or configuration is read:
+that takes seconds, and a driver that needs only the identity avoids it, as does a search on a converted model.
 """
 
 import platform
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import torch
 from tokenizers import Tokenizer
 from tokenizers.normalizers import Lowercase
 from tokenizers.normalizers import Sequence as Chain
-from torch import nn
 
-from vitalfew.tasks.models.encoder import bert
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_config, read_json
+from vitalfew.tasks.models.encoder.tokenizer import read_tokenizer
 from vitalfew.tasks.models.files import UnsupportedModel, digests, require_safetensors
 from vitalfew.tasks.models.loading import pretrained
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PretrainedConfig
 
 
@@ -62,17 +61,17 @@ class Checkpoint:
         return read_config(self._existing())
 
     @cached_property
-    def _bert(self) -> dict[str, Any] | None:
-        return bert.plain_bert(self._existing())
+    def _stated(self) -> dict[str, Any]:
+        """The transformer's config.json as it is."""
+        return read_json(self._existing() / "config.json")
 
     @property
-    def is_plain_bert(self) -> bool:
-        return self._bert is not None
+    def model_type(self) -> str:
+        return str(self._stated.get("model_type", ""))
 
     @cached_property
     def dimension(self) -> int:
-        is_dpr = self._bert is None and self.config.model_type == "dpr"
-        dimension = getattr(self.config, "projection_dim", 0) if is_dpr else 0
+        dimension = self.config.projection_dim if self.has_projection else 0
         for folder in self._layer_folders():
             dimension = read_json(folder / "config.json").get("out_features", dimension)
         return int(dimension or self.hidden * len(self.recipe.pooling.split("+")))
@@ -80,17 +79,12 @@ class Checkpoint:
     @property
     def hidden(self) -> int:
         """The width of a token's state."""
-        return int(self._bert["hidden_size"] if self._bert else self.config.hidden_size)
-
-    @property
-    def parameters(self) -> int:
-        """The number of weights, about: as if all were float32."""
-        return sum(path.stat().st_size for path in self._existing().glob("*.safetensors")) // 4
+        return int(self._stated.get("hidden_size") or self.config.hidden_size)
 
     @cached_property
     def _tokenizer(self) -> tuple[Tokenizer, int]:
         """The tokenizer as it is, and the id of its padding."""
-        if own := bert.read_tokenizer(self._existing()):
+        if own := read_tokenizer(self._existing()):
             return own
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -113,12 +107,21 @@ class Checkpoint:
     def padding(self) -> int:
         return self._tokenizer[1]
 
-    def read_network(self, attention: Literal["eager", "sdpa"]) -> tuple[nn.Module, list[nn.Module]]:
+    @property
+    def has_projection(self) -> bool:
+        """Return whether the transformer's files have a layer after pooling (DPR)."""
+        return self.model_type == "dpr" and getattr(self.config, "projection_dim", 0) > 0
+
+    @property
+    def has_head(self) -> bool:
+        """Return whether layers follow pooling."""
+        return bool(self.recipe.layers) or self.has_projection
+
+    def read_network(self) -> "tuple[nn.Module, list[nn.Module]]":
         """The transformer, float32, and the projection after pooling if the model has one.
 
         Raises UnsupportedModel if weights are missing."""
-        if own := bert.read_bert(self._existing(), attention):
-            return own, []
+        import torch
         from transformers import DPRContextEncoder, DPRQuestionEncoder
 
         model = pretrained(
@@ -127,7 +130,6 @@ class Checkpoint:
             "random numbers would replace them. Does config.json name another architecture?",
             spare="pooler",  # BERT's does not affect token states, and retrieval checkpoints lack it
             dtype=torch.float32,
-            **({"attn_implementation": "eager"} if attention == "eager" else {}),
         )
         model.config.use_cache = False
         if not isinstance(model, DPRContextEncoder | DPRQuestionEncoder):

@@ -1,103 +1,158 @@
 """A model that computes token states and vectors from token ids. A two-tower encoder (DPR) has two.
 
-kernels.py computes the states; pooling and the layers after it are always float32.
+networks.py computes the states; pooling and the layers after it are always float32.
 """
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.device import require_device
+from vitalfew.tasks.models.compiled import STEP, NotConverted, threads
+from vitalfew.tasks.models.device import DeviceName, choose_device, dtype_of, require_device
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
-from vitalfew.tasks.models.encoder.kernels import Computation, Kernels, load
+from vitalfew.tasks.models.encoder.networks import Computation, Network, OnOpenVINO, OnTorch, Reduction, Rows, Vectors
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_json
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.ticks import TextTick
 
-Vectors = NDArray[np.float32]
+if TYPE_CHECKING:
+    from torch import nn
+
+logger = logging.getLogger("vitalfew")
+
+FoundT = TypeVar("FoundT")
+
+REDUCTIONS: dict[str, Reduction] = {"cls": "first", "last": "last", "max": "max", "mean": "sum"}
+"""The poolings that are computed here, by the reduction of a text's states."""
 
 
 class Tower(Checkpoint):
     """A checkpoint and how it is computed. The first use loads the weights."""
 
     def __init__(
-        self, directory: Path, recipe: EncoderRecipe, setting: str, device: torch.device, computation: Computation
+        self, directory: Path, recipe: EncoderRecipe, setting: str, device: DeviceName, computation: Computation
     ) -> None:
         super().__init__(directory, recipe, setting)
         self.device, self.computation = device, computation
 
     @cached_property
     @loading()
-    def _loaded(self) -> tuple[Kernels, nn.Module]:
-        require_device(self.device, self.computation.dtype)
+    def network(self) -> Network:
+        if self.computation.engine == "openvino":
+            try:
+                return OnOpenVINO(self, self.computation.precision, self.layers)
+            except NotConverted as error:
+                if self.computation.precision == "int8":
+                    raise UnsupportedModel(
+                        f"{self.directory} cannot be computed in int8, because OpenVINO does not convert it ({error}): "
+                        "use --set encode.precision=auto"
+                    ) from None
+                logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.directory, error)
+        return self._on_torch()
+
+    def _on_torch(self) -> OnTorch:
+        import torch
+
+        device, precision = choose_device(self.device), self.computation.precision
+        assert precision != "int8"
+        require_device(device, dtype_of(precision))
         # One thread: the workers are the parallelism, and a result must not depend on the number of cores.
         torch.set_num_threads(1)
         # oneDNN keeps a compiled kernel per shape; its default of 1024 kernels takes some hundred megabytes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-        kernels, projection = load(self, self.device, self.computation)
-        layers = [_read_layer(self.directory, kind, folder) for kind, folder in self.recipe.layers]
-        return kernels, nn.Sequential(*projection, *layers).to(self.device).eval()
+        return OnTorch(self, precision, device, self.layers)
 
-    @property
-    def head(self) -> nn.Module:
-        """The layers after pooling, float32."""
-        return self._loaded[1]
+    def layers(self) -> "nn.Module":
+        """Make the layers after pooling, float32."""
+        from torch import nn
+
+        projection = self.read_network()[1] if self.has_projection else []
+        return nn.Sequential(*projection, *(_read_layer(self.directory, *layer) for layer in self.recipe.layers)).eval()
 
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """The rows of texts of these lengths (tokens) in batches of similar length, longest first."""
-        return batches(lengths, self.computation.batch_tokens, padded=self.computation.kernels != "packed")
+        """The rows of texts of these lengths (tokens) in batches, longest first: of one padded length for OpenVINO,
+        else of similar lengths."""
+        return batches(lengths, self.computation.batch_tokens, STEP if self.computation.engine == "openvino" else 0)
 
-    def reported(self, rows: Sequence[Sequence[int]], share: float, tick: TextTick) -> Iterator[list[int]]:
-        """Yield `rows` of token ids in such batches, and report every batch once it is computed; `share`: the rows'
-        share of all texts."""
+    def computed(
+        self, rows: Rows, compute: Callable[[list[int]], FoundT], share: float, tick: TextTick
+    ) -> Iterator[tuple[list[int], FoundT]]:
+        """Yield batches of `rows` of token ids with what `compute` makes of them, and report each; `share`: the rows'
+        share of all texts. OpenVINO computes as many at once as this process has cores."""
         lengths = [len(row) for row in rows]
-        for batch in self.batches(lengths):
-            yield batch
+        whole = max(1, sum(lengths))
+        self.network  # noqa: B018  # loaded by one thread, whose clock stands still meanwhile
+        for batch, found in _ahead(self.batches(lengths), compute, self._at_once):
+            yield batch, found
             done = sum(lengths[row] for row in batch)
-            tick(done, share * done / sum(lengths))
+            tick(done, share * done / whole)
 
-    def states(self, ids: Sequence[Sequence[int]]) -> Tensor:
-        """float32 (tokens, hidden): the states of all tokens, text after text, without padding."""
-        return self._loaded[0](ids)
+    @property
+    def _at_once(self) -> int:
+        return threads() if isinstance(self.network, OnOpenVINO) else 1
 
-    def vectors(self, ids: Sequence[Sequence[int]]) -> Vectors:
+    def sums(self, ids: Rows, lengths: Sequence[int]) -> Vectors:
+        """The sums of the states of runs of tokens, which follow one another; `lengths`: of the runs (tokens)."""
+        return self.network.reduced(self.network.states(ids), lengths, "sum")
+
+    def vectors(self, ids: Rows) -> Vectors:
         """Vectors of texts given as token ids, float32 (n, d)."""
-        states = self.states(ids)
-        lengths = torch.tensor([len(tokens) for tokens in ids], device=states.device)
-        return self.finish(_pooled(self.recipe.pooling, states, lengths))
+        states = self.network.states(ids)
+        lengths, pooling = [len(tokens) for tokens in ids], self.recipe.pooling
+        if pooling not in REDUCTIONS:
+            return self.finish(_pooled(pooling, states, lengths))
+        pooled = self.network.reduced(states, lengths, REDUCTIONS[pooling])
+        return self.finish(pooled / np.array(lengths, np.float32)[:, None] if pooling == "mean" else pooled)
 
-    @torch.inference_mode()
-    def finish(self, pooled: Tensor) -> Vectors:
+    def finish(self, pooled: Vectors) -> Vectors:
         """Pooled states float32 (n, hidden) → vectors float32 (n, d), by the layers after pooling and the scaling."""
-        vectors: Vectors = self.head(pooled).cpu().numpy()
+        vectors = self.network.finished(pooled)
         return unit_rows(vectors) if self.recipe.unit else vectors
 
 
-def _pooled(pooling: str, states: Tensor, lengths: Tensor) -> Tensor:
-    """float32 (texts, hidden), from the states of all tokens (tokens, hidden)."""
-    if pooling in ("cls", "last"):
-        return states[lengths.cumsum(0) - (lengths if pooling == "cls" else 1)]
-    if pooling in ("mean", "max"):
-        return torch.segment_reduce(states, pooling, lengths=lengths)
+def _ahead(
+    batches: Iterator[list[int]], compute: Callable[[list[int]], FoundT], at_once: int
+) -> Iterator[tuple[list[int], FoundT]]:
+    """Compute batches on threads, a few of them ahead, and yield them in order."""
+    if at_once == 1:
+        yield from ((batch, compute(batch)) for batch in batches)
+        return
+    upcoming: deque[tuple[list[int], Future[FoundT]]] = deque()
+    with ThreadPoolExecutor(at_once) as pool:
+        try:
+            for batch in batches:
+                upcoming.append((batch, pool.submit(compute, batch)))
+                if len(upcoming) > 2 * at_once:
+                    first, found = upcoming.popleft()
+                    yield first, found.result()
+            while upcoming:
+                first, found = upcoming.popleft()
+                yield first, found.result()
+        finally:
+            for _, found in upcoming:
+                found.cancel()
+
+
+def _pooled(pooling: str, states: Any, lengths: Sequence[int]) -> Vectors:
+    """Pool in the rarer modes by sentence-transformers, text by text. float32 (texts, hidden · modes)."""
+    import torch
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    texts = states.split(lengths.tolist())
-    masks = [torch.ones(len(text), dtype=torch.int64, device=states.device) for text in texts]
-    features = {
-        "token_embeddings": pad_sequence(texts, batch_first=True),
-        "attention_mask": pad_sequence(masks, batch_first=True),
-    }
-    vectors: Tensor = Pooling(states.shape[1], pooling.split("+"))(features)["sentence_embedding"]
+    pool = Pooling(states.shape[1], pooling.split("+"))
+    found = []
+    for text in torch.as_tensor(states).split(list(lengths)):
+        mask = torch.ones((1, len(text)), dtype=torch.int64, device=text.device)
+        found.append(pool({"token_embeddings": text[None], "attention_mask": mask})["sentence_embedding"])
+    vectors: Vectors = torch.cat(found).cpu().numpy()
     return vectors
 
 
@@ -107,19 +162,7 @@ def unit_rows(vectors: Vectors) -> Vectors:
     return vectors / np.maximum(lengths, 1e-12, dtype=np.float32)
 
 
-class _Layer(nn.Module):
-    """A module of sentence-transformers, from vectors to vectors."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        found: Tensor = self.module({"sentence_embedding": vectors})["sentence_embedding"]
-        return found
-
-
-def _read_layer(directory: Path, kind: str, folder: str) -> nn.Module:
+def _read_layer(directory: Path, kind: str, folder: str) -> "nn.Module":
     """Load a module after pooling with sentence-transformers, which only such models import. Raises UnsupportedModel
     for what that library accepts, but does not compute as it is stated."""
     from sentence_transformers.base.modules import Dense
@@ -137,4 +180,20 @@ def _read_layer(directory: Path, kind: str, folder: str) -> nn.Module:
         module = kinds[kind].load(str(directory), subfolder=folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, AttributeError, ImportError) as error:
         raise UnsupportedModel(f"{place}: activation {activation} is not supported: {error}") from None
-    return _Layer(module)
+    return _layer(module)
+
+
+def _layer(module: "nn.Module") -> "nn.Module":
+    """A module of sentence-transformers, from vectors to vectors."""
+    from torch import Tensor, nn
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, vectors: Tensor) -> Tensor:
+            found: Tensor = self.module({"sentence_embedding": vectors})["sentence_embedding"]
+            return found
+
+    return Layer()

@@ -155,13 +155,13 @@ class Copier(TunedEncoder, Policy):
 
     def freeze(self) -> None:
         super().freeze()
-        self.fix(len(self.encoder.encoder.layer), self.batch_tokens)
+        self.fix(len(self.encoder.encoder.layer))
 
     def learn_last(self, layers: int) -> None:
         own = len(self.encoder.encoder.layer)
         if layers > own:
             raise ConfigError(f"sft.layers must be at most {own}, the number of the encoder's layers, got {layers}")
-        self.fix(own - layers, min(self.batch_tokens, ON_CPU))
+        self.fix(own - layers)
 
     def begin_from(self, weights: Weights) -> None:
         """Prepare for training with a reader's updates of the encoder, or with all weights of another copier."""
@@ -225,8 +225,8 @@ class Copier(TunedEncoder, Policy):
         flat: list[Tensor] = []
         where: dict[int, int] = {}
         base = 0
-        whole_packed = self.packed or self.frozen
-        room = self.batch_tokens if whole_packed or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
+        unpadded = self.compiled or self.frozen
+        room = self.batch_tokens if unpadded or device.type != "cpu" else min(self.batch_tokens, ON_CPU)
         for numbers in batches([len(window.ids) for window in whole], room):
             states = self.logits(padded([whole[number] for number in numbers], self.padding, device))
             where |= {number: base + row * states.shape[1] for row, number in enumerate(numbers)}

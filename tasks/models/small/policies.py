@@ -77,7 +77,7 @@ def read_policy(directory: Path, shape: Shape) -> Policy:
     weights = Weights.at(directory, "train it again")
     copier = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens)
     copier.merge(weights.tensors())
-    return copier.for_inference(shape.device, shape.batch_tokens).requires_grad_(False)
+    return copier.for_inference(shape.device, weights.digests()).requires_grad_(False)
 
 
 def kind_of(directory: Path) -> PolicyName:

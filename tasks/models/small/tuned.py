@@ -6,6 +6,7 @@ the encoder that they update.
 """
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,12 +22,13 @@ from torch.nn.utils import parametrize
 
 from vitalfew.configs.options import Batching
 from vitalfew.storage.files import read_json
-from vitalfew.tasks.models.device import InBatches, require_device
-from vitalfew.tasks.models.encoder.bert import from_transformers, plain_bert
-from vitalfew.tasks.models.encoder.packed import PackedBert, packs
+from vitalfew.tasks.models.compiled import Compiled, NotConverted, compiled, engine_of
+from vitalfew.tasks.models.device import InBatches, precision_of, require_device
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.models.small.windows import SIZE, Batch
+
+logger = logging.getLogger("vitalfew")
 
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
 _PARAMETRIZED = ".parametrizations.weight.0."
@@ -63,8 +65,8 @@ class LowRank(nn.Module):
 
 
 class TunedEncoder(nn.Module):
-    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32; at
-    inference on a CPU, states too are in `dtype` (packed.py)."""
+    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32; OpenVINO
+    computes it at inference on x86-64 processors (models/compiled.py)."""
 
     types: ClassVar[int]
     """The number of token types in its input."""
@@ -76,9 +78,9 @@ class TunedEncoder(nn.Module):
 
         super().__init__()
         self.base, self.dtype = base, dtype
-        self.packed: PackedBert | None = None
+        self.compiled: Compiled | None = None
         self.fixed = 0
-        self.below: PackedBert | None = None
+        self.below: Compiled | None = None
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
         self.encoder = AutoModel.from_pretrained(
             base,
@@ -100,9 +102,9 @@ class TunedEncoder(nn.Module):
 
     def logits(self, batch: Batch) -> Tensor:
         """The head's outputs for every token, float32 (n, longest, outputs)."""
-        if self.packed:
+        if self.compiled:
             logits = torch.zeros((*batch.ids.shape, self.head.out_features))
-            logits[batch.mask.bool()] = self.head(_packed(self.packed, batch))
+            logits[batch.mask.bool()] = self.head(_computed(self.compiled, batch))
             return logits
         given = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask}
         with torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
@@ -117,7 +119,7 @@ class TunedEncoder(nn.Module):
         """States after the fixed layers, in `dtype`."""
         if self.below:
             states = torch.zeros((*batch.ids.shape, self.head.in_features), dtype=self.dtype)
-            states[batch.mask.bool()] = _packed(self.below, batch).to(self.dtype)
+            states[batch.mask.bool()] = _computed(self.below, batch).to(self.dtype)
             return states
         states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
         return self._through(batch, states, slice(self.fixed))
@@ -129,20 +131,12 @@ class TunedEncoder(nn.Module):
             states = layer(states, mask[:, None, None])
         return states
 
-    def fix(self, layers: int, batch_tokens: int) -> None:
-        """Fix the embeddings and the first layers as they are now, with their updates: the others learn. A CPU computes
-        the fixed ones without padding; `batch_tokens`: in a full batch."""
+    def fix(self, layers: int) -> None:
+        """Fix the embeddings and the first layers as they are now, with their updates: the others learn."""
         self.fixed = layers
-        if not layers:
-            return
-        device = next(self.parameters()).device
-        if (config := plain_bert(self.base)) and packs(device, self.dtype):
-            self.below = PackedBert(from_transformers(self._merged(), config), self.dtype, batch_tokens, layers)
-
-    def _merged(self) -> dict[str, Tensor]:
-        """The encoder's weights with their updates, by the names of the plain weights."""
-        plain = {name: own for name, own in self.encoder.state_dict().items() if ".parametrizations." not in name}
-        return plain | {f"{name}.weight": module.weight.detach() for name, module in self._updated()}
+        device = next(self.parameters()).device.type
+        if layers and engine_of(device, precision_of(self.dtype)) == "openvino":
+            self.below = self._on_openvino(layers)
 
     def _updated(self) -> list[tuple[str, Any]]:
         """The layers with low-rank updates, by name."""
@@ -205,23 +199,55 @@ class TunedEncoder(nn.Module):
         if left or "head.weight" not in tensors:
             raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
 
-    def for_inference(self, device: torch.device, batch_tokens: int) -> Self:
-        """The model on its device; a plain BERT on a CPU computes without padding. `batch_tokens`: in a full batch."""
-        if (config := plain_bert(self.base)) and packs(device, self.dtype):
-            self.packed = PackedBert(from_transformers(self.encoder.state_dict(), config), self.dtype, batch_tokens)
+    def for_inference(self, device: torch.device, files: Mapping[str, str]) -> Self:
+        """The model on its device; `files`: the checksums of everything that it was read from."""
+        if engine_of(device.type, precision_of(self.dtype)) == "openvino":
+            kind = {"kind": type(self).__name__, **files}
+            self.compiled = self._on_openvino(len(self.encoder.encoder.layer), kind)
         for module in self.encoder.modules():
             if isinstance(module, nn.Linear):
                 module.to(self.dtype)
         return self.to(device).eval()
 
+    def _on_openvino(self, layers: int, kept_as: Mapping[str, str] | None = None) -> Compiled | None:
+        """The first layers on OpenVINO; None if that does not convert them. `kept_as`: their name in the user's
+        cache."""
+        training = self.training
+        try:
+            return compiled(kept_as, precision_of(self.dtype), lambda: _convertible(self.eval(), layers))
+        except NotConverted as error:
+            logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
+            return None
+        finally:
+            self.train(training)
 
-def _packed(packed: PackedBert, batch: Batch) -> Tensor:
+
+def _convertible(model: TunedEncoder, layers: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The first layers of an encoder as a network of token ids, mask and types, and an example of these."""
+    ids = torch.ones((2, 8), dtype=torch.int64)
+    return _FirstLayers(model.encoder, layers), (ids, torch.ones_like(ids), torch.zeros_like(ids))
+
+
+class _FirstLayers(nn.Module):
+    def __init__(self, encoder: Any, layers: int) -> None:
+        super().__init__()
+        self.encoder, self.count = encoder, layers
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        states: Tensor = self.encoder.embeddings(input_ids=ids, token_type_ids=types).float()
+        hidden = (1.0 - mask.float())[:, None, None] * torch.finfo(torch.float32).min
+        for layer in self.encoder.encoder.layer[: self.count]:
+            states = layer(states, hidden)
+        return states
+
+
+def _computed(network: Compiled, batch: Batch) -> Tensor:
     """States of the tokens without padding, float32 (tokens, d)."""
     lengths = batch.mask.sum(1).tolist()
     ids, types = (
         [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
     )
-    return packed(ids, types)
+    return torch.from_numpy(network(ids, types))
 
 
 def read_tokenizer(base: Path) -> Tokenizer:
@@ -312,4 +338,4 @@ class TunedMethod(InBatches, Generic[ModelT]):
         torch.set_num_threads(1)  # parallelism comes from workers
         model = self.network(self.weights.base, self.dtype)
         model.merge(self.weights.tensors())
-        return model.for_inference(self.device, self.batch_tokens)
+        return model.for_inference(self.device, self.files())

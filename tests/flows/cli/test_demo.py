@@ -53,10 +53,7 @@ def demo(store: Path) -> str:
 def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run twice, and then what it prints; test_wheel.py runs it on the manual."""
     monkeypatch.setattr("vitalfew.flows.cli.demo.CORPUS", corpus(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # without SmolLM2, whatever this user has
-    # It has tests of its own, and takes longer than the rest.
-    plain = "vitalfew.tasks.models.encoder.calibration.calibrated"
-    monkeypatch.setattr(plain, lambda build, choices, model: choices[-1][-1])
+    monkeypatch.setattr("vitalfew.flows.cli.demo._experiment", lambda: "quickstart")  # whatever models this user has
     store = tmp_path / "store"
     first = demo(store)
     monkeypatch.setattr("vitalfew.tasks.reports.plots.list.PLOTS", ())  # drawn once is enough

@@ -93,7 +93,7 @@ def test_late_core_and_passage_are_means_over_one_pass() -> None:
     text = "".join(PASSAGES[0])
     encoding = one.tokenizer.encode(text)
     with torch.inference_mode():
-        states = one.read_network("sdpa")[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
+        states = one.read_network()[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
     end = len(PASSAGES[0][0])
     inside = np.array([stop <= end and stop > start for start, stop in encoding.offsets])
     pooled = late(PASSAGES)

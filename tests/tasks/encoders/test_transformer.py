@@ -1,7 +1,6 @@
 """Encoders of other models: as sentence-transformers and transformers compute them, or refused with a reason."""
 
 import json
-import math
 import pickle
 import shutil
 from pathlib import Path
@@ -172,7 +171,7 @@ def test_settings_win_over_preset_and_files(models: dict[str, Path]) -> None:
     with torch.inference_mode():
         tower = encoder("contriever", bert).passages
         states = (
-            tower.read_network("sdpa")[0]
+            tower.read_network()[0]
             .eval()(input_ids=torch.tensor([tower.tokenizer.encode(texts[0]).ids]))
             .last_hidden_state[0]
         )
@@ -230,12 +229,12 @@ def test_late_with_prompt_and_layers_is_its_definition(models: dict[str, Path], 
     prompt, text = recipe.passage_prompt, "".join(PASSAGES[0])
     encoding = tower.tokenizer.encode(prompt + text)
     with torch.inference_mode():
-        states = tower.read_network("sdpa")[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0]
+        states = tower.read_network()[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0]
         begin, end = len(prompt), len(prompt) + len(PASSAGES[0][0])
         inside = torch.tensor([stop > start and begin <= start < end for start, stop in encoding.offsets])
         pooled = late(ours, PASSAGES)
         for found, rows in ((pooled.core[0], inside), (pooled.passage[0], inside | True)):
-            expected = tower.head(states[rows].mean(0)).numpy()
+            expected = tower.network.finished(states[rows].mean(0)[None].numpy())[0]
             if recipe.unit:
                 expected = expected / np.linalg.norm(expected)
             np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -244,8 +243,8 @@ def test_late_with_prompt_and_layers_is_its_definition(models: dict[str, Path], 
 def test_late_repeats_the_prompt_in_every_window(models: dict[str, Path]) -> None:
     ours = encoder("huggingface", models["prompts"])
     seen: list[list[int]] = []
-    states = ours.passages.states
-    ours.passages.states = lambda ids: (seen.extend(ids), states(ids))[1]
+    sums = ours.passages.sums
+    ours.passages.sums = lambda ids, lengths: (seen.extend(ids), sums(ids, lengths))[1]
     pooled = late(ours, PASSAGES[2:])
     assert len(seen) > 2
     prompt = ours.passages.tokenizer.encode(ours.passages.recipe.passage_prompt).ids[:-1]
@@ -262,10 +261,7 @@ def test_late_counts_a_leading_space_to_the_word_after_it(models: dict[str, Path
     assert any(start < boundary < end for start, end in encoding.offsets)
     with torch.inference_mode():
         states = (
-            ours.passages.read_network("sdpa")[0]
-            .eval()(input_ids=torch.tensor([encoding.ids]))
-            .last_hidden_state[0]
-            .numpy()
+            ours.passages.read_network()[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
         )
     own = [start < boundary and end <= boundary and end > start for start, end in encoding.offsets]
     np.testing.assert_allclose(late(ours, [sentences]).core[0], states[own].mean(0), atol=1e-5)
@@ -322,26 +318,16 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
 def test_a_search_computes_as_the_index_was_or_as_this_machine_can(
     tmp_path: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is measured for a question; where there is no oneDNN, what else there is computes it."""
-    encode = {"encoder": "contriever", "model": str(models["bert"]), "kernels": "auto", "batch_tokens": 48}
-    encode["precision"] = "fp32"  # packed on any CPU
-    monkeypatch.setattr(
-        "vitalfew.tasks.models.encoder.calibration.FASTER", math.inf
-    )  # packed, which the tiny model may not gain by
+    encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "batch_tokens": 48}
     index(tmp_path / "store", encode=encode)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     searcher = Searcher.named(tmp_path / "store", "test")
     indexed = searcher.index.manifests["vectors"].method
-    assert vars(searcher.encoder.computation) == {
-        name: indexed[name] for name in ("kernels", "precision", "batch_tokens")
-    }
-    assert indexed["kernels"] == "packed"
-    assert not (tmp_path / "cache" / "vitalfew" / "calibrations").exists()
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert searcher.encoder.computation.identity().items() <= indexed.items()
+    monkeypatch.setattr("vitalfew.tasks.models.compiled.is_usable", lambda: False)
     elsewhere = Searcher.named(tmp_path / "store", "test")
-    assert elsewhere.encoder.computation.kernels != "packed"
+    assert elsewhere.encoder.computation.engine == "torch"
     ours, theirs = (each.encoder.encode_questions(["Who founded it?"]).vectors for each in (searcher, elsewhere))
-    assert cosines(ours, theirs).min() > 0.999
+    assert cosines(ours, theirs).min() > 0.99999
 
 
 def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict[str, Path]) -> None:

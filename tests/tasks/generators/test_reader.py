@@ -18,6 +18,7 @@ from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.compiled import is_usable
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
@@ -224,12 +225,12 @@ def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
     texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
     rows = [row for context in CONTEXTS for row in windows(reader.tokenizer, texts[QUESTION], texts[context])]
     batch = padded(rows, 0, reader.device)
-    assert reader.model.packed
+    assert (reader.model.compiled is not None) == is_usable()
     assert len({len(row.ids) for row in rows}) > 1
     with torch.inference_mode():
-        packed = reader.model(batch)
-        reader.model.packed = None
-        for one, other in zip(packed, reader.model(batch), strict=True):
+        without_padding = reader.model(batch)
+        reader.model.compiled = None
+        for one, other in zip(without_padding, reader.model(batch), strict=True):
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 

@@ -149,10 +149,10 @@ def test_only_the_decoder_learns_when_the_encoder_is_frozen(tmp_path: Path) -> N
     assert torch.allclose(frozen, learnt, atol=1e-5)
 
 
-@pytest.mark.parametrize("plain", [True, False])
-def test_the_last_layers_learn_alone(plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not plain:  # as on a GPU, or with an encoder that is no plain BERT
-        monkeypatch.setattr("vitalfew.tasks.models.small.tuned.plain_bert", lambda base: None)
+@pytest.mark.parametrize("openvino", [True, False])
+def test_the_last_layers_learn_alone(openvino: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not openvino:  # as on a GPU, or where OpenVINO is not
+        monkeypatch.setattr("vitalfew.tasks.models.compiled.is_usable", lambda: False)
     copier = updated(tmp_path)
     sources = copier.read(["Who?", "Where?"], [TEXTS, TEXTS[:1]])
     whole = copier.encode(sources).states

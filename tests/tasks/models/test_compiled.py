@@ -1,0 +1,250 @@
+"""Networks on OpenVINO: the same bytes in any company, the states of PyTorch, and a cache that may be anything."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.support import tiny_models
+from tests.tasks.encoders.test_transformer import TEXTS, cosines, encoder
+from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.models import compiled as module
+from vitalfew.tasks.models.compiled import XML, Compiled, NotConverted, compiled, engine_of, is_usable
+from vitalfew.tasks.models.files import UnsupportedModel
+
+pytestmark = pytest.mark.skipif(not is_usable(), reason="OpenVINO is used on x86-64 alone")
+
+MANY = [" ".join(["river", "hill", "mill", "town"][: 1 + n % 4] * (1 + n % 9)) for n in range(60)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.bert(tmp_path_factory.mktemp("models") / "bert")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, in a process that has loaded nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_kept", {})
+    return tmp_path / "cache" / "vitalfew" / "openvino"
+
+
+def vectors(model: Path, texts: list[str] = TEXTS, **options: Any) -> np.ndarray:
+    found: np.ndarray = encoder("huggingface", model, **options).encode(texts).vectors
+    return found
+
+
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations(range(len(MANY))), batch_tokens=st.sampled_from([16, 64, 1024]))
+def test_a_text_has_the_same_bytes_in_any_company(model: Path, order: list[int], batch_tokens: int) -> None:
+    ours = encoder("huggingface", model)
+    alone = np.concatenate([ours.encode([text]).vectors for text in MANY])
+    found = vectors(model, [MANY[row] for row in order], batch_tokens=batch_tokens)
+    np.testing.assert_array_equal(found, alone[order])
+
+
+def test_a_passage_pooled_late_has_the_same_bytes_in_any_company(model: Path) -> None:
+    ours = encoder("huggingface", model, batch_tokens=64)
+    spans = [[(0, len(text) // 2), (len(text) // 2, len(text))] for text in MANY]
+    whole = ours.encode_late(MANY, spans)
+    alone = [ours.encode_late([text], [own]) for text, own in zip(MANY, spans, strict=True)]
+    np.testing.assert_array_equal(whole.core, np.concatenate([each.core for each in alone]))
+    np.testing.assert_array_equal(whole.passage, np.concatenate([each.passage for each in alone]))
+
+
+@pytest.mark.parametrize("cores", ["1", "3"])
+def test_the_number_of_threads_changes_no_byte(model: Path, monkeypatch: pytest.MonkeyPatch, cores: str) -> None:
+    expected = vectors(model, MANY, batch_tokens=64)
+    monkeypatch.setenv("OMP_NUM_THREADS", cores)
+    monkeypatch.setattr(module, "_kept", {})
+    np.testing.assert_array_equal(vectors(model, MANY, batch_tokens=64), expected)
+
+
+def test_where_company_changes_bytes_every_text_is_computed_alone(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a processor whose products depend on the number of rows."""
+    expected = vectors(model, MANY)
+    honest = Compiled._computed
+
+    def depends(self: Compiled, ids: Any, types: Any) -> list[np.ndarray]:
+        return [own + np.float32(1e-3 * (len(ids) - 1)) for own in honest(self, ids, types)]
+
+    monkeypatch.setattr(module, "_kept", {})
+    monkeypatch.setattr(Compiled, "_computed", depends)
+    np.testing.assert_array_equal(vectors(model, MANY), expected)
+    assert "every text is computed alone" in caplog.text
+
+
+def test_precision_follows_from_the_processor(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for features, precision in (({"avx2"}, "fp32"), ({"avx512_bf16"}, "bf16"), ({"amx_bf16"}, "bf16")):
+        for name in ("compiled", "device"):
+            monkeypatch.setattr(f"vitalfew.tasks.models.{name}.features", lambda features=features: frozenset(features))
+        assert vars(encoder("huggingface", model, precision="auto").computation) == {
+            "engine": "openvino", "precision": precision, "batch_tokens": 300,
+        }  # fmt: skip
+    assert engine_of("cuda", "bf16") == engine_of("cpu", "fp16") == "torch"
+
+
+# The cache
+
+
+def test_a_model_is_converted_once(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = vectors(model)
+    (place,) = cache.iterdir()
+    assert {path.name for path in place.iterdir()} == {XML, "model.bin", "about.json"}
+    monkeypatch.setattr(module, "_kept", {})
+    monkeypatch.setattr(module, "_converted", None)
+    np.testing.assert_array_equal(vectors(model), expected)
+
+
+@pytest.mark.parametrize("name", [XML, "model.bin", "about.json"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
+def test_a_damaged_copy_is_made_again(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, damage: str
+) -> None:
+    expected = vectors(model)
+    (place,) = cache.iterdir()
+    content = (place / name).read_bytes()
+    (place / name).unlink()
+    if damage != "gone":
+        changed = content[: len(content) // 2] + (
+            content[len(content) // 2 :].swapcase() if damage == "changed" else b""
+        )
+        (place / name).write_bytes(changed)
+    monkeypatch.setattr(module, "_kept", {})
+    np.testing.assert_array_equal(vectors(model), expected)
+    assert f"{place} is damaged: the model is converted again" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(module, "_kept", {})
+    np.testing.assert_array_equal(vectors(model), expected)
+    assert not caplog.text
+
+
+def test_another_version_converts_anew(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors(model)
+    monkeypatch.setattr(module, "VERSION", 0)
+    vectors(model)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_a_cache_that_takes_nothing(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = vectors(model)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_kept", {})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "another"))
+    monkeypatch.setattr(Path, "rename", full)
+    np.testing.assert_array_equal(vectors(model), expected)
+    assert "could not be kept and will be converted again: [Errno 28] No space left" in caplog.text
+    assert not any((cache / "another").rglob("*.xml"))
+
+
+def test_processes_that_convert_at_once(model: Path, cache: Path) -> None:
+    program = (
+        "import sys; from vitalfew.configs.schema import EncodeConfig; from vitalfew.tasks.encode import make_encoder; "
+        "encoder = make_encoder(EncodeConfig(encoder='huggingface', model=sys.argv[1])); "
+        "sys.stdout.buffer.write(encoder.encode(['Who founded it?', 'A mill.']).vectors.tobytes())"
+    )
+    command = [sys.executable, "-c", program, str(model)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) for _ in range(2)]
+    (one, two) = [process.communicate()[0] for process in running]
+    assert one == two
+    assert len(one) == 2 * 32 * 4
+    assert len(list(cache.iterdir())) == 1
+
+
+# What OpenVINO does not compute
+
+
+class Branching(nn.Module):
+    """A trace follows the branch that the example takes."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        states = torch.nn.functional.one_hot(ids, 16).float()
+        return states if ids.shape[0] == 2 else states.cumsum(-1)
+
+
+def test_a_conversion_that_computes_something_else_is_not_used(cache: Path) -> None:
+    ids = torch.ones((2, 8), dtype=torch.int64)
+    for _ in range(2):  # the second time from the cache
+        with pytest.raises(NotConverted, match="its states are not those of PyTorch"):
+            compiled({"branching": 1}, "fp32", lambda: (Branching(), (ids, torch.ones_like(ids))))
+
+
+def test_pytorch_computes_what_is_not_converted(
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = vectors(model)
+    monkeypatch.setattr(module, "_kept", {})
+    monkeypatch.setattr(module, "AGREES", 2.0)
+    monkeypatch.setattr(module, "VERSION", 0)
+    np.testing.assert_allclose(vectors(model), expected, atol=1e-6)
+    assert f"PyTorch computes {model}, because OpenVINO does not convert it" in caplog.text
+    monkeypatch.setattr(module, "_converted", None)  # it is remembered
+    np.testing.assert_allclose(vectors(model), expected, atol=1e-6)
+    with pytest.raises(UnsupportedModel, match=r"cannot be computed in int8.*encode\.precision=auto"):
+        vectors(model, precision="int8")
+
+
+def test_without_openvino_pytorch_computes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = encoder("huggingface", model), encoder("huggingface", model)
+    identity = ours.identity()
+    monkeypatch.setattr(module, "is_usable", lambda: False)
+    assert theirs.computation.engine == "torch"
+    assert identity != theirs.identity()
+    np.testing.assert_allclose(ours.encode(TEXTS).vectors, theirs.encode(TEXTS).vectors, atol=1e-6)
+
+
+# int8
+
+
+def test_int8_is_close_and_another_identity(
+    model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "features", lambda: frozenset({"avx2"}))
+    exact, quick = encoder("huggingface", model), encoder("huggingface", model, precision="int8")
+    assert exact.identity() != quick.identity()
+    found, expected = quick.encode(TEXTS).vectors, exact.encode(TEXTS).vectors
+    assert 0.98 < cosines(found, expected).min() < 1 - 1e-6
+    assert "this processor does not compute in int8" in caplog.text
+
+
+@pytest.mark.parametrize("lacking", ["nncf", "openvino", "a CPU"])
+def test_int8_where_it_cannot_be(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
+    if lacking == "nncf":
+        found = module.find_spec
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "nncf" else found(name))
+        remedy = r"pip install 'vitalfew\[int8\]'"
+    elif lacking == "openvino":
+        for name in ("models.compiled", "encoders.transformer"):
+            monkeypatch.setattr(f"vitalfew.tasks.{name}.is_usable", lambda: False)
+        remedy = "needs an x86-64 CPU and the package openvino"
+    else:
+        remedy = "encode.device=cpu"
+    device = {"device": "cuda"} if lacking == "a CPU" else {}
+    with pytest.raises(ConfigError, match=remedy):
+        vectors(model, precision="int8", **device)
+
+
+def test_nothing_is_sent_to_anybody(model: Path) -> None:
+    """OpenVINO's converters report to Google Analytics where its package for that can be imported."""
+    program = (
+        "from vitalfew.tasks.models.compiled import runtime; runtime(); "
+        "from openvino.tools.ovc import telemetry_utils; print(telemetry_utils.tm.__name__)"
+    )
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "openvino.tools.ovc.telemetry_stub"
