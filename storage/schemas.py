@@ -217,12 +217,14 @@ REFINEMENTS = table(
 
 READINGS = table(
     "readings",
-    "the output of a refiner's model for a text, independent of how much of the text is kept",
+    "the output of a refiner's model for a text, independent of how much of the text is kept; or of a reader for a "
+    "question and a context, independent of the other contexts",
     column("reading_id", LONG, "content id of the model and its input; the same input is read once"),
     column(
         "reading",
         list_of(FLOAT),
-        "surprisal (nats) of every token or probability of every sentence, depending on the model",
+        "surprisal (nats) of every token, probability of every sentence, or the reader's best spans, depending on the "
+        "model",
     ),
     column("tokens", INTEGER, "tokens computed for it", unit="tokens"),
     column("seconds", DOUBLE, "share of the time of the texts read together", unit="seconds"),
@@ -263,7 +265,12 @@ CANDIDATES = table(
     column("prompt_tokens", INTEGER, "tokens of the prompt, as the model counts them", unit="tokens"),
     column("completion_tokens", INTEGER, "tokens of the answer, as the model counts them", unit="tokens"),
     column("logprob", DOUBLE, "natural logarithm of the answer's probability", True, "nats"),
-    column("seconds", DOUBLE, "time taken by the model", unit="seconds"),
+    column(
+        "seconds",
+        DOUBLE,
+        "time taken by the model, including the original time of reused readings",
+        unit="seconds",
+    ),
     column("finish_reason", TEXT, "stop, length or error"),
     column("error", TEXT, "reason if there is no answer, else empty"),
     column(

@@ -1,4 +1,5 @@
-"""generate: question and evidence → candidates. Answers of earlier runs are reused."""
+"""generate: question and evidence → candidates; and readings, the output of an extractive reader for a question and a
+context. Answers and readings of earlier runs, of other methods and other budgets, are not computed again."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +19,16 @@ from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.generators.base import Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.registry import kept
-from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
+from vitalfew.tasks.stage import (
+    READINGS,
+    Progress,
+    ReusingStage,
+    ShardResult,
+    new_readings,
+    remembered_notes,
+)
 
 OF_ROW = ("question_id", "candidate", "contexts", "reused")
 """Columns that belong to the row, not to the answer, which other candidates may share."""
@@ -74,7 +83,10 @@ class Generate(ReusingStage):
         return max(rows, self.inputs["evidence"].completed().rows["evidence"]) if per_context else rows
 
     def reusable(self) -> list[File]:
-        return self.answers_in(self.earlier(ratings=True))
+        """The files with answers of this generator, and with what its model read, in finished artifacts."""
+        own = fingerprint(generator=self.planned["generator"])
+        read = (each for each in self.finished(READINGS) if fingerprint(generator=each.method["generator"]) == own)
+        return [*self.answers_in(self.earlier(ratings=True)), *self.readings_in(read)]
 
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
@@ -103,7 +115,7 @@ class Generate(ReusingStage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
-        bases = self.bases()
+        bases = self.bases(self.table)
         due = self._with_ratings(due, bases)
         known = self.known([candidate.key for candidate in due], bases)
         new: dict[int, Prompt] = {}
@@ -111,7 +123,8 @@ class Generate(ReusingStage):
             if candidate.key not in known:
                 new.setdefault(candidate.key, candidate.prompt)
         progress(len(due) - len(new), 0)
-        completions = self.method.generate([*new.values()], progress)
+        with remembering(self.memory()) as memory:
+            completions = self.method.generate([*new.values()], progress)
         answered = dict(zip(new, completions, strict=True))
         rows = [
             self._new(candidate, answered[candidate.key])
@@ -119,11 +132,12 @@ class Generate(ReusingStage):
             else self._reused(candidate, known[candidate.key])
             for candidate in due
         ]
-        tokens = computed + sum(_computed(answer) for answer in completions)
-        notes = {"reused": len(due) - len(new), "errors": sum(bool(row["error"]) for row in rows)}
-        table = pa.Table.from_pylist(rows, schemas.CANDIDATES)
+        tokens = computed + round(_share_read(memory) * sum(map(_computed, completions)))
+        errors = sum(bool(row["error"]) for row in rows)
+        notes = {"reused": len(due) - len(new), "errors": errors, **remembered_notes(memory)}
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **new_readings(memory)}
         questions = len({candidate.question_id for candidate in due})
-        return ShardResult(questions, {"candidates": table}, tokens=tokens, notes=notes)
+        return ShardResult(questions, tables, tokens=tokens, notes=notes)
 
     def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
         """The columns of an answer that was generated. What decided it may be known only now."""
@@ -235,6 +249,12 @@ def _computed(completion: Completion) -> int:
     """The tokens that an answer took: a generator that rates contexts reads some of them several times."""
     read = getattr(completion, "prefill_tokens", None)
     return (completion.prompt_tokens if read is None else read) + completion.completion_tokens
+
+
+def _share_read(memory: Memory) -> float:
+    """The share of the tokens that were read now, not for earlier work: 1 for a generator without readings."""
+    now, before = (sum(own.tokens for own in some.values()) for some in (memory.new, memory.recalled))
+    return now / (now + before) if before else 1.0
 
 
 def _columns(completion: Completion) -> dict[str, Any]:

@@ -18,14 +18,20 @@ from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
-from vitalfew.tasks.models.readings import Memory, Reading, remembering
+from vitalfew.tasks.models.readings import remembering
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import declared
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import Progress, ReusingStage, ShardResult
+from vitalfew.tasks.stage import (
+    READINGS,
+    Progress,
+    ReusingStage,
+    ShardResult,
+    new_readings,
+    remembered_notes,
+)
 
-COST = ("tokens", "seconds", "cpu_seconds")
 MODELS = ("model", "scorer", "encoder")
 """The keys of the model in the identities of refiners."""
 
@@ -63,8 +69,8 @@ class Refine(ReusingStage):
     def reusable(self) -> list[File]:
         """The files with readings of this refiner's models, in finished artifacts of the store."""
         own = _models(self.planned)
-        alike = [manifest for manifest in self.finished("readings") if own & _models(manifest.method)] if own else []
-        return [file for manifest in alike for file in manifest.files() if file.table == "readings"]
+        alike = [manifest for manifest in self.finished(READINGS) if own & _models(manifest.method)] if own else []
+        return self.readings_in(alike)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
@@ -72,7 +78,7 @@ class Refine(ReusingStage):
         table = self.inputs["hits"].read(shard)
         numbers, hits = self._hits(table, ids, asked["gold_passages"].to_pylist())
         vectors = self._vectors(shard, table, numbers) if self.method.needs_vectors else None
-        with remembering(Memory(self._remembered)) as memory:
+        with remembering(self.memory()) as memory:
             began, cpu = clock(), cpu_clock()
             refined = self.method.refine(texts, hits, vectors, progress)
             took, cpu = clock() - began, cpu_clock() - cpu
@@ -87,21 +93,10 @@ class Refine(ReusingStage):
         tables = {
             self.table: pa.Table.from_pylist(rows, schemas.EVIDENCE),
             "refinements": pa.Table.from_pylist(accounts, schemas.REFINEMENTS),
+            **new_readings(memory),
         }
-        if new := sorted(memory.new.items()):
-            readings = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in new]
-            tables["readings"] = pa.Table.from_pylist(readings, schemas.READINGS)
-        notes = {**refined.notes, **({"remembered": len(memory.recalled)} if memory.recalled else {})}
+        notes = {**refined.notes, **remembered_notes(memory)}
         return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes)
-
-    def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
-        """The readings that earlier artifacts have, by their ids."""
-        query = "SELECT DISTINCT ON (reading_id) * FROM earlier SEMI JOIN due ON reading_id = id"
-        rows = self.rows_of(self.bases(), schemas.READINGS, query, keys)
-        return {
-            row["reading_id"]: Reading(np.array(row["reading"], np.float32), *(row[name] for name in COST))
-            for row in rows
-        }
 
     def _accounts(
         self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float

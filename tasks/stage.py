@@ -6,7 +6,7 @@ plain loop) decides where a shard is done.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -14,10 +14,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from vitalfew.configs.section import Config, Section
-from vitalfew.storage import files, journals
+from vitalfew.storage import files, journals, schemas
 from vitalfew.storage.artifacts import (
     PREPARATION,
     Artifact,
@@ -34,10 +35,15 @@ from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.readings import Memory, Reading
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import construct, kept
 
 Progress = Tick
+READINGS = "readings"
+"""The table of what models made of texts."""
+COST = ("tokens", "seconds", "cpu_seconds")
+"""The columns of what a reading took, as `Reading` names them."""
 
 
 @cache
@@ -363,15 +369,32 @@ class ReusingStage(MethodStage):
         """Choose the files to reuse, once: a run that resumes after a kill reuses the same."""
         write_bases(self._bases, self.reusable())
 
-    def bases(self) -> list[File]:
-        """The chosen files. Raises Damaged."""
-        return read_bases(self.prepared_file(self._bases))
+    def bases(self, table: str) -> list[File]:
+        """The chosen files of a table. Raises Damaged."""
+        return [file for file in read_bases(self.prepared_file(self._bases)) if file.table == table]
 
     def finished(self, table: str) -> Iterator[Manifest]:
         """The manifests of this stage's finished artifacts that have rows of a table."""
         for directory in files.folders(self.store / table):
             if manifest := Artifact(self.store, self.table, directory.name).recorded_manifest():
                 yield manifest
+
+    def readings_in(self, manifests: Iterable[Manifest]) -> list[File]:
+        """The files with the readings of some artifacts."""
+        return [file for manifest in manifests for file in manifest.files() if file.table == READINGS]
+
+    def memory(self) -> Memory:
+        """A memory for the readings of a shard, which finds those of the chosen files."""
+        return Memory(self._remembered)
+
+    def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
+        """The readings that earlier artifacts have, by their ids."""
+        query = "SELECT DISTINCT ON (reading_id) * FROM earlier SEMI JOIN due ON reading_id = id"
+        rows = self.rows_of(self.bases(READINGS), schemas.READINGS, query, keys)
+        return {
+            row["reading_id"]: Reading(np.array(row["reading"], np.float32), *(row[name] for name in COST))
+            for row in rows
+        }
 
     def rows_of(self, bases: Sequence[File], schema: pa.Schema, query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`. Columns that files of an
@@ -386,6 +409,17 @@ class ReusingStage(MethodStage):
             connection.from_parquet([str(files.local(path)) for path in paths], union_by_name=True).create_view("found")
             connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("earlier")
             return connection.sql(query).to_arrow_table().to_pylist()
+
+
+def new_readings(memory: Memory) -> dict[str, pa.Table]:
+    """The table of the readings that were computed; none if there are none."""
+    rows = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in sorted(memory.new.items())]
+    return {READINGS: pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
+
+
+def remembered_notes(memory: Memory) -> dict[str, int]:
+    """The number of readings that earlier work had computed, as a note for the manifest."""
+    return {"remembered": len(memory.recalled)} if memory.recalled else {}
 
 
 class FurtherStage(Stage):

@@ -6,7 +6,9 @@ answerability logits; P(span | context) ∝ exp(start + end) over spans of at mo
 and end as independent, and chooses the context before the span). A long context is read in overlapping windows, every
 one a separate context. Without a context there is no answer.
 
-The rendered prompt plays no part. Trained by `vitalfew train reader`.
+The rendered prompt plays no part. A pair of question and context is read once (`readings`): another alpha, or a longer
+list, leads a question to many of the same contexts. An answer's seconds count what its pairs took when they were read.
+Trained by `vitalfew train reader`.
 
 `log_likelihoods` says how likely the reader finds a gold answer in a text: log P(the text has the answer) + log P(its
 span | the text), the same decomposition of a single context. With several contexts the first factor is a softmax over
@@ -16,12 +18,12 @@ trained. Every place of every gold answer counts.
 
 import dataclasses
 import re
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from pydantic import Field
 from tokenizers import Encoding
@@ -30,32 +32,32 @@ from torch import Tensor
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.batches import batches, read_parts
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
 from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.loading import clock
+from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, recalled
 from vitalfew.tasks.models.small.reader import ReaderModel, span_scores
 from vitalfew.tasks.models.small.tuned import TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.models.weights import shipped
 
 NONE = float("-inf")
 MAX_ANSWER = 30
-MOST_KEPT = 1 << 16
-"""Windows whose spans are kept: another alpha, or a longer list, leads a question to many of the same contexts. An
-answer's seconds count what its windows took when they were read."""
+Pair = tuple[str, str]
+"""A question and a context."""
 
 
 @dataclass(frozen=True, slots=True)
 class BestSpan:
     """The best span of a window: its first and last token in the context, and natural logarithms: the window's
-    answerability (a logit) and the span's probability within the window. `seconds`: what reading the window took."""
+    answerability (a logit) and the span's probability within the window."""
 
     first: int
     last: int
     answerable: float
     logprob: float
-    seconds: float
 
 
 class Reader(TunedMethod[ReaderModel], Generator):
@@ -90,40 +92,51 @@ class Reader(TunedMethod[ReaderModel], Generator):
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
-        self.kept: dict[PairWindow, BestSpan] = {}
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
-        if any(prompt.contexts for prompt in prompts):
-            _ = self.model  # loading it is in no answer's seconds
-        began = time.perf_counter()
-        texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
-        encodings = encoded(self.tokenizer, texts) if texts else {}
+        began = clock()
+        encodings = self._encoded(prompts)
         counts = [sum(len(encodings[text].ids) for text in (prompt.question, *prompt.contexts)) for prompt in prompts]
         errors = [
             self._error(len(encodings[prompt.question].ids), count)
             for prompt, count in zip(prompts, counts, strict=True)
         ]
-        pairs = {
-            (prompt.question, context): windows(self.tokenizer, encodings[prompt.question], encodings[context])
-            for prompt, error in zip(prompts, errors, strict=True)
-            if not error
-            for context in dict.fromkeys(prompt.contexts)
-        }
-        due = {window for read in pairs.values() for window in read}
-        new = self._read(due - self.kept.keys(), len(prompts), tick)
-        self.kept |= new
-        answers = []
-        for prompt, error, count in zip(prompts, errors, counts, strict=True):
-            if error:
-                answers.append(failed(error, count))
-                continue
-            read = [(context, pairs[prompt.question, context]) for context in prompt.contexts]
-            spans = [(context, self.kept[window]) for context, of_context in read for window in of_context]
-            answers.append(_answer(spans, encodings, count))
-        for window in list(self.kept)[: max(0, len(self.kept) - MOST_KEPT)]:
-            del self.kept[window]  # the oldest
-        rest = time.perf_counter() - began - sum(span.seconds for span in new.values())
-        return _timed(answers, max(0.0, rest))
+        fine = [prompt for prompt, error in zip(prompts, errors, strict=True) if not error]
+        pairs = [*dict.fromkeys((prompt.question, context) for prompt in fine for context in prompt.contexts)]
+        watched = Watched(tick, len(prompts), len(pairs))
+        found, new = self._recalled(pairs, encodings, watched)
+        watched.finish()
+        answers = [
+            failed(error, count) if error else _answer(prompt, found, encodings, count)
+            for prompt, error, count in zip(prompts, errors, counts, strict=True)
+        ]
+        return _timed(answers, max(0.0, clock() - began - new))
+
+    def _encoded(self, prompts: Sequence[Prompt]) -> dict[str, Encoding]:
+        texts = [text for prompt in prompts for text in (prompt.question, *prompt.contexts)]
+        return encoded(self.tokenizer, texts) if texts else {}
+
+    def _recalled(
+        self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick
+    ) -> tuple[dict[Pair, Reading], float]:
+        """The readings of distinct pairs, remembered across methods and runs, and the seconds that those took which
+        were computed now."""
+        new: list[int] = []
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            new.extend(places)
+            return self._readings([pairs[place] for place in places], encodings, tick)
+
+        model = {**self.identity(), "of": "span", "max_answer": self.max_answer}
+        readings = recalled(model, pairs, read, tick)
+        seconds = sum(readings[place].seconds for place in new)
+        return dict(zip(pairs, readings, strict=True)), seconds
+
+    def _readings(self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick) -> list[Reading]:
+        """The best spans of every pair's windows."""
+        parts = [windows(self.tokenizer, encodings[question], encodings[context]) for question, context in pairs]
+        read = read_parts(parts, _order, self.batch_tokens, tick, self._best)
+        return [Reading(_packed([span for _, span in own]), sum(len(window.ids) for window, _ in own)) for own in read]
 
     def _error(self, question: int, tokens: int) -> str:
         """`question`, `tokens`: the lengths of the question and of the prompt."""
@@ -133,27 +146,29 @@ class Reader(TunedMethod[ReaderModel], Generator):
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 
     @torch.inference_mode()
-    def _read(self, distinct: set[PairWindow], prompts: int, tick: Tick) -> dict[PairWindow, BestSpan]:
-        # In an order of their own, so that what is in a batch does not depend on the order of the prompts.
-        rows = sorted(distinct, key=lambda window: (window.ids, window.first, window.start))
+    def _best(self, rows: Sequence[PairWindow]) -> list[BestSpan]:
+        """The best span of every window of a batch."""
         padding = special(self.tokenizer, "[PAD]")
-        spans: dict[PairWindow, BestSpan] = {}
-        ticked = 0
-        for batch in batches([len(row.ids) for row in rows], self.batch_tokens):
-            some = [rows[number] for number in batch]
-            tokens = sum(len(window.ids) for window in some)
-            began = time.perf_counter()
-            start, end, answerable = self.model(padded(some, padding, self.device))
-            best = best_spans(start, end, self.max_answer)
-            seconds = (time.perf_counter() - began) / tokens
-            for window, first, last, logprob, logit in zip(some, *best, answerable.tolist(), strict=True):
-                place = window.token(first), window.token(last)
-                spans[window] = BestSpan(*place, logit, logprob, seconds * len(window.ids))
-            share = prompts * len(spans) // len(rows)
-            tick(share - ticked, tokens)
-            ticked = share
-        tick(prompts - ticked, 0)
-        return spans
+        start, end, answerable = self.model(padded(rows, padding, self.device))
+        best = best_spans(start, end, self.max_answer)
+        return [
+            BestSpan(window.token(first), window.token(last), logit, logprob)
+            for window, first, last, logprob, logit in zip(rows, *best, answerable.tolist(), strict=True)
+        ]
+
+
+def _order(window: PairWindow) -> tuple[tuple[int, ...], int, int]:
+    return window.ids, window.first, window.start
+
+
+def _packed(spans: Sequence[BestSpan]) -> Values:
+    """A reading's numbers, float32 as the network gives them; a score that is not a number becomes the lowest."""
+    return finite(np.array([astuple(span) for span in spans], np.float32).reshape(-1), LEAST)
+
+
+def _unpacked(values: Values) -> list[BestSpan]:
+    rows = values.reshape(-1, 4).tolist()
+    return [BestSpan(int(first), int(last), logit, logprob) for first, last, logit, logprob in rows]
 
 
 def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], list[int], list[float]]:
@@ -167,15 +182,19 @@ def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], lis
     return first.tolist(), (first + where % longest).tolist(), (best - scores.logsumexp(-1)).tolist()
 
 
-def _answer(spans: list[tuple[str, BestSpan]], encodings: dict[str, Encoding], tokens: int) -> Completion:
+def _answer(
+    prompt: Prompt, readings: Mapping[Pair, Reading], encodings: dict[str, Encoding], tokens: int
+) -> Completion:
     """The best span over all windows of all contexts of a prompt; the first of equals."""
+    read = [(context, readings[prompt.question, context]) for context in prompt.contexts]
+    spans = [(context, span) for context, reading in read for span in _unpacked(reading.values)]
     if not spans:
         return Completion("", tokens, 0, 0.0)
     total = torch.tensor([span.answerable for _, span in spans], dtype=torch.float64).logsumexp(0).item()
     context, best = max(spans, key=lambda span: span[1].answerable + span[1].logprob)
     offsets = encodings[context].offsets
     text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
-    seconds = sum(span.seconds for _, span in spans)
+    seconds = sum(reading.seconds for _, reading in read)
     return Completion(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
 
 

@@ -68,7 +68,17 @@ def remembered(
     read: Callable[[Sequence[int]], Sequence[Reading]],
     tick: Tick = no_tick,
 ) -> list[Values]:
-    """The values of every request, in order.
+    """The values of every request, in order; see `recalled`."""
+    return [reading.values for reading in recalled(model, requests, read, tick)]
+
+
+def recalled(
+    model: Mapping[str, Any],
+    requests: Sequence[tuple[str, ...]],
+    read: Callable[[Sequence[int]], Sequence[Reading]],
+    tick: Tick = no_tick,
+) -> list[Reading]:
+    """The reading of every request, in order, with what it took when it was computed.
 
     `model`: everything that the values depend on besides the request. `read` computes the requests at these places,
     which are distinct and unknown. `tick` counts the others. A value that is not a number becomes 0, the lowest
@@ -89,7 +99,7 @@ def remembered(
         memory.new[keys[place]] = Reading(finite(values), tokens, share * took, share * cpu)
     known |= {keys[place]: memory.new[keys[place]] for place in places}
     tick(len(requests) - len(places), 0)
-    return [known[key].values for key in keys]
+    return [known[key] for key in keys]
 
 
 LEAST = -1e30

@@ -88,13 +88,8 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         return JudgementSampler(self.learnt, self.options.negatives, self.options.seed, self.reader)
 
     def rows(self, epoch: int) -> list[SpanWindow]:
-        self._forget()
+        self.for_inference(self.reader)
         return lessons(self.tokenizer, self.sampler.contexts(epoch), self.sampler.answers(epoch))
-
-    def _forget(self) -> None:
-        """Clear the reader's cache. It computed a cached span in another batch, with other rounding, so the training
-        would depend on what this process did before."""
-        self.for_inference(self.reader).kept.clear()
 
     def losses(self, rows: Sequence[SpanWindow], batch: Batch) -> dict[str, Tensor]:
         logits = self.model(batch)
@@ -110,7 +105,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         self, titles: Sequence[str], questions: int, relevant_only: bool = False
     ) -> dict[str, list[LabelledCandidate]]:
         """Return candidates of some of the articles' questions, by unit."""
-        self._forget()
+        self.for_inference(self.reader)
         asked = self.whole.of(titles).sample(questions, self.options.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
 

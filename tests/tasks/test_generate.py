@@ -116,3 +116,57 @@ def test_answers_in_a_damaged_file_are_not_taken_over(tmp_path: Path, caplog: py
     columns = ["question_id", "text", "completion_tokens"]
     one, other = (made.read(store, "candidates", columns).sort_by("question_id") for made in (first, again))
     assert one.equals(other)
+
+
+READ: dict[str, Any] = {
+    "index": "test",
+    "questions": {"sample": 12},
+    "retrieve": {"retriever": "passage", "top_k": 3},
+    "generate": {"generator": "reader", "precision": "fp32", "device": "cpu"},
+    "score": {"metrics": ["tokens"]},
+}
+BEST: dict[str, Any] = {"refine": {"top_k": 1}}
+EACH: dict[str, Any] = {"generate": {"per_context": True}, "critique": {"critic": "embedded"}, "select": {}}
+
+
+def test_a_pair_is_read_once_across_methods_and_runs(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    made = run(store, {**READ, "methods": {"full": {}, "best": BEST}}).methods
+    made |= run(store, {**READ, "methods": {"each": EACH}}).methods  # one answer for every context
+    first, *later = (made[name]["generate"] for name in ("full", "best", "each"))
+    questions = first.rows["candidates"]
+    read, *again = (sum(record.cost.tokens for record in each.shards) for each in (first, *later))
+    assert read > 0 == first.note("remembered")
+    assert again == [0, 0]
+    # The last method has an answer in common with the one before.
+    assert [each.note("remembered") for each in later] == [questions, first.rows["readings"] - questions]
+    assert first.rows["readings"] == made["full"]["refine"].rows["evidence"] > questions
+    assert all("readings" not in each.rows for each in later)
+    # Nobody gets for nothing what another paid: an answer's seconds count what its pairs took.
+    whole, *parts = (
+        sum(each.read(store, "candidates", ["seconds"])["seconds"].to_pylist()) for each in (first, *later)
+    )
+    paid = sum(first.read(store, "readings", ["seconds"])["seconds"].to_pylist())
+    assert whole > paid
+    assert parts[1] > paid > 0
+    assert parts[0] > 0
+    # Each alone gives what it gives after others.
+    for name, own in (("best", BEST), ("each", EACH)):
+        fresh = copied(indexed(), tmp_path / name)
+        alone = run(fresh, {**READ, "methods": {name: own}}).methods[name]["generate"]
+        assert alone.artifact == made[name]["generate"].artifact
+        one, other = (
+            of.read(at, "candidates").drop_columns(["seconds", "reused"])
+            for of, at in ((alone, fresh), (made[name]["generate"], store))
+        )
+        assert one.equals(other)
+
+
+def test_a_damaged_reading_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    first = run(store, {**READ, "methods": {"full": {}}}).methods["full"]["generate"]
+    (damaged,) = (store / file.path for file in first.files() if file.table == "readings")
+    flip(damaged)
+    again = run(store, {**READ, "methods": {"each": EACH}}).methods["each"]["generate"]
+    assert (again.note("remembered"), again.rows["readings"]) == (0, first.rows["readings"])
+    assert any(str(damaged) in record.message for record in caplog.records)

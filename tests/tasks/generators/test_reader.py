@@ -20,6 +20,7 @@ from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.compiled import is_usable
 from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, OVERLAP, SIZE, encoded, padded, ranges, windows
@@ -178,7 +179,6 @@ def test_the_order_of_prompts_and_of_contexts_changes_nothing(reader: Reader) ->
 
 
 def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader.kept.clear()
     read: list[int] = []
     forward = reader.model.forward
 
@@ -192,23 +192,45 @@ def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.Mo
     assert len({each.text for each in answers}) == 1
 
 
-def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader) -> None:
     prompts = [
         Prompt("", f"Who saw the fox number {n}?", ("The red fox ran.", f"Anna saw it {n} times.")) for n in range(3)
     ]
-    before = {*reader.kept}
-    first = reader.generate(prompts)
+    with remembering(Memory()) as memory:
+        first = reader.generate(prompts)
+    assert len(memory.new) == 6
     ticks: list[tuple[int, int]] = []
-    again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
+    with remembering(Memory(lambda keys: {key: memory.new[key] for key in keys if key in memory.new})) as later:
+        again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
+        reader.generate([Prompt("", prompts[0].question, ("The red fox sat.",))])
     assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
     assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
-    read = sum(span.seconds for window, span in reader.kept.items() if window not in before)
+    assert (len(later.recalled), len(later.new)) == (6, 1)
+    read = sum(reading.seconds for reading in memory.new.values())
     assert read > 0
     assert sum(each.seconds for each in first) >= read
     assert sum(each.seconds for each in again) >= read
-    monkeypatch.setattr("vitalfew.tasks.generators.reader.MOST_KEPT", 2)
-    reader.generate(prompts)
-    assert len(reader.kept) == 2
+
+
+def test_shorter_answers_and_another_model_read_anew(directory: Path, tmp_path: Path) -> None:
+    prompts = [Prompt("", QUESTION, CONTEXTS)]
+    with remembering(Memory()) as memory:
+        for options in ({}, {"max_tokens": 2}, {"model": str(reader_of(tmp_path, seed=4))}):
+            Reader(Reader.Options(**{"model": str(directory), "precision": "fp32", **options})).generate(prompts)
+    assert len(memory.new) == 3 * len(CONTEXTS)
+
+
+@given(earlier=st.sets(st.integers(0, 35)))
+@settings(max_examples=10, deadline=None)
+def test_what_was_read_before_changes_no_bit(reader: Reader, earlier: set[int]) -> None:
+    """In float32, on the processors that tests have run on: another batch rounds alike."""
+    prompts = _prompts(1, 12)
+    pairs = [(each.question, context) for each in prompts for context in each.contexts]
+    with remembering(Memory()):
+        reader.generate([Prompt("", pairs[place][0], pairs[place][1:]) for place in sorted(earlier)])
+        after = reader.generate(prompts)
+    alone = reader.generate(prompts)
+    assert [(each.text, each.logprob) for each in after] == [(each.text, each.logprob) for each in alone]
 
 
 def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
