@@ -7,6 +7,7 @@ while the model computes.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -104,8 +105,6 @@ class TransformerEncoder:
                 "encode.precision=int8 needs an x86-64 CPU and the package openvino: use --set encode.precision=auto"
                 + (", or encode.device=cpu" if device == "cuda" else "")
             )
-        if device == "cpu" and not has_native(precision):
-            logger.warning("this processor does not compute in %s: encode.precision=fp32 is as fast here", precision)
         usual = 65_536 if device == "cuda" else BATCH_TOKENS
         return Computation(engine, precision, self.options.batch_tokens or usual)
 
@@ -186,6 +185,9 @@ class TransformerEncoder:
     def fidelity(self, texts: Sequence[str]) -> dict[str, int]:
         """Compare vectors in int8 with float32's, on the first texts: `compared` of them, the worst cosine in
         millionths, and how many of their ten nearest are the same, of how many. Nothing for other precisions."""
+        if self.device == "cpu" and not has_native(self.computation.precision):
+            told = self.computation.precision
+            logger.warning("this processor has no instructions for %s: encode.precision=fp32 is as fast here", told)
         if self.computation.precision != "int8":
             return {}
         some = list(dict.fromkeys(texts))[:COMPARED]

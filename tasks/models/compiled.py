@@ -94,7 +94,7 @@ def runtime() -> Any:
     """The module openvino. Its converters would report their use to Google Analytics: without this module they send
     nothing."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
-    import openvino
+    import openvino  # type: ignore[import-untyped]
 
     return openvino
 
@@ -132,8 +132,8 @@ class Compiled:
             if len(rows) == len(ids):
                 return np.concatenate(found)
             states = np.empty((ends[-1], found[0].shape[1]), np.float32) if states is None else states
-            for row, own in zip(rows, found, strict=True):
-                states[ends[row] - len(own) : ends[row]] = own
+            for row, some in zip(rows, found, strict=True):
+                states[ends[row] - len(some) : ends[row]] = some
         assert states is not None
         return states
 
@@ -294,7 +294,7 @@ def _in_int8(model: Any) -> Any:
             "pip install 'vitalfew[int8]', or use --set encode.precision=auto"
         )
     openvino = runtime()
-    import nncf
+    import nncf  # type: ignore[import-untyped]
 
     whole = openvino.Core().read_model(model) if isinstance(model, Path) else model
     return nncf.compress_weights(whole, mode=nncf.CompressWeightsMode.INT8_ASYM)

@@ -18,6 +18,7 @@ from pydantic import Field
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.models.compiled import engine_of
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import loading
@@ -82,7 +83,8 @@ class Oreo(InBatches, Refiner):
         return policy_files(self.directory)
 
     def identity(self) -> dict[str, Any]:
-        return {"class": type(self).__name__, "version": self.version, "model": super().identity()}
+        engine = {"engine": engine_of(self.device_name, self.precision)} if kind_of(self.directory) == "copier" else {}
+        return {"class": type(self).__name__, "version": self.version, "model": super().identity() | engine}
 
     @cached_property
     @loading()

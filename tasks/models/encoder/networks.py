@@ -52,7 +52,7 @@ class Network(Protocol):
         ...
 
     def reduced(self, states: Any, lengths: Sequence[int], by: Reduction) -> Vectors:
-        """A vector for every run of tokens, float32 (runs, hidden); `lengths`: of the runs, which follow one another."""
+        """A vector for every run of tokens; `lengths`: of the runs, which follow one another. float32 (runs, d)"""
         ...
 
     def finished(self, pooled: Vectors) -> Vectors:
@@ -104,10 +104,11 @@ class OnOpenVINO:
         return self.network(ids)
 
     def reduced(self, states: Vectors, lengths: Sequence[int], by: Reduction) -> Vectors:
-        ends = np.cumsum(lengths)
+        counts = np.asarray(lengths, np.int64)
+        ends = np.cumsum(counts)
         if by == "last":
             return states[ends - 1]
-        starts = ends - lengths
+        starts = ends - counts
         reduced: Vectors = states[starts] if by == "first" else NUMPY[by].reduceat(states, starts, axis=0)
         return reduced
 

@@ -327,6 +327,9 @@ class TunedMethod(InBatches, Generic[ModelT]):
     def files(self) -> dict[str, str]:
         return self.weights.digests()
 
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "engine": engine_of(self.device_name, self.precision)}
+
     @cached_property
     def tokenizer(self) -> Tokenizer:
         return read_tokenizer(self.weights.base)

@@ -220,7 +220,12 @@ def test_int8_is_close_and_another_identity(
     assert exact.identity() != quick.identity()
     found, expected = quick.encode(TEXTS).vectors, exact.encode(TEXTS).vectors
     assert 0.98 < cosines(found, expected).min() < 1 - 1e-6
-    assert "this processor does not compute in int8" in caplog.text
+    notes = quick.fidelity(MANY)
+    assert 950_000 < notes["worst_cosine"] < 1_000_000
+    assert 0.5 < notes["nearest_same"] / notes["nearest"] <= 1
+    assert notes["compared"] == len(set(MANY))
+    assert exact.fidelity(MANY) == {}
+    assert "this processor has no instructions for int8" in caplog.text
 
 
 @pytest.mark.parametrize("lacking", ["nncf", "openvino", "a CPU"])
