@@ -47,7 +47,7 @@ class _Sums:
 
 
 class _Runs(NamedTuple):
-    """Runs of tokens of one sentence, or of none (-1), in a window: sentence, passage and number of tokens of each."""
+    """Runs of tokens of one sentence, or of none (-1), in a window: their sentences, passages and numbers of tokens."""
 
     sentences: np.ndarray
     passages: np.ndarray

@@ -119,12 +119,12 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 FORMER = {"kernels", "engine", "version", "batch_tokens"}
-"""What tells how vectors were computed in a method's identity: the first before OpenVINO did, the others since."""
+"""Keys of a method's identity that concern only how vectors are computed; the first is of versions before OpenVINO."""
 
 
 def has_former(own: Artifact, description: Mapping[str, Any]) -> bool:
-    """Return whether the store holds vectors that an earlier version computed with kernels of its own, of this model
-    in this precision."""
+    """Return whether the store holds vectors of this model in this precision that an earlier version computed
+    otherwise."""
 
     def about(method: Mapping[str, Any]) -> str:
         return fingerprint(**{name: value for name, value in method.items() if name not in FORMER | {"titled"}})

@@ -1,11 +1,11 @@
 """Networks that OpenVINO computes on x86-64 processors: converted once, kept in the user's cache, compiled when used.
 
 A network reads token ids and gives the states of the tokens. It is converted from PyTorch once for a model, and kept in
-`$XDG_CACHE_HOME/vitalfew/openvino` (else `~/.cache/…`) by the checksums of the model's files. What is found there is
-read only if its checksums are those that were recorded.
+`$XDG_CACHE_HOME/vitalfew/openvino` (else `~/.cache/…`) by the checksums of the model's files. It is
+read only if its checksums are the recorded ones.
 
 **A text's states are the same bytes whatever it is computed with.** A text is padded to the next multiple of STEP
-tokens by its own length alone, only texts of one padded length are computed together, and one thread computes a batch.
+tokens, only texts of one padded length are computed together, and one thread computes a batch.
 A product's row then has one order of sums, whatever the number of rows. Every loaded network is tried: where a text
 does not get the same bytes alone and among others, every text is computed alone.
 """
@@ -230,7 +230,7 @@ def _found_or_made(model: Mapping[str, Any], precision: NumberName, build: Build
 
 
 def _about(place: Path) -> dict[str, Any] | None:
-    """What was recorded with a converted network; None where it is missing or damaged."""
+    """Return the record of a converted network; None where it is missing or damaged."""
     if not place.is_dir():
         return None
     try:

@@ -86,7 +86,7 @@ class Tower(Checkpoint):
     def computed(
         self, rows: Rows, compute: Callable[[list[int]], FoundT], share: float, tick: TextTick
     ) -> Iterator[tuple[list[int], FoundT]]:
-        """Yield batches of `rows` of token ids with what `compute` makes of them, and report each; `share`: the rows'
+        """Yield batches of `rows` of token ids with what `compute` makes of them, and report it; `share`: the rows'
         share of all texts. OpenVINO computes as many at once as this process has cores."""
         lengths = [len(row) for row in rows]
         whole = max(1, sum(lengths))
