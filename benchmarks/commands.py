@@ -75,7 +75,8 @@ def startup() -> None:
 
 RUNNERS_STORE = Path("build/runners")
 RUNNERS_CORPUS = "synthetic:passages=3000,questions=100,seed=1"
-RUNNERS = {"serial": ["--runner", "serial"], "ray, 1 worker": ["--workers", "1"], "ray, 2 workers": ["--workers", "2"]}
+RAY = ["--runner", "ray", "--workers"]
+RUNNERS = {"serial": ["--runner", "serial"], "ray, 1 worker": [*RAY, "1"], "ray, 2 workers": [*RAY, "2"]}
 
 
 def measure(options: list[str]) -> tuple[float, float]:

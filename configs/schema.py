@@ -13,7 +13,7 @@ ContextMode = Literal["exact", "passage", "pooled", "late"]
 Text = Literal["titled", "unit"]
 Layout = Literal["dual", "fused"]
 IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
-RunnerName = Literal["ray", "serial"]
+RunnerName = Literal["auto", "ray", "serial"]
 FUSED_ALPHA = 0.8
 USUAL_CONTEXT: ContextMode = "late"
 """The context mode where none is named, if encoder and splitter allow it (tasks/encode.py says what is taken else)."""
@@ -134,7 +134,11 @@ class Place(Config):
 class Execution(Place):
     """Where and how a flow runs."""
 
-    runner: RunnerName = Field("ray", description="ray: Prefect and Ray; serial: this process only.")
+    runner: RunnerName = Field(
+        "auto",
+        description="ray: Prefect and Ray; serial: this process only; auto: ray if that ends sooner, or if "
+        "PREFECT_API_URL or RAY_ADDRESS names a server. Flows of Prefect's UI always use Ray.",
+    )
 
 
 class IndexCorpus(Execution):

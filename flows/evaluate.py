@@ -13,7 +13,8 @@ from vitalfew.flows.execute import on_ray, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.ray_pool import ray_cluster, secrets
+from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.ray_pool import ray_cluster
 from vitalfew.tasks.registry import stage_options
 
 

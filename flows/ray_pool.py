@@ -27,27 +27,16 @@ from typing import TYPE_CHECKING, Any
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.configs.section import Section
+from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.files import is_in_bucket
-from vitalfew.tasks.registry import resolve, with_options
 from vitalfew.tasks.stage import Progress, Stage
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import StageProgress
-
-
-def secrets(section: Section, path: str) -> dict[str, str]:
-    """Environment variables with secrets of a section's method, its engine or the methods that it is made of, and the
-    names of the Prefect blocks that may hold them instead. Raises UnknownName, ConfigError."""
-    options = with_options(section, path)
-    engine = getattr(options, "engine", None)
-    readers = [resolve(section.kind, section.methods[0]), *([resolve("engine", engine)] if engine else [])]
-    known = [reader.secrets() for reader in readers if hasattr(reader, "secrets")]
-    known += [secrets(part, f"{path}.{name}") for name, part in options if isinstance(part, Section)]
-    return {variable: block for blocks in known for variable, block in blocks.items()}
 
 
 PASSED = (

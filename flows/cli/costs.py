@@ -97,7 +97,7 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.run import StageProgress
 
     name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
-    plan = graph(evaluation(name, settings, *given))
+    plan = _settled(graph(evaluation(name, settings, *given)))
     assert isinstance(plan, EvaluationPlan)
     with StageProgress("trial", unit="stages") as progress:
         quoted = quote_evaluation(plan, progress.reach)
@@ -108,11 +108,20 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.corpus import quote
 
-    parameters = build(IndexCorpus, *given)
+    plan = _settled(graph(build(IndexCorpus, *given)))
     with err.status("Reading the sources and running a sample …"):
-        quoted = quote(graph(parameters))
-    _show_index(parameters, quoted)
+        quoted = quote(plan)
+    _show_index(plan.parameters, quoted)
     quoted.check()
+
+
+def _settled(plan: Any) -> Any:
+    """The plan with the runner that its run will take."""
+    from vitalfew.flows.pipelines.quote.runner import runner_for
+    from vitalfew.flows.server.access import is_named
+
+    plan.parameters = plan.parameters.model_copy(update={"runner": runner_for(plan, is_named())})
+    return plan
 
 
 def _show_index(parameters: IndexCorpus, quoted: Any) -> None:

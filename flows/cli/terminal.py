@@ -81,6 +81,7 @@ CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
 
 
 class Runner(StrEnum):
+    auto = "auto"
     ray = "ray"
     serial = "serial"
 
@@ -96,7 +97,12 @@ WorkersOption = Annotated[
     int | None, typer.Option("--workers", metavar="N", min=1, help="Number of parallel workers; default: one per core.")
 ]
 RunnerOption = Annotated[
-    Runner | None, typer.Option("--runner", help="ray: Prefect and Ray (default); serial: this process only.")
+    Runner | None,
+    typer.Option(
+        "--runner",
+        help="ray: Prefect and Ray; serial: this process only; auto (default): ray if that ends sooner, or if "
+        "PREFECT_API_URL or RAY_ADDRESS names a server.",
+    ),
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print progress messages.")]
 
@@ -215,10 +221,12 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
 
     plan = graph(parameters)
     if not plan.done():
-        plan.room()
-        if parameters.runner == "ray":
-            from vitalfew.flows.server.access import connect
+        # A finished run needs neither an estimate nor a server.
+        from vitalfew.flows.pipelines.quote.runner import runner_for
+        from vitalfew.flows.server.access import connect, is_named
 
+        plan.room()
+        if runner_for(plan, is_named()) == "ray":
             end_at_once_on_interrupt(parameters.store)
             connect(parameters.store)
             with handed_over(parameters, plan):

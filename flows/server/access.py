@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from base64 import b64encode
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -91,6 +92,29 @@ def named(store: Path, url: str) -> Server:
     if own and address in (own.address, own.address.replace(HOST, "localhost")):
         return own
     return Server(address, os.environ.get("PREFECT_API_AUTH_STRING"))
+
+
+def is_named() -> bool:
+    """Return whether Prefect's settings name a server, or may do so. Prefect is not asked: its import takes seconds."""
+    if "PREFECT_API_URL" in os.environ:
+        return bool(os.environ["PREFECT_API_URL"])
+    own = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
+    profiles = tomllib.loads(_text(Path(os.environ.get("PREFECT_PROFILES_PATH") or own / "profiles.toml")))
+    profile = os.environ.get("PREFECT_PROFILE") or profiles.get("active")
+    here = Path.cwd()
+    return (
+        "PREFECT_API_URL" in profiles.get("profiles", {}).get(profile, {})
+        or "PREFECT_API_URL" in _text(here / ".env")
+        or "[api" in _text(here / "prefect.toml")
+        or "[tool.prefect" in _text(here / "pyproject.toml")
+    )
+
+
+def _text(path: Path) -> str:
+    """The text of a file; "" where there is none that can be read."""
+    with suppress(OSError, ValueError):
+        return files.read_text(path)
+    return ""
 
 
 def connect(store: Path) -> None:

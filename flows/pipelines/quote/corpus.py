@@ -276,7 +276,7 @@ def _forecasts(plan: Quotable, folder: Path, surveyed: Survey) -> list[Forecast]
             for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
         ]
         copies.append([tried for stages in zip(*samples, strict=True) for tried in zip(stages, sizes, strict=True)])
-    of_process = len(sizes) if plan.parameters.runner == "ray" else len(copies[0])
+    of_process = len(sizes) if plan.parameters.runner != "serial" else len(copies[0])
     measured: list[StageSample] = []
     for first in range(0, len(copies[0]), of_process):
         tries = [copy[first : first + of_process] for copy in copies]

@@ -88,7 +88,7 @@ class Forecast:
         rows = work.units * self.per_unit("rows") if work.rows is None else work.rows
         tokens = work.units * self.per_unit("tokens") if work.tokens is None else work.tokens
         amount = (tokens if speed or self.by_tokens else work.units) / work.shards
-        workers, on_ray = worker_count(self.parameters), self.parameters.runner == "ray"
+        workers, on_ray = worker_count(self.parameters), self.parameters.runner != "serial"
         side = min(workers, work.shards, self.stage.workers or work.shards)
         preparation, loading, line = self._seconds("wall", work, speed.wall if speed else None)
         wall = preparation + loading + ceil(work.shards / side) * line.at(amount)
@@ -101,7 +101,7 @@ class Forecast:
         return Quote(
             fingerprint=self.stage.artifact.fingerprint,
             stage=self.stage.name,
-            runner=self.parameters.runner,
+            runner="ray" if on_ray else "serial",
             workers=workers,
             rows=round(rows),
             tokens=round(tokens),
@@ -132,9 +132,9 @@ class Forecast:
 
 def worker_count(parameters: Execution) -> int:
     """The number of parallel workers that a run has."""
-    return (parameters.workers or psutil.cpu_count() or 1) if parameters.runner == "ray" else 1
+    return (parameters.workers or psutil.cpu_count() or 1) if parameters.runner != "serial" else 1
 
 
 def start_seconds(parameters: Execution, stages: int) -> float:
     """Seconds outside the stages, if so many of them are missing."""
-    return START_RAY + START_STAGE * stages if parameters.runner == "ray" and stages else 0.0
+    return START_RAY + START_STAGE * stages if parameters.runner != "serial" and stages else 0.0

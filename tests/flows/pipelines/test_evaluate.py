@@ -429,7 +429,7 @@ def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None
     file = tmp_path / "trial.yaml"
     file.write_text(json.dumps(THREE))
     environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}
-    for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2"])):
+    for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2", "--runner", "ray"])):
         command = [sys.executable, "-m", "vitalfew.flows.cli", "evaluate", str(file), "--store", str(place), *options]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -313,7 +313,16 @@ def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
         "--name",
         "test",
     ]
-    command += ["--set", f"encode.encoder={encoder}", "--set", "load.shard_passages=20", "--workers", "2"]
+    command += [
+        "--set",
+        f"encode.encoder={encoder}",
+        "--set",
+        "load.shard_passages=20",
+        "--workers",
+        "2",
+        "--runner",
+        "ray",
+    ]
     command += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
     done = subprocess.run(
         [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True
@@ -340,6 +349,8 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
         "load.shard_passages=20",
         "--workers",
         "1",
+        "--runner",
+        "ray",
     ]
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
