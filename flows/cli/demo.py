@@ -12,6 +12,8 @@ from rich.markup import escape
 from vitalfew.flows.cli.runs import evaluate, index, search
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare, say
 
+MOST_AT_ONCE = 8
+"""Batches that are read at once in the evaluation: some ten megabytes for every one."""
 CORPUS, INDEX = "python_manual", "demo"
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
@@ -31,6 +33,8 @@ def demo(
 
         vitalfew demo --store store
     """
+    from vitalfew.tasks.models.batches import at_once, cores
+    from vitalfew.tasks.models.device import choose_device
     from vitalfew.tasks.reports.shown.terminal import bars
 
     prepare(verbose)
@@ -44,7 +48,8 @@ def demo(
     question = _question(store)
     with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
         search(question, INDEX, top_k=3, **here)
-    with _step(seconds, "evaluate", experiment, "--index", INDEX, *at):
+    batches = min(cores(), MOST_AT_ONCE) if choose_device("auto").type == "cpu" else 1
+    with _step(seconds, "evaluate", experiment, "--index", INDEX, *at), at_once(batches):
         written = evaluate(experiment, INDEX, runner=Runner.serial, **here)
     with _step(seconds, "compare", *equal_tokens, *at):
         _compare(store, *equal_tokens)

@@ -1,7 +1,10 @@
 """Batches of token ids: tokenised ahead of the model, sorted by length, filled up to a number of tokens, and padded."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
+ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
@@ -84,6 +88,36 @@ def padded_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple["Tensor", 
     return torch.from_numpy(padded), torch.from_numpy(mask.astype(np.int64))
 
 
+_at_once: ContextVar[int] = ContextVar("at_once", default=1)
+
+
+@contextmanager
+def at_once(batches: int) -> Iterator[None]:
+    """Within the block, networks read so many batches at once, where a process has several cores to itself. Every batch
+    is computed by one thread, so that no result depends on their number."""
+    token = _at_once.set(batches)
+    try:
+        yield
+    finally:
+        _at_once.reset(token)
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def computed(work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
+    """The result of every batch, in order. This thread does the first alone: it loads the model."""
+    yield from map(work, items[:1])
+    threads = min(_at_once.get(), len(items) - 1)
+    if threads < 2:
+        yield from map(work, items[1:])
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, items[1:])
+
+
 def read_parts(
     requests: Sequence[Sequence[PartT]],
     key: Callable[[PartT], tuple[Any, ...]],
@@ -101,9 +135,12 @@ def read_parts(
     lengths = [len(key(part)[0]) for _, part in rows]
     watched = Watched(tick, len(requests), len(rows))
     results: list[list[tuple[PartT, ResultT]]] = [[] for _ in requests]
-    for batch in batches(lengths, budget):
+    due = [*batches(lengths, budget)]
+    for batch, found in zip(
+        due, computed(lambda batch: [*read([rows[place][1] for place in batch])], due), strict=True
+    ):
         some = [rows[place] for place in batch]
-        for (number, part), result in zip(some, read([part for _, part in some]), strict=True):
+        for (number, part), result in zip(some, found, strict=True):
             results[number].append((part, result))
         watched(len(some), sum(lengths[place] for place in batch))
     return results

@@ -17,6 +17,7 @@ from tests.support.training import write_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
+from vitalfew.tasks.models.batches import at_once
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Memory, remembering
@@ -230,6 +231,14 @@ def test_what_was_read_before_changes_no_bit(reader: Reader, earlier: set[int]) 
         after = reader.generate(prompts)
     alone = reader.generate(prompts)
     assert [(each.text, each.logprob) for each in after] == [(each.text, each.logprob) for each in alone]
+
+
+def test_batches_that_are_read_at_once_change_no_bit(directory: Path) -> None:
+    reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", batch_tokens=256))
+    with at_once(3):
+        together = reader.generate(_prompts(1, 12))
+    alone = reader.generate(_prompts(1, 12))
+    assert [(each.text, each.logprob) for each in together] == [(each.text, each.logprob) for each in alone]
 
 
 def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
