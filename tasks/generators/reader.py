@@ -135,7 +135,7 @@ class Reader(TunedMethod[ReaderModel], Generator):
     def _readings(self, pairs: Sequence[Pair], encodings: dict[str, Encoding], tick: Tick) -> list[Reading]:
         """The best spans of every pair's windows."""
         parts = [windows(self.tokenizer, encodings[question], encodings[context]) for question, context in pairs]
-        read = read_parts(parts, _order, self.batch_tokens, tick, self._best)
+        read = read_parts(parts, _order, self.batch_tokens, tick, self._best, self.at_once)
         return [Reading(_packed([span for _, span in own]), sum(len(window.ids) for window, _ in own)) for own in read]
 
     def _error(self, question: int, tokens: int) -> str:

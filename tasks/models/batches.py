@@ -1,5 +1,6 @@
 """Batches of token ids: tokenised ahead of the model, sorted by length, filled up to a number of tokens, and padded."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 
+ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
@@ -87,26 +89,49 @@ def padded_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple["Tensor", 
     return torch.from_numpy(padded), torch.from_numpy(mask.astype(np.int64))
 
 
+def threads() -> int:
+    """Batches that a process computes at once on a CPU, every one by one thread, so that no result depends on their
+    number: OMP_NUM_THREADS, which Ray sets in its workers, or else the cores that the process may use."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    if stated.isdigit() and int(stated):
+        return int(stated)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def computed(work: Callable[[ItemT], ResultT], items: Sequence[ItemT], at_once: int) -> Iterator[ResultT]:
+    """The result of every batch, in order. This thread does the first alone: it loads the model."""
+    yield from map(work, items[:1])
+    at_once = min(at_once, len(items) - 1)
+    if at_once < 2:
+        yield from map(work, items[1:])
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(work, items[1:])
+
+
 def read_parts(
     requests: Sequence[Sequence[PartT]],
     key: Callable[[PartT], tuple[Any, ...]],
     budget: int,
     tick: Tick,
     read: Callable[[list[PartT]], Iterable[ResultT]],
+    at_once: int = 1,
 ) -> list[list[tuple[PartT, ResultT]]]:
     """Read the parts of all requests in batches, and return them with their results by request.
 
     `key`: a part's token ids, then whatever else distinguishes it. Parts are sorted by it, so that the order of the
-    requests changes no batch. `tick` counts requests.
+    requests changes no batch. `tick` counts requests. `at_once`: batches that are read at once.
     """
     rows = [(number, part) for number, own in enumerate(requests) for part in own]
     rows.sort(key=lambda row: key(row[1]))
     lengths = [len(key(part)[0]) for _, part in rows]
     watched = Watched(tick, len(requests), len(rows))
     results: list[list[tuple[PartT, ResultT]]] = [[] for _ in requests]
-    for batch in batches(lengths, budget):
+    due = [*batches(lengths, budget)]
+    found_by_batch = computed(lambda batch: [*read([rows[place][1] for place in batch])], due, at_once)
+    for batch, found in zip(due, found_by_batch, strict=True):
         some = [rows[place] for place in batch]
-        for (number, part), result in zip(some, read([part for _, part in some]), strict=True):
+        for (number, part), result in zip(some, found, strict=True):
             results[number].append((part, result))
         watched(len(some), sum(lengths[place] for place in batch))
     return results

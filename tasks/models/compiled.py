@@ -12,7 +12,6 @@ does not get the same bytes alone and among others, every text is computed alone
 
 import json
 import logging
-import os
 import platform
 import queue
 import sys
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NumberName
 from vitalfew.storage import files
+from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.processor import features
 
 if TYPE_CHECKING:
@@ -82,12 +82,6 @@ def engine_of(device: str, precision: NumberName) -> Engine:
 def is_usable() -> bool:
     """Return whether this processor is one that OpenVINO is used on, and OpenVINO is installed."""
     return platform.machine().lower() in ("x86_64", "amd64") and find_spec("openvino") is not None
-
-
-def threads() -> int:
-    """Batches to compute at once: OMP_NUM_THREADS, which Ray sets in its workers, or else the cores of this process."""
-    stated = os.environ.get("OMP_NUM_THREADS", "")
-    return int(stated) if stated.isdigit() and int(stated) else len(os.sched_getaffinity(0))
 
 
 def runtime() -> Any:

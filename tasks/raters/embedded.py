@@ -39,7 +39,7 @@ from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.metrics.answers import agree, normalise
-from vitalfew.tasks.models.batches import batches
+from vitalfew.tasks.models.batches import batches, computed
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
 from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel, span_scores
@@ -219,9 +219,13 @@ class Embedded(TunedMethod[CriticModel], Rater):
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
         padding = special(self.tokenizer, "[PAD]")
-        for numbers in batches([len(row.ids) for row in rows], self.batch_tokens):
-            some = [rows[number] for number in numbers]
-            yield some, self.model(padded(some, padding, self.device))
+        due = [[rows[number] for number in some] for some in batches([len(row.ids) for row in rows], self.batch_tokens)]
+
+        def logits(some: list[PairWindow]) -> CriticLogits:
+            with torch.inference_mode():  # which holds in one thread
+                return self.model(padded(some, padding, self.device))
+
+        yield from zip(due, computed(logits, due, self.at_once), strict=True)
 
 
 def embedded() -> Path:

@@ -18,6 +18,7 @@ from pydantic import Field
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.tasks.models.batches import computed, threads
 from vitalfew.tasks.models.compiled import engine_of
 from vitalfew.tasks.models.device import InBatches, require_device
 from vitalfew.tasks.models.files import directory_of
@@ -26,7 +27,7 @@ from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.small.policy import Policy, PolicyOutput, PolicySource, greedy
+from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
@@ -130,13 +131,17 @@ class Oreo(InBatches, Refiner):
         """The actions that write a text, of every source."""
         # In an order of their own, so that what is in a batch does not depend on the order of the questions.
         order = sorted(range(len(sources)), key=lambda place: (sources[place].tokens, asked[place]))
-        found: dict[int, Reading] = {}
-        for start in range(0, len(order), TOGETHER):
-            some = order[start : start + TOGETHER]
+        due = [order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER)]
+        lengths = self.options.max_new_tokens, self.options.min_new_tokens
+
+        def write(some: list[int]) -> list[Drawn]:
             with torch.inference_mode():
                 memory = self.policy.encode([sources[place] for place in some])
-                lengths = self.options.max_new_tokens, self.options.min_new_tokens
-                written = greedy(self.policy, memory, *lengths, self.texts)
+                return greedy(self.policy, memory, *lengths, self.texts)
+
+        at_once = 1 if self.uses_gpu else threads()
+        found: dict[int, Reading] = {}
+        for some, written in zip(due, computed(write, due, at_once), strict=True):
             for place, drawn in zip(some, written, strict=True):
                 found[place] = Reading(np.array(drawn.actions, np.float32), sources[place].tokens)
             tick(len(some), sum(sources[place].tokens for place in some))

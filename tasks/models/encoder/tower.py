@@ -5,17 +5,15 @@ networks.py computes the states; pooling and the layers after it are always floa
 
 import logging
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.compiled import STEP, NotConverted, threads
+from vitalfew.tasks.models.batches import batches, computed, threads
+from vitalfew.tasks.models.compiled import STEP, NotConverted
 from vitalfew.tasks.models.device import DeviceName, choose_device, dtype_of, require_device
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
 from vitalfew.tasks.models.encoder.networks import Computation, Network, OnOpenVINO, OnTorch, Reduction, Rows, Vectors
@@ -90,15 +88,12 @@ class Tower(Checkpoint):
         share of all texts. OpenVINO computes as many at once as this process has cores."""
         lengths = [len(row) for row in rows]
         whole = max(1, sum(lengths))
-        self.network  # noqa: B018  # loaded by one thread, whose clock stands still meanwhile
-        for batch, found in _ahead(self.batches(lengths), compute, self._at_once):
+        due = [*self.batches(lengths)]
+        at_once = threads() if isinstance(self.network, OnOpenVINO) else 1
+        for batch, found in zip(due, computed(compute, due, at_once), strict=True):
             yield batch, found
             done = sum(lengths[row] for row in batch)
             tick(done, share * done / whole)
-
-    @property
-    def _at_once(self) -> int:
-        return threads() if isinstance(self.network, OnOpenVINO) else 1
 
     def sums(self, ids: Rows, lengths: Sequence[int]) -> Vectors:
         """The sums of the states of runs of tokens, which follow one another; `lengths`: of the runs (tokens)."""
@@ -117,29 +112,6 @@ class Tower(Checkpoint):
         """Pooled states float32 (n, hidden) → vectors float32 (n, d), by the layers after pooling and the scaling."""
         vectors = self.network.finished(pooled)
         return unit_rows(vectors) if self.recipe.unit else vectors
-
-
-def _ahead(
-    batches: Iterator[list[int]], compute: Callable[[list[int]], FoundT], at_once: int
-) -> Iterator[tuple[list[int], FoundT]]:
-    """Compute batches on threads, a few of them ahead, and yield them in order."""
-    if at_once == 1:
-        yield from ((batch, compute(batch)) for batch in batches)
-        return
-    upcoming: deque[tuple[list[int], Future[FoundT]]] = deque()
-    with ThreadPoolExecutor(at_once) as pool:
-        try:
-            for batch in batches:
-                upcoming.append((batch, pool.submit(compute, batch)))
-                if len(upcoming) > 2 * at_once:
-                    first, found = upcoming.popleft()
-                    yield first, found.result()
-            while upcoming:
-                first, found = upcoming.popleft()
-                yield first, found.result()
-        finally:
-            for _, found in upcoming:
-                found.cancel()
 
 
 def _pooled(pooling: str, states: Any, lengths: Sequence[int]) -> Vectors:

@@ -130,10 +130,9 @@ class SentenceFilter(TunedMethod[FilterModel]):
             return part.window.ids, part.window.types, part.places
 
         parts = parts_of(self.tokenizer, requests)
+        read = read_parts(parts, key, self.batch_tokens, tick, self._probabilities, self.at_once)
         readings = []
-        for request, own in zip(
-            requests, read_parts(parts, key, self.batch_tokens, tick, self._probabilities), strict=True
-        ):
+        for request, own in zip(requests, read, strict=True):
             values = np.zeros(len(request) - 1, np.float32)
             for part, found in own:
                 for (sentence, _, _), value in zip(part.places, found, strict=True):

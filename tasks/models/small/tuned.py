@@ -22,6 +22,7 @@ from torch.nn.utils import parametrize
 
 from vitalfew.configs.options import Batching
 from vitalfew.storage.files import read_json
+from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.compiled import Compiled, NotConverted, compiled, engine_of
 from vitalfew.tasks.models.device import InBatches, precision_of, require_device
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
@@ -329,6 +330,11 @@ class TunedMethod(InBatches, Generic[ModelT]):
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "engine": engine_of(self.device_name, self.precision)}
+
+    @property
+    def at_once(self) -> int:
+        """Batches to read at once."""
+        return 1 if self.uses_gpu else threads()
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
