@@ -79,6 +79,12 @@ def test_a_search_imports_only_what_it_searches_with(store: str, retriever: str)
     )
 
 
+def test_a_small_index_imports_neither_servers_nor_what_no_splitter_uses(tmp_path: Path) -> None:
+    without(HEAVY - {"faiss", "nltk"}, ["index", SYNTHETIC, "--name", "new", "--store", str(tmp_path / "new"), *FAKE])
+    program = "import vitalfew.tasks.splitters.nltk_punkt; import scipy.stats"  # which was hidden from NLTK alone
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("heavy", [SERVERS, pytest.param(NETWORK, marks=BUNDLED)], ids=["servers", "network"])
 def test_a_finished_index_of_the_bundled_encoder_starts_nothing(tmp_path: Path, heavy: set[str]) -> None:
     corpus = tmp_path / "corpus.jsonl"
