@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
-from scipy.stats import rankdata
 
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.tasks.metrics.answers import normalise
@@ -203,6 +202,8 @@ def rank_correlations(candidates: Critiqued) -> Floats:
     are fewer than two, or one objective is equal for all."""
     found = np.full(len(candidates.usable), np.nan)
     for line, usable in enumerate(candidates.usable):
+        from scipy.stats import rankdata  # slowly: a plan does without
+
         f1, f2 = (rankdata(objective[line, usable]) for objective in (candidates.f1, candidates.f2))
         if len(f1) > 1 and np.ptp(f1) and np.ptp(f2):
             found[line] = np.corrcoef(f1, f2)[0, 1]

@@ -156,7 +156,7 @@ def _ray() -> Check:
     """Check that the cluster of RAY_ADDRESS answers."""
     address = os.environ.get("RAY_ADDRESS", "")
     if not address:
-        return Check("Ray", True, f"every run starts Ray on {os.cpu_count()} cores (to use a cluster, set RAY_ADDRESS)")
+        return Check("Ray", True, f"long runs start Ray on {os.cpu_count()} cores (to use a cluster, set RAY_ADDRESS)")
     host, _, port = address.rpartition("//")[2].partition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2):

@@ -44,8 +44,8 @@ class Outline:
     @classmethod
     def read(cls, path: Path) -> "Outline":
         table = files.read_table(path, columns=["position", "tokens"])
-        starts = np.flatnonzero(table["position"].to_numpy() == 0)
-        return cls(starts, np.diff([*starts, table.num_rows]), table["tokens"].to_numpy())
+        starts = np.flatnonzero(_numbers(table["position"]) == 0)
+        return cls(starts, np.diff([*starts, table.num_rows]), _numbers(table["tokens"]))
 
     @cached_property
     def has_context(self) -> NDArray[np.bool_]:
@@ -233,7 +233,7 @@ def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
         group, first = _group_of(place, row)
         column = _parquet(place).read_row_group(group, columns=["vector"])["vector"]
         parts.append(column.slice(first, stop - row).combine_chunks())
-    return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in parts])
+    return np.concatenate([np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts])
 
 
 def _vector(place: TableShard, row: int) -> Vectors:
@@ -256,7 +256,15 @@ def _starts(place: TableShard) -> NDArray[np.int64]:
 
 @lru_cache(CACHED_COLUMNS)
 def _ids(place: TableShard, column: str) -> np.ndarray:
-    return files.read_table(files.checked(*place), columns=[column])[column].to_numpy()
+    return _numbers(files.read_table(files.checked(*place), columns=[column])[column])
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column without nulls. Not by `to_numpy`, which imports pandas, slowly, where it is installed."""
+    parts = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    if not parts:
+        return column.to_numpy()
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @lru_cache(CACHED_COLUMNS)
@@ -268,4 +276,4 @@ def _outline(sentences: TableShard) -> Outline:
 def _has_contexts(vectors: TableShard) -> bool:
     """Return true if a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
     kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
-    return bool(pc.any(pc.equal(kinds, "context")).as_py())
+    return "context" in kinds.unique().to_pylist()  # not by `pc.equal`, which would import pandas

@@ -14,9 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, cast
 
-import bm25s
 import numpy as np
-import Stemmer
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.schema import RetrieveConfig, Unit
@@ -32,6 +30,9 @@ def words(texts: Sequence[str]) -> list[list[str]]:
     """The words of every text, in order, repetitions included."""
     if not texts:
         return []
+    import bm25s  # with SciPy, which a plan does without
+    import Stemmer
+
     texts_words = bm25s.tokenize(
         list(texts),
         token_pattern=PATTERN,

@@ -1,24 +1,41 @@
-"""Sentences by NLTK's Punkt with the deviations of tasks/splitters/punkt.py. Importing NLTK takes a second.
+"""Sentences by NLTK's Punkt with the deviations of tasks/splitters/punkt.py. Importing NLTK takes a while.
 
 NLTK takes every decision. Only the search for candidates and the caching of decisions are this module's: most words end
 a sentence whatever follows, so one look-up settles them.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-import nltk.data  # type: ignore[import-untyped, unused-ignore]
-from nltk.tokenize.punkt import (  # type: ignore[import-untyped, unused-ignore]
-    _ORTHO_LC,
-    PunktLanguageVars,
-    PunktParameters,
-    PunktSentenceTokenizer,
-    PunktToken,
-    PunktTrainer,
-    load_punkt_params,
-)
+
+@contextmanager
+def _without(*libraries: str) -> Iterator[None]:
+    """Let NLTK go without optional libraries that are not imported yet: its measures and classifiers, which no splitter
+    uses, import SciPy and scikit-learn, which takes four times as long as the rest."""
+    hidden = dict.fromkeys({*libraries} - sys.modules.keys() if "nltk" not in sys.modules else ())
+    sys.modules.update(hidden)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+with _without("scipy", "sklearn"):
+    import nltk.data  # type: ignore[import-untyped, unused-ignore]
+    from nltk.tokenize.punkt import (  # type: ignore[import-untyped, unused-ignore]
+        _ORTHO_LC,
+        PunktLanguageVars,
+        PunktParameters,
+        PunktSentenceTokenizer,
+        PunktToken,
+        PunktTrainer,
+        load_punkt_params,
+    )
 
 Learned = dict[str, Any]
 """The result of a training, as JSON has it."""
