@@ -63,6 +63,7 @@ def _runs(window: _Window) -> _Runs:
 
 def encode_late(tower: Tower, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick) -> LateEncoded:
     """See `Encoder.encode_late`. Only for mean pooling."""
+    tower.expect(len(passages))
     counts = np.array([len(sentences) for sentences in spans], dtype=np.int64)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     prompt = tower.recipe.passage_prompt

@@ -171,6 +171,7 @@ class TransformerEncoder:
         return self._encode(self.questions, self.questions.recipe.question_prompt, texts, _no_tick)
 
     def _encode(self, tower: Tower, prompt: str, texts: Sequence[str], tick: TextTick) -> Encoded:
+        tower.expect(len(texts))
         vectors = np.empty((len(texts), tower.dimension), dtype=np.float32)
         limit = tower.recipe.max_tokens
         tokens = truncated = 0

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +32,6 @@ from numpy.typing import NDArray
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NumberName
 from vitalfew.storage import files
-from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.processor import features
 
 if TYPE_CHECKING:
@@ -84,13 +84,25 @@ def is_usable() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64") and find_spec("openvino") is not None
 
 
+CONVERTER, TELEMETRY = "openvino.tools.ovc", "openvino_telemetry"
+"""Modules of OpenVINO: the first takes longer to import than all the rest, the second sends usage data to Google."""
+
+
 def runtime() -> Any:
-    """The module openvino. Its converters would report their use to Google Analytics: without this module they send
-    nothing."""
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    """The module openvino, without its converter."""
+    for name in (CONVERTER, TELEMETRY):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     import openvino  # type: ignore[import-untyped]
 
     return openvino
+
+
+def converter() -> Any:
+    """The module that converts, which sends nothing to anybody."""
+    runtime()
+    if sys.modules[CONVERTER] is None:
+        del sys.modules[CONVERTER]
+    return import_module(CONVERTER)
 
 
 class Compiled:
@@ -180,15 +192,15 @@ def _filled(mask: NDArray[np.bool_], rows: Sequence[Sequence[int]]) -> NDArray[n
     return filled
 
 
-def compiled(model: Mapping[str, Any] | None, precision: NumberName, build: Build) -> Compiled:
+def compiled(model: Mapping[str, Any] | None, precision: NumberName, build: Build, streams: int) -> Compiled:
     """A network ready for use; the latest ones of this process are kept. `model`: everything that it depends on, above
     all its files' checksums, or None for one that is used once; `build` makes it in PyTorch, where it is not in the
-    cache.
+    cache; `streams`: batches that are computed at once, each of which takes a part of a second to prepare.
 
     Raises NotConverted, and ConfigError if int8 needs a library that is not installed."""
     if model is None:
-        return Compiled(_converted(*build()), precision, 1)
-    key = (_name(model, precision), precision, threads())
+        return Compiled(_converted(*build()), precision, streams)
+    key = (_name(model, precision), precision, streams)
     if key not in _kept:
         while len(_kept) >= KEPT:
             del _kept[next(iter(_kept))]
@@ -243,7 +255,7 @@ def _converted(network: "nn.Module", example: "tuple[Tensor, ...]") -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the tracer's, on branches that the shapes of texts do not take
-            model = openvino.convert_model(network, example_input=example)
+            model = converter().convert_model(network, example_input=example)
             # All that OpenVINO does not know is found now, or where it is compiled.
             found = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except Exception as error:  # of many kinds, none of them documented

@@ -63,13 +63,15 @@ class Network(Protocol):
 class OnOpenVINO:
     """A checkpoint on this machine's processor."""
 
-    def __init__(self, checkpoint: "Checkpoint", precision: NumberName, layers: "Callable[[], nn.Module]") -> None:
-        """`layers`: makes those after pooling. Raises NotConverted."""
-        self.checkpoint, self.precision, self.layers = checkpoint, precision, layers
+    def __init__(
+        self, checkpoint: "Checkpoint", precision: NumberName, layers: "Callable[[], nn.Module]", streams: int
+    ) -> None:
+        """`layers`: makes those after pooling; `streams`: batches that are computed at once. Raises NotConverted."""
+        self.checkpoint, self.precision, self.layers, self.streams = checkpoint, precision, layers, streams
         self.network = self._compiled("states", precision, self._states)
 
     def _compiled(self, part: str, precision: NumberName, build: Any) -> Compiled:
-        return compiled({"part": part, **self.checkpoint.identity()["files"]}, precision, build)
+        return compiled({"part": part, **self.checkpoint.identity()["files"]}, precision, build, self.streams)
 
     def _states(self) -> "tuple[nn.Module, tuple[Tensor, ...]]":
         import torch

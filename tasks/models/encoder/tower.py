@@ -41,13 +41,14 @@ class Tower(Checkpoint):
     ) -> None:
         super().__init__(directory, recipe, setting)
         self.device, self.computation = device, computation
+        self.at_once = 1
 
     @cached_property
     @loading()
     def network(self) -> Network:
         if self.computation.engine == "openvino":
             try:
-                return OnOpenVINO(self, self.computation.precision, self.layers)
+                return OnOpenVINO(self, self.computation.precision, self.layers, self.at_once)
             except NotConverted as error:
                 if self.computation.precision == "int8":
                     raise UnsupportedModel(
@@ -76,6 +77,14 @@ class Tower(Checkpoint):
         projection = self.read_network()[1] if self.has_projection else []
         return nn.Sequential(*projection, *(_read_layer(self.directory, *layer) for layer in self.recipe.layers)).eval()
 
+    def expect(self, texts: int) -> None:
+        """Have as many batches computed at once as this process has cores, if there are several texts: one question
+        does without, and is answered sooner."""
+        if texts > 1 and self.at_once == 1 and self.computation.engine == "openvino":
+            self.at_once = threads()
+            if self.at_once > 1:
+                vars(self).pop("network", None)
+
     def batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """The rows of texts of these lengths (tokens) in batches, longest first: of one padded length for OpenVINO,
         else of similar lengths."""
@@ -85,12 +94,11 @@ class Tower(Checkpoint):
         self, rows: Rows, compute: Callable[[list[int]], FoundT], share: float, tick: TextTick
     ) -> Iterator[tuple[list[int], FoundT]]:
         """Yield batches of `rows` of token ids with what `compute` makes of them, and report it; `share`: the rows'
-        share of all texts. OpenVINO computes as many at once as this process has cores."""
+        share of all texts."""
         lengths = [len(row) for row in rows]
         whole = max(1, sum(lengths))
         due = [*self.batches(lengths)]
-        at_once = threads() if isinstance(self.network, OnOpenVINO) else 1
-        for batch, found in zip(due, computed(compute, due, at_once), strict=True):
+        for batch, found in zip(due, computed(compute, due, self.at_once), strict=True):
             yield batch, found
             done = sum(lengths[row] for row in batch)
             tick(done, share * done / whole)

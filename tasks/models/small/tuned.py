@@ -215,7 +215,8 @@ class TunedEncoder(nn.Module):
         cache."""
         training = self.training
         try:
-            return compiled(kept_as, precision_of(self.dtype), lambda: _convertible(self.eval(), layers))
+            precision, streams = precision_of(self.dtype), threads() if kept_as else 1
+            return compiled(kept_as, precision, lambda: _convertible(self.eval(), layers), streams)
         except NotConverted as error:
             logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
             return None

@@ -182,7 +182,7 @@ def test_a_conversion_that_computes_something_else_is_not_used(cache: Path) -> N
     ids = torch.ones((2, 8), dtype=torch.int64)
     for _ in range(2):  # the second time from the cache
         with pytest.raises(NotConverted, match="its states are not those of PyTorch"):
-            compiled({"branching": 1}, "fp32", lambda: (Branching(), (ids, torch.ones_like(ids))))
+            compiled({"branching": 1}, "fp32", lambda: (Branching(), (ids, torch.ones_like(ids))), 1)
 
 
 def test_pytorch_computes_what_is_not_converted(
@@ -248,7 +248,7 @@ def test_int8_where_it_cannot_be(model: Path, cache: Path, monkeypatch: pytest.M
 def test_nothing_is_sent_to_anybody(model: Path) -> None:
     """OpenVINO's converters report to Google Analytics where its package for that can be imported."""
     program = (
-        "from vitalfew.tasks.models.compiled import runtime; runtime(); "
+        "from vitalfew.tasks.models.compiled import converter; converter(); "
         "from openvino.tools.ovc import telemetry_utils; print(telemetry_utils.tm.__name__)"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
