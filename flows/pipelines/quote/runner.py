@@ -24,28 +24,21 @@ from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.base import Dataset
 from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.models.processor import features
 from vitalfew.tasks.stage import Stage
 
 SURVEY_SECONDS = 0.3
 """How long the sources are read for an estimate."""
-CHARACTERS = 4.2
-"""Characters of a token, in English."""
-PASSES = {"exact": 6.0, "passage": 2.1, "late": 1.05, "pooled": 1.05}
-"""Tokens that are encoded for a token of the corpus, by the context mode."""
-TOKENS_A_SECOND, TOKENS_A_SECOND_BF16 = 2_000, 7_000
-"""Speed of all-MiniLM-L6-v2 on one core of an EPYC: with AVX2, and with AVX512-BF16."""
 A_PASSAGE, A_QUESTION = 0.001, 0.02
-"""Seconds of a stage without a network for a passage of an index, and for a question of an evaluation."""
-NETWORKS = {"minilm": 0.02, "reader": 0.2, "embedded": 0.2, "oreo": 0.2}
-"""Seconds of a stage with one of these for a question, on one core of an EPYC with AVX512-BF16."""
+"""Seconds of a stage without a network for a passage of an index, and for a question of an evaluation: guesses."""
+NETWORKS = ("reader", "embedded", "oreo", "cxmi")
+"""Methods whose networks one process computes on all cores, as OpenVINO computes encoders: workers save nothing."""
 QUESTION_BYTES = 200
 """Bytes of a source for a question, at least."""
 
 
 @dataclass(frozen=True)
 class _Size:
-    """Shards of the unfinished work, and its seconds in one process; None if nobody knows."""
+    """Shards of the unfinished work, and its seconds on one core in one process; None if nobody knows."""
 
     shards: float
     seconds: float | None
@@ -82,9 +75,15 @@ def _has_secrets(stage: Stage) -> bool:
 def _size(plan: Plan, stages: Sequence[Stage]) -> _Size:
     """The size of stages that are left."""
     size = _SIZES.get(plan.flow, _unknown)(plan, stages)
-    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in stages]
+    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in stages if not _fills_all_cores(stage)]
     quoted = [quote.cpu_seconds for quote in quotes if quote]
-    return _Size(size.shards, sum(quoted)) if len(quoted) == len(quotes) else size
+    return _Size(size.shards, sum(quoted)) if quotes and len(quoted) == len(quotes) else size
+
+
+def _fills_all_cores(stage: Stage) -> bool:
+    """Return whether one process computes the stage's network on all cores."""
+    computation = getattr(getattr(stage, "encoder", None), "computation", None)
+    return getattr(computation, "engine", "") == "openvino" or stage.model_name in NETWORKS
 
 
 def _of_index(plan: Any, stages: Sequence[Stage]) -> _Size:
@@ -94,20 +93,7 @@ def _of_index(plan: Any, stages: Sequence[Stage]) -> _Size:
     lengths = [len(passage.title) + len(passage.text) for _, passage in surveyed.sample]
     characters = surveyed.passages * sum(lengths) / max(1, len(lengths))
     shards = shard_count(CorpusSize(surveyed.passages, characters, 0), plan.parameters.load)
-    seconds = [
-        _encoding(stage, characters) if stage.name == "encode" else _working(stage, A_PASSAGE, surveyed.passages)
-        for stage in stages
-    ]
-    return _Size(shards, _sum(seconds))
-
-
-def _encoding(stage: Stage, characters: float) -> float | None:
-    config: Any = stage.config
-    if config.encoder != "minilm":
-        return _working(stage, 0.0, 0.0)
-    fast = not features().isdisjoint(("avx512_bf16", "amx_bf16"))
-    tokens = characters / CHARACTERS * PASSES[config.context or "late"]
-    return tokens / (TOKENS_A_SECOND_BF16 if fast else TOKENS_A_SECOND)
+    return _Size(shards, _sum([_working(stage, A_PASSAGE, surveyed.passages) for stage in stages]))
 
 
 def _of_evaluation(plan: Any, stages: Sequence[Stage]) -> _Size:
@@ -137,10 +123,12 @@ def _records(dataset: Dataset) -> float:
 
 
 def _working(stage: Stage, rate: float, units: float) -> float | None:
-    """Seconds of a stage for passages or questions, at `rate` if it has no network; None if its speed is unknown."""
+    """Seconds that workers could share of a stage for passages or questions, at `rate` if it has no network; None if
+    its speed is unknown."""
+    if _fills_all_cores(stage):
+        return 0.0
     if any(hasattr(stage.config, name) for name in ("device", "engine", "model")):
-        known = NETWORKS.get(stage.model_name or "")
-        return None if known is None else known * units
+        return None
     return rate * units
 
 

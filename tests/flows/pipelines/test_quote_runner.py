@@ -86,11 +86,11 @@ def test_what_workers_could_share_decides(
     assert runner_for(plan, is_server_named=False) == name
 
 
-def test_the_bundled_reader_is_known_to_be_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_reader_fills_all_cores_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"index": "test", "methods": {"naive": {}}, "questions": {"batch": 2}}
     plan = graph(evaluation("trial", settings, {"store": copied(indexed(), tmp_path / "store"), **AUTO}))
     assert runner_for(plan, is_server_named=False) == "serial"
-    monkeypatch.setattr(runner, "NETWORKS", {})
+    monkeypatch.setattr(runner, "NETWORKS", ())
     assert runner_for(plan, is_server_named=False) == "ray"
 
 
