@@ -21,13 +21,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from pydantic import Field
 from tokenizers import Encoding
-from torch import Tensor
 
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
@@ -37,11 +35,15 @@ from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavaila
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.loading import clock
 from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, recalled
-from vitalfew.tasks.models.small.reader import ReaderModel, span_scores
 from vitalfew.tasks.models.small.tuned import TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.models.weights import shipped
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from vitalfew.tasks.models.small.reader import ReaderModel
 
 NONE = float("-inf")
 MAX_ANSWER = 30
@@ -60,7 +62,7 @@ class BestSpan:
     logprob: float
 
 
-class Reader(TunedMethod[ReaderModel], Generator):
+class Reader(TunedMethod["ReaderModel"], Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
     class Options(Generator.Options, Batching):
@@ -78,7 +80,6 @@ class Reader(TunedMethod[ReaderModel], Generator):
         )
 
     version: ClassVar[str] = "2"
-    network = ReaderModel
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -92,6 +93,11 @@ class Reader(TunedMethod[ReaderModel], Generator):
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
+
+    def network(self) -> "type[ReaderModel]":
+        from vitalfew.tasks.models.small.reader import ReaderModel
+
+        return ReaderModel
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         began = clock()
@@ -145,12 +151,14 @@ class Reader(TunedMethod[ReaderModel], Generator):
         limit = self.options.max_input_tokens
         return f"the prompt has {tokens} tokens, max_input_tokens is {limit}" if limit and tokens > limit else ""
 
-    @torch.inference_mode()
     def _best(self, rows: Sequence[PairWindow]) -> list[BestSpan]:
         """The best span of every window of a batch."""
+        import torch
+
         padding = special(self.tokenizer, "[PAD]")
-        start, end, answerable = self.model(padded(rows, padding, self.device))
-        best = best_spans(start, end, self.max_answer)
+        with torch.inference_mode():
+            start, end, answerable = self.model(padded(rows, padding, self.device))
+            best = best_spans(start, end, self.max_answer)
         return [
             BestSpan(window.token(first), window.token(last), logit, logprob)
             for window, first, last, logprob, logit in zip(rows, *best, answerable.tolist(), strict=True)
@@ -171,11 +179,13 @@ def _unpacked(values: Values) -> list[BestSpan]:
     return [BestSpan(int(first), int(last), logit, logprob) for first, last, logit, logprob in rows]
 
 
-def best_spans(start: Tensor, end: Tensor, longest: int) -> tuple[list[int], list[int], list[float]]:
+def best_spans(start: "Tensor", end: "Tensor", longest: int) -> tuple[list[int], list[int], list[float]]:
     """First and last position and log-probability of every row's best span of at most `longest` tokens.
 
     `start`, `end`: logits float32 (n, length), −inf where no answer may be.
     """
+    from vitalfew.tasks.models.small.reader import span_scores
+
     scores = span_scores(start, end, longest)
     best, where = scores.max(-1)
     first = where // longest
@@ -186,6 +196,8 @@ def _answer(
     prompt: Prompt, readings: Mapping[Pair, Reading], encodings: dict[str, Encoding], tokens: int
 ) -> Completion:
     """The best span over all windows of all contexts of a prompt; the first of equals."""
+    import torch
+
     read = [(context, readings[prompt.question, context]) for context in prompt.contexts]
     spans = [(context, span) for context, reading in read for span in _unpacked(reading.values)]
     if not spans:
@@ -221,12 +233,14 @@ class Told(NamedTuple):
     answers: tuple[str, ...]
 
 
-@torch.inference_mode()
 def log_likelihoods(
     reader: Reader, told: Sequence[Told], tick: Callable[[int], None] = lambda tokens: None
 ) -> list[float]:
     """Return natural logarithms; −inf where no answer is in the text. `tick`: called with the tokens of a batch."""
-    model = reader.model
+    import torch
+
+    from vitalfew.tasks.models.small.reader import span_scores
+
     encodings = encoded(reader.tokenizer, [text for one in told for text in one[:2]]) if told else {}
     rows: list[tuple[PairWindow, int]] = []
     gold: list[list[tuple[int, int]]] = []
@@ -237,21 +251,23 @@ def log_likelihoods(
             rows += [(window, number) for window in windows(reader.tokenizer, question, text)]
     rows.sort(key=lambda row: (row[0].ids, row[0].start, row[1]))
     best = [NONE] * len(told)
-    for batch in batches([len(window.ids) for window, _ in rows], reader.batch_tokens):
-        some = [rows[place] for place in batch]
-        inputs = padded([window for window, _ in some], special(reader.tokenizer, "[PAD]"), reader.device)
-        start, end, answerable = model(inputs)
-        scores = span_scores(start, end, MAX_ANSWER)
-        totals = torch.nn.functional.logsigmoid(answerable) - scores.logsumexp(-1)
-        for row, (window, number) in enumerate(some):
-            places = [
-                window.position(first) * MAX_ANSWER + last - first
-                for first, last in gold[number]
-                if window.start <= first and last < window.stop and last - first < MAX_ANSWER
-            ]
-            if places:
-                best[number] = max(best[number], float(scores[row, places].logsumexp(-1) + totals[row]))
-        tick(sum(len(window.ids) for window, _ in some))
+    with torch.inference_mode():
+        model = reader.model
+        for batch in batches([len(window.ids) for window, _ in rows], reader.batch_tokens):
+            some = [rows[place] for place in batch]
+            inputs = padded([window for window, _ in some], special(reader.tokenizer, "[PAD]"), reader.device)
+            start, end, answerable = model(inputs)
+            scores = span_scores(start, end, MAX_ANSWER)
+            totals = torch.nn.functional.logsigmoid(answerable) - scores.logsumexp(-1)
+            for row, (window, number) in enumerate(some):
+                places = [
+                    window.position(first) * MAX_ANSWER + last - first
+                    for first, last in gold[number]
+                    if window.start <= first and last < window.stop and last - first < MAX_ANSWER
+                ]
+                if places:
+                    best[number] = max(best[number], float(scores[row, places].logsumexp(-1) + totals[row]))
+            tick(sum(len(window.ids) for window, _ in some))
     return best
 
 

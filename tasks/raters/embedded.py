@@ -27,10 +27,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-import torch
 from pydantic import ConfigDict, Field
 from tokenizers import Encoding
 
@@ -42,7 +41,6 @@ from vitalfew.tasks.metrics.answers import agree, normalise
 from vitalfew.tasks.models.batches import batches, computed
 from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
-from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel, span_scores
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
 from vitalfew.tasks.models.small.windows import (
     MAX_QUESTION,
@@ -57,6 +55,9 @@ from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnavailable
 from vitalfew.tasks.raters.calibration import Calibration
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.models.small.reader import CriticLogits, CriticModel
 
 LONGEST = 30
 """Tokens of a span, at most."""
@@ -100,7 +101,7 @@ class LogOdds:
     isuse: float | None
 
 
-class Embedded(TunedMethod[CriticModel], Rater):
+class Embedded(TunedMethod["CriticModel"], Rater):
     """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
     class Options(CritiqueConfig, Batching):
@@ -111,7 +112,6 @@ class Embedded(TunedMethod[CriticModel], Rater):
         )
 
     version: ClassVar[str] = "3"
-    network = CriticModel
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -125,6 +125,11 @@ class Embedded(TunedMethod[CriticModel], Rater):
         except (FileNotFoundError, KeyError) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
+
+    def network(self) -> "type[CriticModel]":
+        from vitalfew.tasks.models.small.reader import CriticModel
+
+        return CriticModel
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         lengths = self._lengths(candidate.question for candidate in batch)
@@ -213,15 +218,16 @@ class Embedded(TunedMethod[CriticModel], Rater):
             tick(0, sum(len(window.ids) for window in rows))
         return {pair: useful[window] for pair, window in whole.items()}
 
-    @torch.inference_mode()
-    def _logits(self, distinct: set[PairWindow]) -> Iterator[tuple[list[PairWindow], CriticLogits]]:
+    def _logits(self, distinct: set[PairWindow]) -> "Iterator[tuple[list[PairWindow], CriticLogits]]":
         """The network's logits of the windows, batch by batch."""
+        import torch
+
         # In an order of their own, so that what is in a batch does not depend on the order of the candidates.
         rows = sorted(distinct, key=lambda window: (window.ids, window.types, window.start))
         padding = special(self.tokenizer, "[PAD]")
         due = [[rows[number] for number in some] for some in batches([len(row.ids) for row in rows], self.batch_tokens)]
 
-        def logits(some: list[PairWindow]) -> CriticLogits:
+        def logits(some: list[PairWindow]) -> "CriticLogits":
             with torch.inference_mode():  # which holds in one thread
                 return self.model(padded(some, padding, self.device))
 
@@ -233,8 +239,12 @@ def embedded() -> Path:
     return shipped("critic")
 
 
-def readings(rows: Sequence[PairWindow], logits: CriticLogits) -> list[WindowReading]:
+def readings(rows: Sequence[PairWindow], logits: "CriticLogits") -> list[WindowReading]:
     """The readings of a batch of windows with contexts."""
+    import torch
+
+    from vitalfew.tasks.models.small.reader import span_scores
+
     scores = span_scores(logits.start, logits.end, LONGEST)
     best, where = scores.topk(min(SPANS, scores.shape[1]))
     logprobs = (best - scores.logsumexp(-1, keepdim=True)).tolist()
@@ -257,6 +267,8 @@ def readings(rows: Sequence[PairWindow], logits: CriticLogits) -> list[WindowRea
 
 def said(context: str, encoding: Encoding, windows: Sequence[WindowReading]) -> Said:
     """The reading of a context, by its windows, of which there is one at least."""
+    import torch
+
     total = torch.tensor([window.relevant for window in windows], dtype=torch.float64).logsumexp(0).item()
     offsets = encoding.offsets
     spans = tuple(

@@ -9,10 +9,9 @@ the hits, and the origin of a text is known, except of its titles.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import torch
 from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
@@ -27,10 +26,12 @@ from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.readings import Reading, remembered
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.policies import Shape, kind_of, policy_files, read_policy
-from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource, greedy
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.models.small.policy import Drawn, Policy, PolicyOutput, PolicySource
 
 TOGETHER = 16
 """Questions whose texts are written together."""
@@ -89,7 +90,9 @@ class Oreo(InBatches, Refiner):
 
     @cached_property
     @loading()
-    def policy(self) -> Policy:
+    def policy(self) -> "Policy":
+        import torch
+
         require_device(self.device, self.dtype, "refine")
         torch.set_num_threads(1)  # parallelism comes from workers
         shape = Shape(self.device, self.dtype, self.options.max_input_tokens, self.batch_tokens)
@@ -127,14 +130,20 @@ class Oreo(InBatches, Refiner):
         names = ("max_input_tokens", "min_new_tokens", "max_new_tokens")
         return {"texts": self.texts, **{name: getattr(self.options, name) for name in names}}
 
-    def _written(self, sources: Sequence[PolicySource], asked: Sequence[tuple[str, ...]], tick: Tick) -> list[Reading]:
+    def _written(
+        self, sources: "Sequence[PolicySource]", asked: Sequence[tuple[str, ...]], tick: Tick
+    ) -> list[Reading]:
         """The actions that write a text, of every source."""
+        import torch
+
+        from vitalfew.tasks.models.small.policy import greedy
+
         # In an order of their own, so that what is in a batch does not depend on the order of the questions.
         order = sorted(range(len(sources)), key=lambda place: (sources[place].tokens, asked[place]))
         due = [order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER)]
         lengths = self.options.max_new_tokens, self.options.min_new_tokens
 
-        def write(some: list[int]) -> list[Drawn]:
+        def write(some: list[int]) -> "list[Drawn]":
             with torch.inference_mode():
                 memory = self.policy.encode([sources[place] for place in some])
                 return greedy(self.policy, memory, *lengths, self.texts)
@@ -147,7 +156,7 @@ class Oreo(InBatches, Refiner):
             tick(len(some), sum(sources[place].tokens for place in some))
         return [found[place] for place in range(len(sources))]
 
-    def _evidence(self, source: PolicySource, actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
+    def _evidence(self, source: "PolicySource", actions: Sequence[int], hits: Sequence[Hit]) -> list[Evidence]:
         written = self.policy.write(source, actions)
         text = first(written.text, self.options.max_words, self.options.max_tokens)
         if not text:
@@ -156,7 +165,7 @@ class Oreo(InBatches, Refiner):
         spans = [span for run in runs if (span := self._span(run, hits[run.chunk]))]
         return [Evidence(text, count_tokens(text), tuple(spans))]
 
-    def _shown(self, written: PolicyOutput, hits: Sequence[Hit], length: int) -> Iterator[CopiedRun]:
+    def _shown(self, written: "PolicyOutput", hits: Sequence[Hit], length: int) -> Iterator[CopiedRun]:
         """Yield the copied parts of the first `length` characters of the text, to which a budget cut it."""
         at = 0
         for run in written.runs:

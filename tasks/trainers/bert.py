@@ -20,7 +20,8 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
-from vitalfew.tasks.models.small.tuned import TunedEncoder, read_tokenizer, weight_files
+from vitalfew.tasks.models.small.tuned import read_tokenizer
+from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
 from vitalfew.tasks.trainers.articles import Material, read_material, split_articles
 from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables

@@ -26,7 +26,8 @@ from torch import Tensor
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import ModelName
 from vitalfew.tasks.models.readings import Memory, remembering
-from vitalfew.tasks.models.small.sentence_filter import FilterModel, Request, SentenceFilter, parts_of
+from vitalfew.tasks.models.small.reader import FilterModel
+from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter, parts_of
 from vitalfew.tasks.models.small.tuned import settings_file
 from vitalfew.tasks.models.small.windows import Batch, PairWindow
 from vitalfew.tasks.models.ticks import Tick, no_tick

@@ -16,7 +16,7 @@ from tests.support.stages import staged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.models.small.tuned import TunedEncoder, weight_files
+from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Trainer
 from vitalfew.tasks.trainers.reader import ReaderTrainer

@@ -25,7 +25,8 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
 from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, PolicySource
-from vitalfew.tasks.models.small.tuned import TunedEncoder, Weights, read_tokenizer
+from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
+from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 
 HEAD = 32

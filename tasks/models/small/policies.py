@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, find_model
 from vitalfew.tasks.models.presets import source_of
-from vitalfew.tasks.models.small.copier import Copier
-from vitalfew.tasks.models.small.policy import Policy
-from vitalfew.tasks.models.small.seq2seq_policy import Seq2SeqPolicy, check
-from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS, Weights, weight_files
+from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS, Weights
 from vitalfew.tasks.models.weights import shipped
+
+if TYPE_CHECKING:
+    import torch
+
+    from vitalfew.tasks.models.small.policy import Policy
 
 PolicyName = Literal["copier", "seq2seq"]
 READER = "reader"
@@ -26,8 +26,8 @@ class Shape:
     """How a policy is computed. `limit`: tokens of a question's texts, at most; `batch_tokens`: that are read at once;
     `dropout`: in training."""
 
-    device: torch.device
-    dtype: torch.dtype
+    device: "torch.device"
+    dtype: "torch.dtype"
     limit: int
     batch_tokens: int
     dropout: float = 0.0
@@ -41,6 +41,8 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
     if policy == "seq2seq":
         if base == READER:
             raise FileNotFoundError("policy=seq2seq needs an encoder-decoder: sft.base=NAME (Hugging Face) or DIR")
+        from vitalfew.tasks.models.small.seq2seq_policy import check
+
         directory = find_model(source_of("language model", base), "sft.base")
         check(directory)
         return directory
@@ -52,7 +54,10 @@ def begun_from(policy: PolicyName, base: str, earlier: Path | None) -> Path:
     return directory
 
 
-def for_training(policy: PolicyName, directory: Path, shape: Shape) -> Policy:
+def for_training(policy: PolicyName, directory: Path, shape: Shape) -> "Policy":
+    from vitalfew.tasks.models.small.copier import Copier
+    from vitalfew.tasks.models.small.seq2seq_policy import Seq2SeqPolicy
+
     if policy == "seq2seq":
         return Seq2SeqPolicy(directory, shape.dtype, shape.limit, shape.dropout).to(shape.device)
     weights = Weights.at(directory, "train it again")
@@ -61,16 +66,23 @@ def for_training(policy: PolicyName, directory: Path, shape: Shape) -> Policy:
     return copier.to(shape.device)
 
 
-def files_of(policy: Policy, directory: Path) -> dict[str, bytes]:
+def files_of(policy: "Policy", directory: Path) -> dict[str, bytes]:
     """A policy's files; `directory`: where its training began from, whose encoder or tokenizer it has."""
+    from vitalfew.tasks.models.small.copier import Copier
+    from vitalfew.tasks.models.small.seq2seq_policy import Seq2SeqPolicy
+    from vitalfew.tasks.models.small.tuned_encoder import weight_files
+
     if isinstance(policy, Seq2SeqPolicy):
         return policy.files()
     assert isinstance(policy, Copier)
     return weight_files(policy, Weights.at(directory, "train it again").name, policy="copier")
 
 
-def read_policy(directory: Path, shape: Shape) -> Policy:
+def read_policy(directory: Path, shape: Shape) -> "Policy":
     """For inference. Raises FileNotFoundError, UnsupportedModel."""
+    from vitalfew.tasks.models.small.copier import Copier
+    from vitalfew.tasks.models.small.seq2seq_policy import Seq2SeqPolicy
+
     if kind_of(directory) == "seq2seq":
         seq2seq = Seq2SeqPolicy(directory, shape.dtype, shape.limit).to(shape.device)
         return seq2seq.requires_grad_(False).eval()
@@ -90,6 +102,8 @@ def kind_of(directory: Path) -> PolicyName:
         return "copier"
     if (directory / ADAPTER).is_file():
         raise UnsupportedModel(f"{directory}: {ADAPTER} does not belong to an Oreo policy; {remedy}")
+    from vitalfew.tasks.models.small.seq2seq_policy import check
+
     check(directory, "refine.model")
     return "seq2seq"
 

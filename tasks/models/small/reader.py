@@ -1,4 +1,4 @@
-"""The networks of reader and critic: an encoder with low-rank updates, and a head for spans and judgements.
+"""The networks of reader, critic and sentence filter: an encoder with low-rank updates, and a head.
 
 The reader, after DPR (Karpukhin et al., 2020, arXiv 2004.04906), section 6.1: every token has a start and an end logit,
 and the state of [CLS] gives a logit for whether the context has the answer.
@@ -7,6 +7,9 @@ The critic reads two kinds of window. A question with a context, as the reader r
 ISREL, and every token's logits as the start and as the end of an answer give what the context answers, from which ISSUP
 follows. A question with an answer alone: the state of [CLS] gives ISUSE. The network knows by the types of its tokens
 which kind it reads.
+
+The filter gives every token a logit for whether it is in the sentence that counts, and the state of [CLS] one for
+whether the text has such a sentence (sentence_filter.py).
 """
 
 from collections.abc import Mapping
@@ -15,7 +18,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from vitalfew.tasks.models.small.tuned import TunedEncoder, widened
+from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, widened
 from vitalfew.tasks.models.small.windows import Batch
 
 
@@ -70,3 +73,23 @@ class CriticModel(TunedEncoder):
         """Take over a reader's updates, once prepared for training: ISREL and ISUSE begin as its answerability."""
         for name, parameter in self.trained().items():
             parameter.copy_(widened(reader[name].float(), len(parameter)))
+
+
+class FilterModel(TunedEncoder):
+    """Token types: question, text, and tokens of the text that the question has too."""
+
+    types: ClassVar[int] = 3
+    outputs: ClassVar[int] = 2
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Logits of the tokens (n, longest), −inf outside the text, and of the windows (n,); float32."""
+        token, window = self.logits(batch).unbind(-1)
+        return token.masked_fill(~batch.context, -torch.inf), window[:, 0]
+
+    @torch.no_grad()
+    def begin_from(self, reader: Mapping[str, Tensor]) -> None:
+        """Take over a reader's updates, once prepared for training: tokens begin as starts of an answer, windows as its
+        answerability."""
+        for name, parameter in self.trained().items():
+            given = reader[name].float()
+            parameter.copy_(given[[0, 2]] if name.startswith("head.") else given)

@@ -10,51 +10,32 @@ A long text is read in overlapping windows, and a sentence counts by the best of
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from tokenizers import Encoding, Tokenizer
-from torch import Tensor
 
 from vitalfew.configs.options import Batching
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.batches import read_parts
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
-from vitalfew.tasks.models.small.tuned import SETTINGS, TunedEncoder, TunedMethod
-from vitalfew.tasks.models.small.windows import MAX_QUESTION, Batch, PairWindow, encoded, padded, special, windows
+from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
+from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 from vitalfew.tasks.models.ticks import Tick, no_tick
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.models.small.reader import FilterModel
 
 Request = tuple[str, ...]
 """A question, and the sentences of a text in their order; joined, they are the text."""
 
 THRESHOLD = 0.5
 """The threshold of weights whose training chose none."""
-
-
-class FilterModel(TunedEncoder):
-    """Token types: question, text, and tokens of the text that the question has too."""
-
-    types: ClassVar[int] = 3
-    outputs: ClassVar[int] = 2
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits of the tokens (n, longest), −inf outside the text, and of the windows (n,); float32."""
-        token, window = self.logits(batch).unbind(-1)
-        return token.masked_fill(~batch.context, -torch.inf), window[:, 0]
-
-    @torch.no_grad()
-    def begin_from(self, reader: Mapping[str, Tensor]) -> None:
-        """Take over a reader's updates, once prepared for training: tokens begin as starts of an answer, windows as its
-        answerability."""
-        for name, parameter in self.trained().items():
-            given = reader[name].float()
-            parameter.copy_(given[[0, 2]] if name.startswith("head.") else given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +84,10 @@ def _part(window: PairWindow, owners: Sequence[int]) -> Part:
     return Part(window, places, frozenset({*numbers} - cut))
 
 
-class SentenceFilter(TunedMethod[FilterModel]):
+class SentenceFilter(TunedMethod["FilterModel"]):
     """A directory of weights, with the threshold that its training chose."""
 
     version: ClassVar[str] = "1"
-    network = FilterModel
 
     def __init__(self, directory: Path, options: Batching, section: str) -> None:
         """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
@@ -120,6 +100,11 @@ class SentenceFilter(TunedMethod[FilterModel]):
         except KeyError as error:
             raise UnsupportedModel(f"{directory / SETTINGS} does not name its base; {remedy}") from error
         self.threshold: float = read_json(directory / SETTINGS).get("threshold", THRESHOLD)
+
+    def network(self) -> "type[FilterModel]":
+        from vitalfew.tasks.models.small.reader import FilterModel
+
+        return FilterModel
 
     def read(self, requests: Sequence[Request], tick: Tick = no_tick) -> list[Values]:
         """The probabilities of every request's sentences, float32 (sentences,); 0 for one without a token."""
@@ -140,12 +125,15 @@ class SentenceFilter(TunedMethod[FilterModel]):
             readings.append(Reading(settled(values), sum(len(part.window.ids) for part, _ in own)))
         return readings
 
-    @torch.inference_mode()
     def _probabilities(self, rows: Sequence[Part]) -> list[list[float]]:
         """The probabilities of the sentences in every window."""
-        token, window = self.model(padded([row.window for row in rows], special(self.tokenizer, "[PAD]"), self.device))
-        shares, has = token.softmax(-1).double().cpu(), window.double().sigmoid().cpu()
-        return [
-            [float(has[number] * shares[number, first:stop].sum()) for _, first, stop in row.places]
-            for number, row in enumerate(rows)
-        ]
+        import torch
+
+        padding = special(self.tokenizer, "[PAD]")
+        with torch.inference_mode():
+            token, window = self.model(padded([row.window for row in rows], padding, self.device))
+            shares, has = token.softmax(-1).double().cpu(), window.double().sigmoid().cpu()
+            return [
+                [float(has[number] * shares[number, first:stop].sum()) for _, first, stop in row.places]
+                for number, row in enumerate(rows)
+            ]

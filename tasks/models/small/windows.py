@@ -9,13 +9,16 @@ tokens.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
 from tokenizers import Encoding, Tokenizer
-from torch import Tensor
 
 from vitalfew.tasks.models.batches import padded_rows
 from vitalfew.tasks.models.files import UnsupportedModel
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 SIZE = 256
 """Tokens of a window, special tokens included: the length that all-MiniLM-L6-v2 was trained with."""
@@ -49,10 +52,10 @@ class PairWindow:
 class Batch:
     """Windows padded to the longest: int64 (n, longest); `context` is True where an answer may be."""
 
-    ids: Tensor
-    types: Tensor
-    mask: Tensor
-    context: Tensor
+    ids: "Tensor"
+    types: "Tensor"
+    mask: "Tensor"
+    context: "Tensor"
 
 
 def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Encoding]:
@@ -96,7 +99,9 @@ def ranges(length: int, room: int) -> list[tuple[int, int]]:
     return [(first, first + room) for first in firsts]
 
 
-def padded(rows: Sequence[PairWindow], padding: int, device: torch.device) -> Batch:
+def padded(rows: Sequence[PairWindow], padding: int, device: "torch.device") -> Batch:
+    import torch
+
     ids, mask = padded_rows([row.ids for row in rows], padding)
     types, _ = padded_rows([row.types for row in rows], 0)
     place = torch.arange(ids.shape[1])

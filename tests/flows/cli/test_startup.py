@@ -31,9 +31,6 @@ for command in json.loads(sys.argv[2]):
 """
 
 
-BUNDLED = pytest.mark.xfail(reason="the bundled encoder and reader import PyTorch where a plan is made", strict=True)
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> str:
     return str(copied(indexed(), tmp_path / "store"))
@@ -85,7 +82,7 @@ def test_a_small_index_imports_neither_servers_nor_what_no_splitter_uses(tmp_pat
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("heavy", [SERVERS, pytest.param(NETWORK, marks=BUNDLED)], ids=["servers", "network"])
+@pytest.mark.parametrize("heavy", [SERVERS, NETWORK], ids=["servers", "network"])
 def test_a_finished_index_of_the_bundled_encoder_starts_nothing(tmp_path: Path, heavy: set[str]) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"text": "The lighthouse of Velmar was built by Ada Quill. It stands on a rock."}))
@@ -100,7 +97,7 @@ def test_a_finished_index_of_the_bundled_encoder_starts_nothing(tmp_path: Path, 
         # The report is computed and drawn with the others.
         ("tests.support.fakes:FirstWords", HEAVY - {"faiss", "matplotlib", "scipy", "sklearn"}),
         ("reader", SERVERS),
-        pytest.param("reader", NETWORK, marks=BUNDLED),
+        ("reader", NETWORK),
     ],
 )
 def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy: set[str]) -> None:

@@ -16,7 +16,7 @@ from tests.support import tiny_models
 from tests.support.training import write_weights
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Memory, remembering
-from vitalfew.tasks.models.small.sentence_filter import FilterModel
+from vitalfew.tasks.models.small.reader import FilterModel
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.cxmi import Cxmi

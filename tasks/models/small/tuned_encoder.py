@@ -1,0 +1,255 @@
+"""A BERT-like encoder with low-rank updates and a linear head on its token states: reader, critic, filter and copier.
+
+Updates: LoRA (Hu et al., 2021, arXiv 2106.09685) on every linear layer, W + BA with a scale of 1; biases, norms, token
+types and the head are trained directly. What a plan needs of them is in tuned.py, which imports no PyTorch.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from vitalfew.tasks.models.batches import threads
+from vitalfew.tasks.models.compiled import Compiled, NotConverted, compiled, engine_of
+from vitalfew.tasks.models.device import precision_of
+from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.small.tuned import ADAPTER, settings_file
+from vitalfew.tasks.models.small.windows import SIZE, Batch
+
+logger = logging.getLogger("vitalfew")
+
+_PARAMETRIZED = ".parametrizations.weight.0."
+
+
+class LowRank(nn.Module):
+    """The update BA of a weight; it starts at zero. `held`: the updated weight, while it need not be computed anew."""
+
+    # Not PEFT, which trains the adapters of causal models (causal/adapters.py): it adds B(Ax) to the layer's output,
+    # which rounds otherwise than (W + BA)x, cannot hold a weight, and takes seconds to import.
+
+    def __init__(self, weight: Tensor, rank: int) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        self.a = nn.Parameter(torch.empty(rank, columns).uniform_(-(columns**-0.5), columns**-0.5))
+        self.b = nn.Parameter(torch.zeros(rows, rank))
+        self.held: Tensor | None = None
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight + self.b @ self.a if self.held is None else self.held
+
+    @torch.no_grad()
+    def hold(self, weight: Tensor) -> None:
+        self.held = None
+        self.held = self(weight).requires_grad_()
+
+    @torch.no_grad()
+    def release(self) -> None:
+        """Pass the updated weight's gradient on to `a` and `b`; compute the weight anew from now on."""
+        if self.held is not None and self.held.grad is not None:
+            for own, gradient in ((self.a, self.b.T @ self.held.grad), (self.b, self.held.grad @ self.a.T)):
+                own.grad = gradient if own.grad is None else own.grad + gradient
+        self.held = None
+
+
+class TunedEncoder(nn.Module):
+    """`base`: the encoder's directory. Its matrix products are done in `dtype`, everything else in float32; OpenVINO
+    computes it at inference on x86-64 processors (models/compiled.py)."""
+
+    types: ClassVar[int]
+    """The number of token types in its input."""
+    outputs: ClassVar[int | None]
+    """Logits per token; None: as many as a state has numbers."""
+
+    def __init__(self, base: Path, dtype: torch.dtype, dropout: float = 0.0) -> None:
+        from transformers import AutoModel  # takes seconds, which a driver that loads no weights avoids
+
+        super().__init__()
+        self.base, self.dtype = base, dtype
+        self.compiled: Compiled | None = None
+        self.fixed = 0
+        self.below: Compiled | None = None
+        # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
+        self.encoder = AutoModel.from_pretrained(
+            base,
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
+            attn_implementation="eager",
+            add_pooling_layer=False,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=0.0,
+        )
+        if (positions := self.encoder.config.max_position_embeddings) < SIZE:
+            raise UnsupportedModel(f"{base} has {positions} positions, but {type(self).__name__} needs {SIZE}")
+        types = self.encoder.embeddings.token_type_embeddings.weight.detach()
+        self.encoder.embeddings.token_type_embeddings = nn.Embedding.from_pretrained(
+            widened(types, self.types), freeze=False
+        )
+        self.head = nn.Linear(types.shape[1], self.outputs or types.shape[1])
+
+    def logits(self, batch: Batch) -> Tensor:
+        """The head's outputs for every token, float32 (n, longest, outputs)."""
+        if self.compiled:
+            logits = torch.zeros((*batch.ids.shape, self.head.out_features))
+            logits[batch.mask.bool()] = self.head(_computed(self.compiled, batch))
+            return logits
+        given = {"input_ids": batch.ids, "token_type_ids": batch.types, "attention_mask": batch.mask}
+        with torch.autocast(batch.ids.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32):
+            if self.fixed:
+                states = self._through(batch, self._below(batch), slice(self.fixed, None))
+            else:
+                states = self.encoder(**given).last_hidden_state
+        return self.head(states.float())
+
+    @torch.no_grad()
+    def _below(self, batch: Batch) -> Tensor:
+        """States after the fixed layers, in `dtype`."""
+        if self.below:
+            states = torch.zeros((*batch.ids.shape, self.head.in_features), dtype=self.dtype)
+            states[batch.mask.bool()] = _computed(self.below, batch).to(self.dtype)
+            return states
+        states = self.encoder.embeddings(input_ids=batch.ids, token_type_ids=batch.types)
+        return self._through(batch, states, slice(self.fixed))
+
+    def _through(self, batch: Batch, states: Tensor, layers: slice) -> Tensor:
+        padding = ~batch.mask.bool()
+        mask = torch.zeros_like(padding, dtype=self.dtype).masked_fill(padding, torch.finfo(self.dtype).min)
+        for layer in self.encoder.encoder.layer[layers]:
+            states = layer(states, mask[:, None, None])
+        return states
+
+    def fix(self, layers: int) -> None:
+        """Fix the embeddings and the first layers as they are now, with their updates: the others learn."""
+        self.fixed = layers
+        device = next(self.parameters()).device.type
+        if layers and engine_of(device, precision_of(self.dtype)) == "openvino":
+            self.below = self._on_openvino(layers)
+
+    def _updated(self) -> list[tuple[str, Any]]:
+        """The layers with low-rank updates, by name."""
+        modules = self.encoder.named_modules()
+        return [(name, own) for name, own in modules if parametrize.is_parametrized(own, "weight")]
+
+    def prepare_for_training(self, rank: int) -> None:
+        """Freeze the encoder's matrices and add their low-rank updates."""
+        # Token states in `dtype` too: a fifth faster on long contexts. The head sees float32 states.
+        self.encoder.embeddings.register_forward_hook(lambda module, given, states: states.to(self.dtype))
+        linears = [module for module in self.encoder.modules() if isinstance(module, nn.Linear)]
+        self.encoder.embeddings.word_embeddings.requires_grad_(False)
+        self.encoder.embeddings.position_embeddings.requires_grad_(False)
+        for linear in linears:
+            linear.weight.requires_grad_(False)
+            parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, rank))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Compute the updated weights, and their gradients, once for the whole block rather than in every part that a
+        step reads."""
+        updated = [module for name, module in self._updated() if not self._is_fixed(f"encoder.{name}")]
+        for module in updated:
+            module.parametrizations.weight[0].hold(module.parametrizations.weight.original)
+        try:
+            yield
+        finally:
+            for module in updated:
+                module.parametrizations.weight[0].release()
+
+    def learning(self) -> dict[str, nn.Parameter]:
+        """The members of `trained` that are not fixed."""
+        return {name: own for name, own in self.trained().items() if not self._is_fixed(name)}
+
+    def _is_fixed(self, name: str) -> bool:
+        """Return whether a weight of the network belongs to the embeddings or layers that are fixed."""
+        fixed = ("encoder.embeddings.", *(f"encoder.encoder.layer.{number}." for number in range(self.fixed)))
+        return self.fixed > 0 and name.startswith(fixed)
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The trained parameters, by their names in the file."""
+        return {
+            name.replace(_PARAMETRIZED, ".weight."): parameter
+            for name, parameter in self.named_parameters()
+            if parameter.requires_grad
+        }
+
+    @torch.no_grad()
+    def merge(self, tensors: Mapping[str, Tensor]) -> None:
+        """Merge tensors of `trained` into the model. Raises UnsupportedModel if they do not fit the model."""
+        parameters, left = dict(self.named_parameters()), dict(tensors)
+        try:
+            for name, parameter in parameters.items():
+                if name in left:
+                    parameter.copy_(left.pop(name))
+                elif f"{name}.a" in left:
+                    parameter.add_(left.pop(f"{name}.b").float() @ left.pop(f"{name}.a").float())
+        except (KeyError, RuntimeError) as error:
+            raise UnsupportedModel(f"the adapter's {name} does not fit the model: {error}") from error
+        if left or "head.weight" not in tensors:
+            raise UnsupportedModel(f"not an adapter of this model: {next(iter(left), 'it has no head.weight')}")
+
+    def for_inference(self, device: torch.device, files: Mapping[str, str]) -> Self:
+        """The model on its device; `files`: the checksums of everything that it was read from."""
+        if engine_of(device.type, precision_of(self.dtype)) == "openvino":
+            kind = {"kind": type(self).__name__, **files}
+            self.compiled = self._on_openvino(len(self.encoder.encoder.layer), kind)
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Linear):
+                module.to(self.dtype)
+        return self.to(device).eval()
+
+    def _on_openvino(self, layers: int, kept_as: Mapping[str, str] | None = None) -> Compiled | None:
+        """The first layers on OpenVINO; None if that does not convert them. `kept_as`: their name in the user's
+        cache."""
+        training = self.training
+        try:
+            precision, streams = precision_of(self.dtype), threads() if kept_as else 1
+            return compiled(kept_as, precision, lambda: _convertible(self.eval(), layers), streams)
+        except NotConverted as error:
+            logger.warning("PyTorch computes %s, because OpenVINO does not convert it: %s", self.base, error)
+            return None
+        finally:
+            self.train(training)
+
+
+def _convertible(model: TunedEncoder, layers: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """The first layers of an encoder as a network of token ids, mask and types, and an example of these."""
+    ids = torch.ones((2, 8), dtype=torch.int64)
+    return _FirstLayers(model.encoder, layers), (ids, torch.ones_like(ids), torch.zeros_like(ids))
+
+
+class _FirstLayers(nn.Module):
+    def __init__(self, encoder: Any, layers: int) -> None:
+        super().__init__()
+        self.encoder, self.count = encoder, layers
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        states: Tensor = self.encoder.embeddings(input_ids=ids, token_type_ids=types).float()
+        hidden = (1.0 - mask.float())[:, None, None] * torch.finfo(torch.float32).min
+        for layer in self.encoder.encoder.layer[: self.count]:
+            states = layer(states, hidden)
+        return states
+
+
+def _computed(network: Compiled, batch: Batch) -> Tensor:
+    """States of the tokens without padding, float32 (tokens, d)."""
+    lengths = batch.mask.sum(1).tolist()
+    ids, types = (
+        [row[:length] for row, length in zip(rows.tolist(), lengths, strict=True)] for rows in (batch.ids, batch.types)
+    )
+    return torch.from_numpy(network(ids, types))
+
+
+def widened(types: Tensor, count: int) -> Tensor:
+    """Embeddings of `count` token types: the existing ones, then copies of the last one."""
+    return types[torch.arange(count).clamp(max=len(types) - 1)]
+
+
+def weight_files(model: TunedEncoder, base: str, **settings: Any) -> dict[str, bytes]:
+    """The files of a directory of trained weights: float16 tensors, and settings."""
+    tensors = {name: weight.detach().half().contiguous().cpu() for name, weight in model.trained().items()}
+    return {**settings_file(base, **settings), ADAPTER: save(tensors)}
