@@ -138,8 +138,10 @@ def contexts_in_two_dimensions(report: Report) -> Plot | None:
 def embedded(shown: ContextMap) -> Any:
     """t-SNE (van der Maaten & Hinton, JMLR 2008) by scikit-learn, cosine: float (documents and the question, 2)."""
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     vectors = np.array([*shown.documents, shown.query], np.float64)
     perplexity = min(5.0, (len(vectors) - 1) / 2)
     tsne = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=_SEED, n_jobs=1)
-    return tsne.fit_transform(vectors)
+    with threadpool_limits(1):  # so few points: threads that wait for one another on busy cores took seconds
+        return tsne.fit_transform(vectors)

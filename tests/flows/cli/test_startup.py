@@ -108,6 +108,22 @@ def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy:
     without(heavy, evaluate)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [("generator", "reader"), ("critic", "embedded"), ("refiner", "cxmi"), ("refiner", "oreo")]
+)
+def test_a_plan_names_a_bundled_network_without_pytorch(kind: str, name: str) -> None:
+    program = """
+import sys
+from vitalfew.tasks.registry import resolve
+kind, name = sys.argv[1:]
+method = resolve(kind, name)
+assert method(method.Options.model_validate({kind: name})).identity()
+assert not (imported := {"torch", "transformers"} & set(sys.modules)), imported
+"""
+    done = subprocess.run([sys.executable, "-c", program, kind, name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_list_of_methods_has_their_own_words() -> None:
     for kind, names in METHODS.items():
         for name in names:
