@@ -31,6 +31,7 @@ from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
+from vitalfew.tasks.models.batches import THREADS
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.files import is_in_bucket
 from vitalfew.tasks.stage import Progress, Stage
@@ -432,6 +433,7 @@ class Worker:
 
     def __init__(self, in_cluster: bool = False) -> None:
         """`in_cluster`: of several nodes, or one that may get others."""
+        os.environ[THREADS] = "1"  # the workers are the parallelism
         self.pickled = b""
         self.opened = False
         host = socket.gethostname()

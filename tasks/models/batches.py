@@ -21,6 +21,7 @@ ItemT = TypeVar("ItemT")
 PartT = TypeVar("PartT")
 ResultT = TypeVar("ResultT")
 
+THREADS = "VITALFEW_THREADS"
 WINDOW = 8192
 """Texts sorted by length together: enough to fill batches evenly, few enough to hold in memory."""
 
@@ -91,8 +92,8 @@ def padded_rows(rows: Sequence[Sequence[int]], padding: int) -> tuple["Tensor", 
 
 def threads() -> int:
     """Batches that a process computes at once on a CPU, every one by one thread, so that no result depends on their
-    number: OMP_NUM_THREADS, which Ray sets in its workers, or else the cores that the process may use."""
-    stated = os.environ.get("OMP_NUM_THREADS", "")
+    number: VITALFEW_THREADS, or else the cores that the process may use. A Ray worker computes one."""
+    stated = os.environ.get(THREADS, "")
     if stated.isdigit() and int(stated):
         return int(stated)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -235,9 +235,9 @@ def test_what_was_read_before_changes_no_bit(reader: Reader, earlier: set[int]) 
 
 def test_batches_that_are_read_at_once_change_no_bit(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", batch_tokens=256))
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("VITALFEW_THREADS", "3")
     together = reader.generate(_prompts(1, 12))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("VITALFEW_THREADS", "1")
     alone = reader.generate(_prompts(1, 12))
     assert [(each.text, each.logprob) for each in together] == [(each.text, each.logprob) for each in alone]
 

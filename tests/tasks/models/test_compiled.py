@@ -64,7 +64,7 @@ def test_a_passage_pooled_late_has_the_same_bytes_in_any_company(model: Path) ->
 @pytest.mark.parametrize("cores", ["1", "3"])
 def test_the_number_of_threads_changes_no_byte(model: Path, monkeypatch: pytest.MonkeyPatch, cores: str) -> None:
     expected = vectors(model, MANY, batch_tokens=64)
-    monkeypatch.setenv("OMP_NUM_THREADS", cores)
+    monkeypatch.setenv("VITALFEW_THREADS", cores)
     monkeypatch.setattr(module, "_kept", {})
     np.testing.assert_array_equal(vectors(model, MANY, batch_tokens=64), expected)
 
