@@ -56,7 +56,7 @@ AGREES = 0.9999
 """The least cosine of a converted network's states to those of PyTorch, in float32."""
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """OpenVINO's names of precisions. What int8 leaves is computed in float32."""
-KEPT = 4
+KEPT = 2
 """Compiled networks that a process keeps."""
 XML, ABOUT = "model.xml", "about.json"
 NATIVE = {"bf16": ("avx512_bf16", "amx_bf16"), "int8": ("avx512_vnni", "avx_vnni", "amx_int8")}
@@ -81,7 +81,16 @@ def engine_of(device: str, precision: NumberName) -> Engine:
 
 def is_usable() -> bool:
     """Return whether this processor is one that OpenVINO is used on, and OpenVINO is installed."""
-    return platform.machine().lower() in ("x86_64", "amd64") and find_spec("openvino") is not None
+    return _is_x86() and not lacks_openvino()
+
+
+def lacks_openvino() -> bool:
+    """Return whether OpenVINO would be used on this processor, but is not installed."""
+    return _is_x86() and find_spec("openvino") is None
+
+
+def _is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
 
 
 CONVERTER, TELEMETRY = "openvino.tools.ovc", "openvino_telemetry"
@@ -259,7 +268,7 @@ def _converted(network: "nn.Module", example: "tuple[Tensor, ...]") -> Any:
             # All that OpenVINO does not know is found now, or where it is compiled.
             found = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except Exception as error:  # of many kinds, none of them documented
-        raise NotConverted(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+        raise NotConverted(" ".join(f"{type(error).__name__}: {error}".split())[:200]) from error
     import torch
 
     for given in _samples(example):

@@ -46,7 +46,7 @@ class Computation:
         return f"{self.engine} in {self.precision}, {self.batch_tokens:,} tokens a batch"
 
 
-class Network(Protocol):
+class EncoderNetwork(Protocol):
     def states(self, ids: Rows) -> Any:
         """The states of all tokens, text after text, without padding: (tokens, hidden)."""
         ...

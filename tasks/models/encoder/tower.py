@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vitalfew.tasks.models.batches import batches, computed, threads
-from vitalfew.tasks.models.compiled import STEP, NotConverted
+from vitalfew.tasks.models.compiled import STEP, NotConverted, lacks_openvino
 from vitalfew.tasks.models.device import DeviceName, choose_device, dtype_of, require_device
 from vitalfew.tasks.models.encoder.checkpoint import Checkpoint
-from vitalfew.tasks.models.encoder.networks import Computation, Network, OnOpenVINO, OnTorch, Reduction, Rows, Vectors
+from vitalfew.tasks.models.encoder.networks import (
+    Computation,
+    EncoderNetwork,
+    OnOpenVINO,
+    OnTorch,
+    Reduction,
+    Rows,
+    Vectors,
+)
 from vitalfew.tasks.models.encoder.recipe import EncoderRecipe, read_json
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import loading
@@ -45,7 +53,7 @@ class Tower(Checkpoint):
 
     @cached_property
     @loading()
-    def network(self) -> Network:
+    def network(self) -> EncoderNetwork:
         if self.computation.engine == "openvino":
             try:
                 return OnOpenVINO(self, self.computation.precision, self.layers, self.at_once)
@@ -61,6 +69,8 @@ class Tower(Checkpoint):
     def _on_torch(self) -> OnTorch:
         import torch
 
+        if self.device == "cpu" and lacks_openvino():
+            logger.warning("PyTorch computes %s, because the package openvino is not installed", self.directory)
         device, precision = choose_device(self.device), self.computation.precision
         assert precision != "int8"
         require_device(device, dtype_of(precision))

@@ -24,8 +24,6 @@ from vitalfew.tasks.models.loading import loading
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder
-
 ADAPTER, SETTINGS = "adapter.safetensors", "config.json"
 
 
@@ -78,7 +76,8 @@ class Weights:
         return {name: own[name] for name in (ADAPTER, SETTINGS)} | base
 
 
-ModelT = TypeVar("ModelT", bound="TunedEncoder")
+ModelT = TypeVar("ModelT", bound=Any)
+"""A TunedEncoder, whose import would bring PyTorch."""
 
 
 class TunedMethod(InBatches, Generic[ModelT]):

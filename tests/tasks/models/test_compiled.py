@@ -200,13 +200,16 @@ def test_pytorch_computes_what_is_not_converted(
         vectors(model, precision="int8")
 
 
-def test_without_openvino_pytorch_computes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_openvino_pytorch_computes(
+    model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     ours, theirs = encoder("huggingface", model), encoder("huggingface", model)
-    identity = ours.identity()
-    monkeypatch.setattr(module, "is_usable", lambda: False)
+    identity, find = ours.identity(), module.find_spec
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "openvino" else find(name))
     assert theirs.computation.engine == "torch"
     assert identity != theirs.identity()
     np.testing.assert_allclose(ours.encode(TEXTS).vectors, theirs.encode(TEXTS).vectors, atol=1e-6)
+    assert f"PyTorch computes {model}, because the package openvino is not installed" in caplog.text
 
 
 # int8
