@@ -79,6 +79,8 @@ def test_what_is_read_of_records_follows_the_shards(tmp_path: Path, monkeypatch:
         assert small[step]["manifest.json"] == middle[step]["manifest.json"] == large[step]["manifest.json"]
         for kind in ("markers", "tables", "looks"):
             first, second = middle[step][kind] - small[step][kind], large[step][kind] - middle[step][kind]
-            assert second <= 2 * first + ONCE, f"{step}, {kind}: {[seen[step][kind] for seen in (small, middle, large)]}"
+            assert second <= 2 * first + ONCE, (
+                f"{step}, {kind}: {[seen[step][kind] for seen in (small, middle, large)]}"
+            )
     assert large["index first"]["markers"] <= 5 * SIZES[-1]
     assert not large["index again"]["manifest.json"] + large["index again"]["markers"]
