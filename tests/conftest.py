@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
             own = Path(os.environ["XDG_CACHE_HOME"], "vitalfew")
             own.mkdir()
             (own / "models").symlink_to(users / "models")
+    os.environ.setdefault("VITALFEW_THREADS", "1")  # the workers of xdist fill the cores
     os.fsync = _not_waited_for
 
 
