@@ -52,6 +52,7 @@ class EncodeConfig(Section):
 
     kind: ClassVar[str] = "encoder"
     formerly: ClassVar[dict[str, Any]] = {"text": "unit"}
+    moved: ClassVar[dict[str, str]] = {"kernels": "the processor decides it; leave it out, or set encode.precision"}
 
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
     context: ContextMode | None = Field(
