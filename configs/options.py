@@ -15,7 +15,7 @@ class Computing(BaseModel):
         "auto", description="auto: the GPU if there is one, else the CPU."
     )
     precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
-        "auto", description="auto: bf16 if the hardware supports it, else fp16 on a GPU and fp32 on a CPU."
+        "auto", description="auto: bf16 where the hardware is faster in it, else fp16 on a GPU and fp32 on a CPU."
     )
 
 

@@ -26,7 +26,7 @@ class TrainConfig(Section):
     learning_rate: float = Field(1e-4, gt=0, description="Peak learning rate: a linear warm-up, then a decay to 0.")
     # Device and precision, as far as they change a result, are in the trainer's identity.
     precision: Annotated[Precision, NOT_IN_FINGERPRINT] = Field(
-        "auto", description="auto: bf16 if the hardware supports it, else fp16 on a GPU and fp32 on a CPU."
+        "auto", description="auto: bf16 where the hardware is faster in it, else fp16 on a GPU and fp32 on a CPU."
     )
     device: Annotated[Device, NOT_IN_FINGERPRINT] = Field(
         "auto", description="auto: the GPU if there is one, else the CPU."

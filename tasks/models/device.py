@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import Device, DtypeName, Precision
-from vitalfew.tasks.models.processor import features
+from vitalfew.tasks.models.processor import bf16_pays, features
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ def device_name(setting: Device) -> DeviceName:
 
 
 def precision_name(setting: Precision, device: DeviceName) -> DtypeName:
-    """`auto`: bf16 if it is native; else fp16 on a GPU, float32 on a CPU.
+    """`auto`: bf16 where it pays; else fp16 on a GPU, float32 on a CPU.
 
     For GPUs that only the workers have, `auto` is always bf16: device and precision are part of the
     vectors' identity, which the driver must know before any worker starts.
@@ -47,7 +47,7 @@ def precision_name(setting: Precision, device: DeviceName) -> DtypeName:
     if setting != "auto":
         return setting
     if device == "cpu":
-        return "bf16" if _native_on_cpu() else "fp32"
+        return "bf16" if bf16_pays(features()) else "fp32"
     return "bf16" if not sees_gpu() or _native_on_gpu() else "fp16"
 
 
@@ -123,9 +123,9 @@ class InBatches(OnDevice, ABC):
         return {**super().identity(), "batch_tokens": self.batch_tokens, "files": self.files()}
 
 
-def native_bf16() -> bool:
-    """Return whether this machine's GPU, or its CPU if there is no GPU, computes in bf16 without emulation."""
-    return _native_on_gpu() if sees_gpu() else _native_on_cpu()
+def is_fast_in_bf16() -> bool:
+    """Return whether bf16 pays on this machine's GPU, or on its CPU if there is no GPU."""
+    return _native_on_gpu() if sees_gpu() else bf16_pays(features())
 
 
 def sees_gpu() -> bool:
@@ -165,7 +165,3 @@ def _native_on_gpu() -> bool:
     import torch
 
     return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-
-
-def _native_on_cpu() -> bool:
-    return not features().isdisjoint(("avx512_bf16", "amx_bf16", "bf16"))

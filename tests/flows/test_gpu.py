@@ -16,7 +16,7 @@ from vitalfew.flows.pipelines.run import StageProgress, run_serially
 from vitalfew.flows.ray_pool import Workers, most_workers
 from vitalfew.tasks.encode import Encode, make_encoder
 from vitalfew.tasks.models import device
-from vitalfew.tasks.models.device import choose_device, choose_dtype, native_bf16
+from vitalfew.tasks.models.device import choose_device, choose_dtype, is_fast_in_bf16
 
 CUDA = torch.device("cuda")
 
@@ -60,11 +60,16 @@ def test_precision_on_a_gpu(gpu: Any, available: bool, bf16: bool, precision: An
     gpu(available, bf16)
     assert choose_dtype(precision, CUDA) == dtype
     if available:
-        assert native_bf16() == bf16
+        assert is_fast_in_bf16() == bf16
 
 
 def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for known, dtype in (({"avx2", "avx512_bf16"}, torch.bfloat16), ({"avx2"}, torch.float32)):
+    for known, dtype in (
+        ({"avx512_bf16", "amd"}, torch.bfloat16),
+        ({"avx512_bf16", "amx_bf16"}, torch.bfloat16),
+        ({"avx512_bf16"}, torch.float32),
+        ({"avx2"}, torch.float32),
+    ):
         monkeypatch.setattr(device, "features", lambda known=known: frozenset(known))
         assert choose_dtype("auto", torch.device("cpu")) == dtype
 

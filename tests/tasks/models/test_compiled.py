@@ -86,7 +86,12 @@ def test_where_company_changes_bytes_every_text_is_computed_alone(
 
 
 def test_precision_follows_from_the_processor(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for features, precision in (({"avx2"}, "fp32"), ({"avx512_bf16"}, "bf16"), ({"amx_bf16"}, "bf16")):
+    for features, precision in (
+        ({"avx2"}, "fp32"),
+        ({"avx512_bf16"}, "fp32"),
+        ({"avx512_bf16", "amd"}, "bf16"),
+        ({"amx_bf16"}, "bf16"),
+    ):
         for name in ("compiled", "device"):
             monkeypatch.setattr(f"vitalfew.tasks.models.{name}.features", lambda features=features: frozenset(features))
         assert vars(encoder("huggingface", model, precision="auto").computation) == {
