@@ -50,7 +50,7 @@ STEP = 4
 """A text is padded to a multiple of this number of tokens."""
 BATCH_TOKENS = 1024
 """Tokens in a batch, padding included: more are no faster."""
-GROUP = 128
+GROUP = 64
 """Numbers of an activation that share a scale in int8."""
 AGREES = 0.9999
 """The least cosine of a converted network's states to those of PyTorch, in float32."""
