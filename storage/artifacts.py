@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -244,6 +244,17 @@ class Artifact:
 
     def marker(self, shard: int) -> Path:
         return self.directory / "done" / f"{shard_name(shard)}.json"
+
+
+@dataclass(frozen=True)
+class Held(Artifact):
+    """An artifact in memory, of one shard: what a stage made of questions that are answered one by one."""
+
+    tables: Mapping[str, pa.Table] = field(default_factory=dict, compare=False)
+
+    def read(self, shard: int, table: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        rows = self.tables[table or self.table]
+        return rows.select(list(columns)) if columns else rows
 
 
 def shard_name(shard: int) -> str:

@@ -12,8 +12,7 @@ import pyarrow as pa
 from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.ids import shard_of
-from vitalfew.storage.indexes.units import Units
+from vitalfew.storage.indexes.units import Passages
 from vitalfew.tasks.encoders import titles
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
@@ -153,7 +152,7 @@ class Label(Rate, FurtherStage):
         hits = self.inputs["hits"].read(shard, columns=["question_id", "passage_id"])
         pairs = dict.fromkeys(zip(hits["question_id"].to_pylist(), hits["passage_id"].to_pylist(), strict=True))
         questions = {row["question_id"]: row for row in self.inputs["asked"].read(shard).to_pylist()}
-        passages = _Passages(self.inputs["passages"])
+        passages = Passages(self.inputs["passages"])
         cases: Cases = []
         for question_id, passage_id in pairs:
             question, passage = questions[question_id], passages.row(passage_id)
@@ -175,24 +174,6 @@ class Label(Rate, FurtherStage):
     def columns(self, judgement: Judgement) -> Row:
         """A first score stays if there is no second one because of an error."""
         return {**judgement.scores, "label": judgement.label}
-
-
-class _Passages:
-    """The rows of `passages`, by id."""
-
-    def __init__(self, load: Artifact) -> None:
-        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
-
-    def row(self, passage_id: int) -> Row:
-        return self.units.passage(self._shard(passage_id), passage_id)
-
-    def title(self, passage_id: int) -> str:
-        """'' where the corpus lacks the passage, as it may lack gold ones."""
-        row = self.units.find_passage(self._shard(passage_id), passage_id)
-        return str(row["title"]) if row else ""
-
-    def _shard(self, passage_id: int) -> int:
-        return int(shard_of(np.array(passage_id, np.int64), self.shards))
 
 
 class Appraise(Rate, FurtherStage):

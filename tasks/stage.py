@@ -23,6 +23,7 @@ from vitalfew.storage.artifacts import (
     PREPARATION,
     Artifact,
     File,
+    Held,
     Manifest,
     ShardRecord,
     fingerprint,
@@ -370,7 +371,9 @@ class ReusingStage(MethodStage):
         write_bases(self._bases, self.reusable())
 
     def bases(self, table: str) -> list[File]:
-        """The chosen files of a table. Raises Damaged."""
+        """The chosen files of a table; none for work in memory. Raises Damaged."""
+        if isinstance(self.artifact, Held):
+            return []
         return [file for file in read_bases(self.prepared_file(self._bases)) if file.table == table]
 
     def finished(self, table: str) -> Iterator[Manifest]:

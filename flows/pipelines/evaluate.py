@@ -222,9 +222,22 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     for method in parameters.methods:
         if method.retrieve:
             _searched(method, searched).searcher.check(method.retrieve)
-    lines = {method.name: _line(store, method, ask.artifact, searched, parameters) for method in parameters.methods}
+    lines = {method.name: _line(store, method, ask.artifact, searched) for method in parameters.methods}
     _check_further(lines.values())
+    for method in parameters.methods:
+        _add_score(lines[method.name], _searched(method, searched) if method.retrieve else None, parameters)
     return {name: {**shared, **line.stages} for name, line in lines.items()}
+
+
+def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedIndex | None) -> list[Stage]:
+    """The stages of one method that answer questions, in their order; `asked` holds the questions. Raises ConfigError,
+    IndexMismatch, and the errors of a method whose model is missing."""
+    searched = {index.name: SearchedIndex(index, store)} if index else {}
+    if method.retrieve:
+        _searched(method, searched).searcher.check(method.retrieve)
+    line = _line(store, method, asked, searched)
+    _check_further([line])
+    return [*line.stages.values()]
 
 
 def _load(store: Path, corpora: Path, dataset: str) -> Load:
@@ -258,14 +271,11 @@ def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> Searched
     return searched[method.index]
 
 
-def _line(
-    store: Path, method: Method, asked: Artifact, searched: Mapping[str, SearchedIndex], parameters: Evaluate
-) -> "_Line":
+def _line(store: Path, method: Method, asked: Artifact, searched: Mapping[str, SearchedIndex]) -> "_Line":
+    """The stages that answer the questions by a method."""
     line = _Line(store, method, asked)
-    units: dict[Unit, Artifact] = {}
     if method.retrieve:
         index = _searched(method, searched)
-        units = {unit: index.corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in index.corpus}
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
         vectors = line.add(EncodeQuestions(store, asked, index.encoding)) if is_dense or needs_vectors else None
         read: dict[str, Artifact] = {
@@ -282,10 +292,16 @@ def _line(
             critiques = line.add(Critique(store, asked, evidence, candidates, method.critique))
             if method.select:
                 line.add(Select(store, candidates, critiques, method.select))
+    return line
+
+
+def _add_score(line: "_Line", index: SearchedIndex | None, parameters: Evaluate) -> None:
+    """Add the stage that scores what a method's other stages write."""
+    corpus = index.corpus if index else {}
+    units: dict[Unit, Artifact] = {unit: corpus[table_of(unit)] for unit in get_args(Unit) if table_of(unit) in corpus}
     written = {stage.table: stage.artifact for stage in line.stages.values()}
     results = {table: written[table] for table in Score.results if table in written}
-    line.add(Score(store, asked, results, units, parameters.score))
-    return line
+    line.add(Score(line.store, line.tables["asked"], results, units, parameters.score))
 
 
 class _Line:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vitalfew.configs.schema import ContextMode, Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes import Vectors
 from vitalfew.storage.schemas import VECTOR_KINDS
 
@@ -218,6 +219,28 @@ class Units:
                 self._groups.popitem(last=False)
         self._groups.move_to_end(key)
         return self._groups[key].slice(row, 1).to_pylist()[0]
+
+
+class Passages:
+    """The rows of `passages`, by id."""
+
+    def __init__(self, load: Artifact) -> None:
+        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
+
+    def row(self, passage_id: int) -> dict[str, Any]:
+        """Raises KeyError where the corpus lacks the passage."""
+        if (row := self.find(passage_id)) is None:
+            raise KeyError(f"there is no passage {passage_id} in this index")
+        return row
+
+    def title(self, passage_id: int) -> str:
+        """'' where the corpus lacks the passage, as it may lack gold ones."""
+        row = self.find(passage_id)
+        return str(row["title"]) if row else ""
+
+    def find(self, passage_id: int) -> dict[str, Any] | None:
+        shard = int(shard_of(np.array(passage_id, np.int64), self.shards))
+        return self.units.find_passage(shard, passage_id)
 
 
 def _group_of(place: TableShard, row: int) -> tuple[int, int]:

@@ -1,0 +1,319 @@
+"""Answering in memory: the stages of one configured method, on questions as they come.
+
+They are the stages of an evaluation, with its settings, methods and prompts. Only their inputs and outputs are other
+ones: tables in memory instead of artifacts of the store. So an answer is the answer that an evaluation would write.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from vitalfew.configs.evaluation import SECTIONS, Evaluate, Method, Questions
+from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.flows.pipelines.evaluate import answering_stages, with_indexes
+from vitalfew.flows.pipelines.experiments import KINDS, complete, evaluation, find
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact, Held, fingerprint
+from vitalfew.storage.costs import charge
+from vitalfew.storage.ids import content_id
+from vitalfew.storage.indexes.units import Passages
+from vitalfew.storage.runs import NamedIndex, read_runs
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.ticks import no_tick
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.retrieve import Retrieve
+from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.stage import Stage
+
+ABOUT_GOLD = ("load", "ask", "score")
+"""The stages of an evaluation that do not answer."""
+MOST = 20_000
+"""Characters of a question."""
+WARM_UP = "What is this about?"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A span of a passage (code points, half-open) that a context comes from."""
+
+    passage_id: int
+    title: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Context:
+    """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it."""
+
+    text: str
+    tokens: int
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, and what it was answered from.
+
+    `context_tokens`: words and punctuation marks of all contexts that a model read; `tokens_saved`: how many more the
+    whole passages have that these contexts come from, each once. `prompt_tokens`, `completion_tokens`: of all prompts
+    of the question, as the model counts them. `seconds`: by step, the question's share of its batch. `usd`: at the
+    prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
+    further answers of a selector that gives several, best first. `error`: why there is no answer, else empty.
+    """
+
+    question: str
+    text: str
+    contexts: tuple[Context, ...]
+    prompt_tokens: int
+    completion_tokens: int
+    context_tokens: int
+    tokens_saved: int
+    seconds: Mapping[str, float]
+    usd: float
+    fingerprint: str
+    others: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A method with all of its settings, and the index that it searches, if it retrieves. `run`: the evaluation of this
+    store whose settings these are; empty: it was not evaluated here, or is given other settings."""
+
+    experiment: str
+    method: Method
+    index: NamedIndex | None
+    run: str
+
+
+def configured(
+    store: Path, name: str, index: str | None = None, settings: Mapping[str, Any] | None = None
+) -> Configured:
+    """Find a method by EXPERIMENT:METHOD, with the settings that its last evaluation in this store chose for it; where
+    it was not evaluated, those of the experiment, whose `choose` does not count then.
+
+    `settings` take precedence: {"generate": {"generator": "openai"}}. Raises UnknownName, ConfigError, IndexNotFound,
+    IndexMismatch.
+    """
+    experiment, _, wanted = name.partition(":")
+    title, written = find(experiment, store)
+    found = _evaluated(store, title, wanted, index)
+    if found:
+        run, recorded = found
+        methods = {method.name: method for method in recorded.methods}
+    else:
+        run = ""
+        given = {"store": store, "choose": None, **({"index": index} if index else {})}
+        methods = {method.name: method for method in evaluation(title, written, given).methods}
+    method = methods[wanted] if wanted in methods else _only(experiment, wanted, methods)
+    if index and method.retrieve:
+        run = run if method.index == index else ""
+        method = method.model_copy(update={"index": index})
+    if settings:
+        run, method = "", _with(method, settings)
+    questions = Questions()
+    whole, indexes = with_indexes(complete(Evaluate(store=store, name=title, questions=questions, methods=(method,))))
+    (method,) = whole.methods
+    if not method.generate:
+        raise ConfigError(f"{experiment}:{method.name} generates no answer; to see what it finds, use search")
+    return Configured(title, method, indexes.get(method.index) if method.index else None, run)
+
+
+def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> tuple[str, Evaluate] | None:
+    """The last finished evaluation that has the method, on this index if one is named."""
+    for run in reversed(read_runs(store)):
+        if run.flow == "evaluate" and run.name == experiment and run.state == "completed":
+            try:
+                parameters = complete(Evaluate.model_validate(run.config))
+            except ValueError:  # of a version with other settings
+                continue
+            named = {each.name: each for each in parameters.methods}
+            own = named.get(method) or (next(iter(named.values())) if not method and len(named) == 1 else None)
+            if own and (index is None or own.index in (index, None)):
+                return run.run_id, parameters
+    return None
+
+
+def _only(experiment: str, wanted: str, methods: Mapping[str, Method]) -> Method:
+    """The experiment's only method, if none is named. Raises UnknownName, ConfigError."""
+    if wanted:
+        raise UnknownName(f"method of {experiment}", wanted, [*methods])
+    if len(methods) > 1:
+        names = ", ".join(f"{experiment}:{name}" for name in methods)
+        raise ConfigError(f"{experiment} has several methods; name one of: {names}")
+    return next(iter(methods.values()))
+
+
+def _with(method: Method, settings: Mapping[str, Any]) -> Method:
+    """The method with these settings; where they name another generator, refiner or critic, without those of the one it
+    had."""
+    whole = method.model_dump(mode="json")
+    for section, own in settings.items():
+        if section not in SECTIONS:
+            raise ConfigError(f"{section} is no section of a method; known: {', '.join(SECTIONS)}")
+        before = whole.get(section)
+        field = KINDS[section].field() if section in KINDS else None
+        is_other = isinstance(own, Mapping) and field in own and before and before.get(field) != own[field]
+        whole[section] = own if is_other or not isinstance(before, Mapping) else merged(before, own)
+    return build(Method, whole)
+
+
+def configuration(stages: Iterable[Stage]) -> str:
+    """The fingerprint of a configured method: of its stages' settings, methods and models, and of the artifacts of an
+    index that they read. An evaluation's method has the same one."""
+    answering = [stage for stage in stages if stage.name not in ABOUT_GOLD]
+    made = {stage.artifact.name for stage in answering}
+    read = {each.name for stage in answering for each in stage.inputs.values() if each.table != "asked"}
+    parts = {stage.name: [stage.version, stage.config_identity(), stage.planned] for stage in answering}
+    return fingerprint(stages=parts, index=sorted(read - made))
+
+
+class Answering:
+    """Answers questions by a configured method. Models are loaded by the first question, or by `warm`. Calls from
+    several threads take turns."""
+
+    def __init__(self, store: Path, chosen: Configured) -> None:
+        """Raises ConfigError, IndexMismatch, and the errors of a method whose model is missing."""
+        self.store, self.configured = store.absolute(), chosen
+        self._asked = Artifact(self.store, "asked", "memory")
+        self.stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
+        self.fingerprint = configuration(self.stages)
+        self.best = self.stages[-1].table == "answers"
+        for stage in self.stages:
+            stage.artifact = Held(*_key(stage.artifact))
+        self._lock, self._opened = Lock(), False
+
+    def warm(self) -> None:
+        """Load every model, by answering a question."""
+        self.answer([WARM_UP])
+
+    def answer(self, questions: Sequence[str]) -> list[Answer]:
+        """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
+        for question in questions:
+            _check(question)
+        texts = [*dict.fromkeys(questions)]
+        with self._lock:
+            if not self._opened:
+                for stage in self.stages:
+                    stage.open()
+                self._opened = True
+            made = self._made(texts)
+        found = dict(zip(texts, made.answers(texts, self.fingerprint), strict=True))
+        return [found[question] for question in questions]
+
+    @cached_property
+    def passages(self) -> Passages | None:
+        """The passages of the index; None for a method that retrieves nothing."""
+        return Passages(found[0].corpus["passages"]) if (found := self._retrieving()) else None
+
+    def _retrieving(self) -> list[Retrieve]:
+        return [stage for stage in self.stages if isinstance(stage, Retrieve)]
+
+    def _length(self, passage_id: int) -> int:
+        """Words and punctuation marks of a passage; 0 of one that the index lacks."""
+        row = self.passages.find(passage_id) if self.passages else None
+        return count_tokens(row["text"]) if row else 0
+
+    def _made(self, texts: Sequence[str]) -> "_Made":
+        made = _Made(lru_cache(maxsize=None)(self._length))
+        held = {self._asked.name: Held(*_key(self._asked), {"asked": _asked(texts)})}
+        for stage in self.stages:
+            given = dict(stage.inputs)
+            stage.inputs = {role: held.get(each.name, each) for role, each in given.items()}
+            began, cpu = time.perf_counter(), time.process_time()
+            try:
+                result = stage.work(0, no_tick)
+            finally:
+                stage.inputs = given
+            made.add(stage, result.tables, time.perf_counter() - began, time.process_time() - cpu, result.tokens)
+            held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
+        return made
+
+
+def _key(artifact: Artifact) -> tuple[Path, str, str]:
+    return artifact.store, artifact.table, artifact.fingerprint
+
+
+def _check(question: str) -> None:
+    if not question.strip():
+        raise InputError("the question is empty")
+    if len(question) > MOST:
+        raise InputError(f"the question has {len(question):,} characters; at most {MOST:,} are answered")
+
+
+def _asked(texts: Sequence[str]) -> pa.Table:
+    """Rows of `asked`, without gold answers."""
+    gold: Row = {"answers": [], "gold_passages": [], "supporting_facts": []}
+    rows = [
+        {"question_id": content_id("asked", text), "source": "", "source_id": "", "text": text, **gold}
+        for text in texts
+    ]
+    return pa.Table.from_pylist(rows, schemas.ASKED)
+
+
+@dataclass
+class _Made:
+    """What the stages made of a batch of questions: rows by table and question, and what the steps took. `length`: of a
+    passage, by its id."""
+
+    length: Callable[[int], int]
+    rows: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    usd: float = 0.0
+
+    def add(self, stage: Stage, tables: Mapping[str, pa.Table], seconds: float, cpu: float, tokens: int) -> None:
+        for name, table in tables.items():
+            if "question_id" in table.column_names and name != "question_vectors":
+                own = self.rows[name] = defaultdict(list)
+                for row in table.to_pylist():
+                    own[row["question_id"]].append(row)
+        self.seconds[stage.name] = seconds
+        self.usd += charge(cpu, seconds * stage.num_gpus, tokens, stage.model_name)
+
+    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[Answer]:
+        share = {step: seconds / len(texts) for step, seconds in self.seconds.items()}
+        for text in texts:
+            yield self._answer(text, content_id("asked", text), share, self.usd / len(texts), configuration)
+
+    def _answer(self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str) -> Answer:
+        candidates = self._of("candidates", question)
+        best, *others = self._of("answers", question) or candidates[:1]
+        evidence = {row["rank"]: row for row in self._of("evidence", question)}
+        titles = {row["passage_id"]: row["title"] for row in self._of("hits", question)}
+        read = next(row["contexts"] for row in candidates if row["candidate"] == best["candidate"])
+        shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
+        tokens = sum(row["tokens"] for row in shown)
+        whole = sum(map(self.length, {each["passage_id"] for row in shown for each in row["origin"]}))
+        return Answer(
+            question=text,
+            text=best["text"],
+            contexts=tuple(_context(evidence[rank], titles) for rank in read),
+            prompt_tokens=sum(row["prompt_tokens"] or 0 for row in candidates),
+            completion_tokens=sum(row["completion_tokens"] or 0 for row in candidates),
+            context_tokens=tokens,
+            tokens_saved=max(0, whole - tokens),
+            seconds=seconds,
+            usd=usd,
+            fingerprint=configuration,
+            others=tuple(row["text"] for row in others if not row["error"]),
+            error=best["error"],
+        )
+
+    def _of(self, table: str, question: int) -> list[Row]:
+        return self.rows.get(table, {}).get(question, [])
+
+
+def _context(row: Row, titles: Mapping[int, str]) -> Context:
+    origin = ((each["passage_id"], each["start"], each["end"]) for each in row["origin"])
+    sources = (Source(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
+    return Context(row["text"], row["tokens"], tuple(sources))
