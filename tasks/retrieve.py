@@ -181,8 +181,13 @@ class Retrieve(MethodStage):
         own = self.method.identity() if hasattr(self.method, "identity") else {}
         return {"retriever": self.config.retriever, "version": self.method.version, **own}
 
+    @property
+    def searcher(self) -> Searcher:
+        """The open index; the methods of a process that search the same artifacts share it."""
+        return _searcher(self.index.name, tuple(self.corpus.items()))
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        searcher = _searcher(self.index.name, tuple(self.corpus.items()))
+        searcher = self.searcher
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
         vectors = None
         if "question_vectors" in self.inputs:
