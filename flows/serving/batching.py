@@ -83,13 +83,13 @@ class Line:
         job.future.add_done_callback(lambda future: self._leave(job) if future.cancelled() else None)
         return job.future
 
-    def close(self) -> None:
-        """Accept nothing more, finish what waits, and end the thread."""
+    def close(self, seconds: float | None = None) -> None:
+        """Accept nothing more, finish what waits, and end the thread; wait for that at most `seconds`."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(seconds)
 
     def _retry_after(self) -> int:
         """Seconds until those who wait are through, if every batch takes as long as the last one."""
