@@ -235,6 +235,8 @@ def _explain_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
+        if isinstance(error.body, bytes) and error.body:  # it was not read as JSON: a page of another site can send it
+            return errors.response(Refused(415, "send JSON, with the header Content-Type: application/json"))
         return errors.response(errors.of_validation(error.errors()))
 
     @app.exception_handler(HTTPException)

@@ -37,7 +37,7 @@ class ServeFile(Config):
     """A file serve.yaml: configurations by the name of their model, and the index of those that name none."""
 
     index: str | None = None
-    configurations: dict[str, Entry]
+    configurations: dict[str, dict[str, Any]]
 
 
 def read_entries(
@@ -61,10 +61,10 @@ def _entries(name: str, index: str | None, settings: dict[str, Any]) -> dict[str
     if settings:
         raise ConfigError(f"{name}: write the settings into the file, as `set` of a configuration, instead of --set")
     file = build(ServeFile, content)
-    default = index or file.index
+    common = {"index": index or file.index}
     return {
-        model: entry.model_copy(update={"index": entry.index or default})
-        for model, entry in file.configurations.items()
+        model: build(Entry, common, given, path=f"configurations.{model}")
+        for model, given in file.configurations.items()
     }
 
 

@@ -13,12 +13,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import Held, Running, experiment, served, until
-from vitalfew.flows.pipelines.answering import MOST, Answering, configured
+from vitalfew.flows.pipelines.answering import MOST, Answering
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
 QUESTION = QUESTIONS[0]
+JSON = {"Content-Type": "application/json"}
 KEY = "0123456789abcdefghij"
 
 
@@ -67,7 +68,8 @@ def test_a_served_answer_is_the_answer(running: Running, file: Path, method: str
     with ThreadPoolExecutor(16) as pool:
         together = list(pool.map(ask, QUESTIONS))
     assert together[:10] == [
-        {**each, "seconds": other["seconds"], "usd": other["usd"]} for each, other in zip(single, together)
+        {**each, "seconds": other["seconds"], "usd": other["usd"]}
+        for each, other in zip(single, together, strict=False)
     ]
     for given, answer in zip(together, expected, strict=True):
         assert given["text"] == answer.text
@@ -207,14 +209,21 @@ FAULTS: list[tuple[str, Any, int, str]] = [
 
 @pytest.mark.parametrize(("path", "body", "status", "words"), FAULTS)
 def test_a_faulty_request_is_explained(client: httpx.Client, path: str, body: Any, status: int, words: str) -> None:
-    response = client.post(path, content=json.dumps(body))
+    response = client.post(path, content=json.dumps(body), headers=JSON)
     assert (response.status_code, words in message(response)) == (status, True), response.text
     assert response.json()["error"]["type"] in {"invalid_request_error", "not_found_error"}
 
 
+def test_what_is_not_sent_as_json_is_explained(client: httpx.Client) -> None:
+    response = client.post(
+        "/answer", content=json.dumps({"question": QUESTION}), headers={"Content-Type": "text/plain"}
+    )
+    assert (response.status_code, "Content-Type: application/json" in message(response)) == (415, True)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b'{"question": 1e999}', b"null"])
 def test_what_is_not_json_is_refused(client: httpx.Client, content: bytes) -> None:
-    response = client.post("/answer", content=content)
+    response = client.post("/answer", content=content, headers=JSON)
     assert response.status_code in (400, 422), response.text
     assert message(response)
 
@@ -255,9 +264,9 @@ def test_keys_are_needed_where_there_are_some(file: Path, caplog: pytest.LogCapt
             assert client.post("/answer", json=body, headers={"Authorization": f"Bearer {key}"}).status_code == 200
         assert client.get("/metrics").status_code == 401
         assert client.get("/health").status_code == 200
-        with openai.OpenAI(base_url=f"{running.address}/v1", api_key="wrong", max_retries=0) as other:
-            with pytest.raises(openai.AuthenticationError):
-                other.models.list()
+        other = openai.OpenAI(base_url=f"{running.address}/v1", api_key="wrong", max_retries=0)
+        with other, pytest.raises(openai.AuthenticationError):
+            other.models.list()
     logged = "\n".join(
         record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "openai", "httpcore"))
     )
@@ -407,9 +416,9 @@ def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
     assert more("vitalfew_requests_total", "other", "404") == 1
     assert more("vitalfew_requests_total", "/search", "200") == 1
     assert more("vitalfew_request_seconds_count", "/answer") == 2
-    assert more("vitalfew_tokens_total", "passages", "in") == answer["prompt_tokens"]
-    assert more("vitalfew_tokens_total", "passages", "out") == answer["completion_tokens"]
-    assert more("vitalfew_tokens_total", "passages", "saved") == answer["tokens_saved"]
+    assert more("vitalfew_tokens_total", "in", "passages") == answer["prompt_tokens"]
+    assert more("vitalfew_tokens_total", "out", "passages") == answer["completion_tokens"]
+    assert more("vitalfew_tokens_total", "saved", "passages") == answer["tokens_saved"]
     assert more("vitalfew_step_seconds_count", "passages", "retrieve") == 1
     assert after["vitalfew_waiting", "passages"] == 0
     assert not any("made" in part for key in after for part in key)
