@@ -121,7 +121,8 @@ class Announcing(uvicorn.Server):
 def listen(host: str, port: int) -> socket.socket:
     """A socket of this address. Raises ConfigError if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    # With its protocol named, asyncio sends small packets at once; else every answer may wait 40 ms for a receipt.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

@@ -45,19 +45,21 @@ def retrieving(answering: Answering) -> Retrieve:
 def search(answering: Answering, questions: Sequence[str]) -> list[list[Hit]]:
     """The hits of every question, best first: those that the method would answer from. Raises InputError."""
     stage = retrieving(answering)
-    searcher, unit = stage.searcher, stage.method.unit
-    top = searcher.search(questions, stage.config)
-    hits = []
-    for number, rows in enumerate(searcher.texts(top, unit)):
-        own = []
-        for rank, row in enumerate(rows):
-            text, start = row["text"], row.get("start", 0)
-            title = row.get("title")
-            if title is None:
-                title = searcher.units.passage(int(top.shards[number, rank]), row["passage_id"])["title"]
-            score, end = float(top.scores[number, rank]), row.get("end", len(text))
-            own.append(Hit(rank + 1, score, row["passage_id"], title, start, end, text, count_tokens(text)))
-        hits.append(own)
+    top = stage.searcher.search(questions, stage.config)
+    columns = stage.searcher.columns(top, stage.method.unit)
+    hits: list[list[Hit]] = [[] for _ in questions]
+    for place, text in enumerate(columns["text"]):
+        hit = Hit(
+            rank=int(columns["rank"][place]),
+            score=float(columns["score"][place]),
+            passage_id=int(columns["passage_id"][place]),
+            title=columns["title"][place],
+            start=int(columns["start"][place]),
+            end=int(columns["end"][place]),
+            text=text,
+            tokens=count_tokens(text),
+        )
+        hits[columns["question"][place]].append(hit)
     return hits
 
 
