@@ -94,7 +94,7 @@ class Service:
                             await asyncio.wrap_future(each.warm())
                 except Exception as error:
                     # What is served goes on; the name may be half-written, or its artifacts be damaged.
-                    logger.warning("%s: the index cannot be followed: %s", each.name, type(error).__name__)
+                    logger.warning("%s: the index cannot be followed: %s", each.name, errors.place(error))
 
 
 async def _gone(request: Request) -> None:

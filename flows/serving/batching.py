@@ -16,6 +16,9 @@ from typing import Any
 Task = Callable[[Sequence[Any]], Sequence[Any]]
 """Computes a batch of items; returns a result for every item, in order."""
 
+FAULTS = 2
+"""Requests of a failed batch that fail again, one after the other, until the rest is not tried."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -132,15 +135,25 @@ class Line:
                 return place
         return len(self._jobs)
 
-    def _compute(self, batch: Sequence[Job]) -> None:
+    def _compute(self, batch: Sequence[Job]) -> Exception | None:
+        """Compute a batch; return the error if there was one."""
         try:
             results = self.tasks[batch[0].task]([job.item for job in batch])
         except Exception as error:
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
-                return
-            for job in batch:  # one request's fault is not the others'
-                self._compute([job])
-            return
+            else:
+                self._compute_alone(batch, error)
+            return error
         for job, result in zip(batch, results, strict=True):
             job.future.set_result(result)
+        return None
+
+    def _compute_alone(self, batch: Sequence[Job], error: Exception) -> None:
+        """One request's fault is not the others'. A fault of all of them is not waited for as many times."""
+        faults = 0
+        for job in batch:
+            if faults == FAULTS:
+                job.future.set_exception(error)
+            else:
+                faults = faults + 1 if self._compute([job]) else 0

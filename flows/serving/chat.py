@@ -9,16 +9,20 @@ from uuid import uuid4
 
 from vitalfew.flows.pipelines.answering import Answer
 from vitalfew.flows.serving.errors import Refused
-from vitalfew.flows.serving.shapes import ChatBody, Message, contexts
+from vitalfew.flows.serving.shapes import ChatBody, Message, checked, contexts
 
 DONE = "data: [DONE]\n\n"
 
 
 def question_of(body: ChatBody) -> str:
-    """The last message of the user. Raises Refused where there is none, or where it has more than text."""
+    """The last message of the user. Raises Refused where there is none, or where it cannot be asked."""
     for place, message in reversed([*enumerate(body.messages)]):
         if message.role == "user":
-            return _text(message, f"messages.{place}.content")
+            param = f"messages.{place}.content"
+            try:
+                return checked(_text(message, param))
+            except ValueError as error:
+                raise Refused(400, str(error), param=param) from None
     raise Refused(400, "messages has no message of the user: the last one is the question", param="messages")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from vitalfew.flows.pipelines.answering import WARM_UP, Answer, Answering
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Line
+from vitalfew.flows.serving.errors import place
 from vitalfew.storage.runs import find_index
 
 logger = logging.getLogger("vitalfew")
@@ -66,7 +67,6 @@ class Served:
         try:
             self._answer(questions[:1])
         except Exception as error:
-            # The type alone: a message may quote what was read.
-            logger.warning("%s is not ready: %s", self.name, type(error).__name__)
+            logger.warning("%s is not ready: %s", self.name, place(error))
             raise
         return [None] * len(questions)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.guard import Guard
-from vitalfew.flows.serving.errors import Refused, response
+from vitalfew.flows.serving.errors import Refused, place, response
 from vitalfew.flows.serving.metrics import Metrics
 
 logger = logging.getLogger("vitalfew")
@@ -33,10 +33,10 @@ OPEN = (*PROBES, "/docs", "/openapi.json")
 def parse_keys(value: str) -> dict[str, str]:
     """Keys by name. Raises ConfigError, which repeats no key."""
     keys: dict[str, str] = {}
-    for place, entry in enumerate(filter(None, (part.strip() for part in value.split(","))), 1):
+    for number, entry in enumerate(filter(None, (part.strip() for part in value.split(","))), 1):
         name, colon, key = entry.partition(":")
         if not (colon and name.strip()):
-            raise ConfigError(f"{KEYS}: entry {place} must be NAME:KEY")
+            raise ConfigError(f"{KEYS}: entry {number} must be NAME:KEY")
         if len(key) < LEAST or not (key.isascii() and key.isprintable()) or " " in key:
             raise ConfigError(f"{KEYS}: the key of {name} must have at least {LEAST} visible ASCII characters")
         if name in keys:
@@ -66,20 +66,11 @@ class Counted:
         try:
             await self.app(scope, receive, noted)
         except Exception as error:
-            _log_bug(error)
+            logger.error("a request failed: %s", place(error))
             if status == 0:
                 await response(Refused(500, "the server has a bug; its log says where"))(scope, receive, noted)
         finally:
             self.metrics.request(scope["path"], status, time.monotonic() - began)
-
-
-def _log_bug(error: Exception) -> None:
-    """Log the type and the place of an error; its message may quote the request."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
-    logger.error("a request failed: %s at %s", type(error).__name__, where)
 
 
 class Entrance:

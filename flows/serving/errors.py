@@ -1,5 +1,6 @@
 """Errors as clients see them: OpenAI's shape, a status, and a sentence that says what to do."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from starlette.responses import JSONResponse
 from vitalfew.flows.serving.batching import Closed, Full
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
+
+logger = logging.getLogger("vitalfew")
 
 GONE = 499
 """The status of a request whose client hung up: nobody receives it, but it is counted."""
@@ -45,6 +48,7 @@ def of_computing(error: Exception, model: str) -> Refused:
     if isinstance(error, Closed):
         return Refused(503, str(error), "ending", retry_after=1)
     if isinstance(error, OSError | ValueError | IndexNotFound | RuntimeError | pa.ArrowException):
+        logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
             503,
             f"{model} cannot answer now: its index or a model of it is missing or damaged ({type(error).__name__}). "
@@ -53,6 +57,15 @@ def of_computing(error: Exception, model: str) -> Refused:
             retry_after=5,
         )
     raise error
+
+
+def place(error: BaseException) -> str:
+    """The type and the place of an error, for a log: its message may quote a question."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
+    return f"{type(error).__name__} at {where}"
 
 
 def of_validation(faults: Sequence[Mapping[str, Any]]) -> Refused:

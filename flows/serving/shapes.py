@@ -21,7 +21,8 @@ def _readable(text: str) -> str:
     return text
 
 
-def _asked(text: str) -> str:
+def checked(text: str) -> str:
+    """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed in vain."""
     if not text.strip():
         raise ValueError("the question is empty")
     if len(text) > MOST:
@@ -30,7 +31,7 @@ def _asked(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_readable)]
-Question = Annotated[str, AfterValidator(_asked)]
+Question = Annotated[str, AfterValidator(checked)]
 MaxTokens = Annotated[int, Field(ge=1, description="Most words and punctuation marks of what comes back.")]
 ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed where there are several.")]
 

@@ -92,6 +92,17 @@ def test_one_requests_fault_is_not_the_others() -> None:
     own.close()
 
 
+def test_a_fault_of_all_is_not_tried_for_all() -> None:
+    own, record = line()
+    futures = submitted(own, *["bad"] * 6)
+    own.start()
+    for future in futures:
+        with pytest.raises(ValueError, match="bad"):
+            future.result(PATIENCE)
+    assert len(record.batches) == 3
+    own.close()
+
+
 def test_a_cancelled_request_frees_its_place() -> None:
     own, record = line(room=2)
     first, second = submitted(own, "a", "b")
