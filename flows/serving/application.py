@@ -17,7 +17,7 @@ from vitalfew.flows.pipelines.answering import MOST, Answer
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.configurations import Served
-from vitalfew.flows.serving.entrance import Counted, Entrance, Gate
+from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.metrics import Metrics
 from vitalfew.flows.serving.searching import Documents
@@ -35,7 +35,7 @@ class Limits:
     follow: float = 3.0
 
 
-class Service:
+class ServedModels:
     """The configurations of a server, by the name of their model."""
 
     def __init__(self, served: Iterable[Served], limits: Limits) -> None:
@@ -112,7 +112,7 @@ def application(
     """Make the application. `keys`: by name; without any, none is needed. `hosts`: the origins by which clients reach
     it, such as http://rag.example:8765; others are refused."""
     limits = limits or Limits()
-    service = Service(configurations, limits)
+    service = ServedModels(configurations, limits)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -135,7 +135,7 @@ def application(
     # The last one added is the first one that a request comes to.
     app.add_middleware(Entrance, keys=keys or {}, most=limits.body, seconds=limits.seconds)
     app.add_middleware(Gate, origins=hosts or origins(8765))
-    app.add_middleware(Counted, metrics=metrics)
+    app.add_middleware(Counting, metrics=metrics)
     return app
 
 
@@ -143,7 +143,7 @@ ABOUT = f"""Answers by configured methods of retrieval-augmented generation. A c
 A question has at most {MOST:,} characters. Errors have OpenAI's shape."""
 
 
-def _add_own(app: FastAPI, service: Service) -> None:
+def _add_own(app: FastAPI, service: ServedModels) -> None:
     @app.post("/search", tags=["questions"])
     async def search(body: shapes.SearchBody, request: Request) -> Any:
         """Search the index of a model, as its method does: the hits, best first, that fit into `max_tokens`."""
@@ -183,7 +183,7 @@ def _model(served: Served) -> dict[str, Any]:
     return {"id": served.name, "object": "model", "created": 0, "owned_by": "vitalfew", "vitalfew": own}
 
 
-def _add_answering(app: FastAPI, service: Service, metrics: Metrics) -> None:
+def _add_answering(app: FastAPI, service: ServedModels, metrics: Metrics) -> None:
     async def answered(request: Request, served: Served, question: str) -> Answer:
         answer: Answer = await service.computed(request, served, "answer", question, len(question))
         metrics.answer(served.name, answer)
@@ -210,7 +210,7 @@ def _add_answering(app: FastAPI, service: Service, metrics: Metrics) -> None:
         return JSONResponse(chat.completion(answer, served.name))
 
 
-def _add_watching(app: FastAPI, service: Service, metrics: Metrics) -> None:
+def _add_watching(app: FastAPI, service: ServedModels, metrics: Metrics) -> None:
     @app.get("/health", tags=["operation"])
     async def health() -> Any:
         """The server works."""

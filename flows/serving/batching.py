@@ -44,7 +44,7 @@ class Closed(Exception):
 
 
 @dataclass(eq=False)
-class Job:
+class QueuedRequest:
     """A request in the line. `size`: characters that are computed for it; `arrived`: seconds of the monotonic clock."""
 
     task: str
@@ -54,12 +54,12 @@ class Job:
     arrived: float = field(default_factory=time.monotonic)
 
 
-class Line:
+class WaitingLine:
     """Requests that wait for one thread. A batch holds neighbours of the same task."""
 
     def __init__(self, tasks: Mapping[str, Task], bounds: Bounds, name: str = "line") -> None:
         self.tasks, self.bounds = tasks, bounds
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[QueuedRequest] = deque()
         self._changed = Condition()
         self._closed = False
         self._seconds = 0.0  # of the last batch
@@ -75,7 +75,7 @@ class Line:
 
     def submit(self, task: str, item: Any, size: int) -> "Future[Any]":
         """Put a request into the line. Raises Full, Closed."""
-        job = Job(task, item, size)
+        job = QueuedRequest(task, item, size)
         with self._changed:
             if self._closed:
                 raise Closed("the server is ending and accepts no further request")
@@ -99,7 +99,7 @@ class Line:
         batches = math.ceil(len(self._jobs) / self.bounds.requests)
         return max(1, math.ceil(batches * self._seconds))
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, job: QueuedRequest) -> None:
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
@@ -110,7 +110,7 @@ class Line:
             self._compute(batch)
             self._seconds = time.monotonic() - began
 
-    def _next(self) -> list[Job]:
+    def _next(self) -> list[QueuedRequest]:
         """Wait for a batch; empty if the line is closed and nothing waits."""
         with self._changed:
             while True:
@@ -135,7 +135,7 @@ class Line:
                 return place
         return len(self._jobs)
 
-    def _compute(self, batch: Sequence[Job]) -> Exception | None:
+    def _compute(self, batch: Sequence[QueuedRequest]) -> Exception | None:
         """Compute a batch; return the error if there was one."""
         try:
             results = self.tasks[batch[0].task]([job.item for job in batch])
@@ -149,7 +149,7 @@ class Line:
             job.future.set_result(result)
         return None
 
-    def _compute_alone(self, batch: Sequence[Job], error: Exception) -> None:
+    def _compute_alone(self, batch: Sequence[QueuedRequest], error: Exception) -> None:
         """One request's fault is not the others'. A fault of all of them is not waited for as many times."""
         faults = 0
         for job in batch:

@@ -8,7 +8,7 @@ from typing import Any
 
 from vitalfew.flows.pipelines.answering import WARM_UP, Answer, Answering
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Bounds, Line
+from vitalfew.flows.serving.batching import Bounds, WaitingLine
 from vitalfew.flows.serving.errors import place
 from vitalfew.storage.runs import find_index
 
@@ -26,7 +26,7 @@ class Served:
         self.name, self.answering = name, answering
         self.ready = False
         tasks = {"answer": self._answer, "search": self._search, "rerank": self._rerank, "warm": self._warm}
-        self.line = Line(tasks, bounds or Bounds(), f"serve {name}")
+        self.line = WaitingLine(tasks, bounds or Bounds(), f"serve {name}")
 
     def start(self) -> None:
         """Start the thread, which first answers a question, so that every model is loaded."""
@@ -57,7 +57,7 @@ class Served:
         self.ready = True
         return answers
 
-    def _search(self, questions: Sequence[str]) -> list[list[searching.Hit]]:
+    def _search(self, questions: Sequence[str]) -> list[list[searching.FoundUnit]]:
         return searching.search(self.answering, questions)
 
     def _rerank(self, requests: Sequence[searching.Documents]) -> list[list[float]]:

@@ -45,7 +45,7 @@ def parse_keys(value: str) -> dict[str, str]:
     return keys
 
 
-class Counted:
+class Counting:
     """Counts requests, and answers those whose handling fails by a bug."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

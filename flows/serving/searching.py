@@ -12,7 +12,7 @@ from vitalfew.tasks.splitters.tokens import count_tokens
 
 
 @dataclass(frozen=True)
-class Hit:
+class FoundUnit:
     """A retrieved unit: `start` and `end` (code points, half-open) in its passage; `tokens`: words and punctuation
     marks of `text`."""
 
@@ -42,14 +42,14 @@ def retrieving(answering: Answering) -> Retrieve:
     raise InputError(f"the method {answering.configured.method.name} retrieves nothing: it has no index")
 
 
-def search(answering: Answering, questions: Sequence[str]) -> list[list[Hit]]:
+def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUnit]]:
     """The hits of every question, best first: those that the method would answer from. Raises InputError."""
     stage = retrieving(answering)
     top = stage.searcher.search(questions, stage.config)
     columns = stage.searcher.columns(top, stage.method.unit)
-    hits: list[list[Hit]] = [[] for _ in questions]
+    hits: list[list[FoundUnit]] = [[] for _ in questions]
     for place, text in enumerate(columns["text"]):
-        hit = Hit(
+        hit = FoundUnit(
             rank=int(columns["rank"][place]),
             score=float(columns["score"][place]),
             passage_id=int(columns["passage_id"][place]),

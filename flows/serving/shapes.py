@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vitalfew.flows.pipelines.answering import MOST, Answer
-from vitalfew.flows.serving.searching import Hit
+from vitalfew.flows.serving.searching import FoundUnit
 
 DOCUMENTS = 1000
 """Documents of a request to rerank."""
@@ -64,7 +64,7 @@ class AnswerBody(Own):
     model: ModelId | None = None
 
 
-class Part(Foreign):
+class MessagePart(Foreign):
     """A part of a message."""
 
     type: str
@@ -75,7 +75,7 @@ class Message(Foreign):
     """A message of a chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Text | list[Part] | None = None
+    content: Text | list[MessagePart] | None = None
 
 
 class StreamOptions(Foreign):
@@ -144,7 +144,7 @@ def _with_text_ids(context: dict[str, Any]) -> dict[str, Any]:
     return {**context, "sources": sources}
 
 
-def searched(hits: Sequence[Hit], model: str, most: int) -> dict[str, Any]:
+def searched(hits: Sequence[FoundUnit], model: str, most: int) -> dict[str, Any]:
     """Hits as JSON. `left_out`: hits that `max_tokens` left out of the response."""
     kept = fitting((hit.tokens for hit in hits), most)
     shown = [{**asdict(hit), "passage_id": str(hit.passage_id)} for hit in hits[:kept]]

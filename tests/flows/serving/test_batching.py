@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.serving import PATIENCE
-from vitalfew.flows.serving.batching import Bounds, Closed, Full, Line
+from vitalfew.flows.serving.batching import Bounds, Closed, Full, WaitingLine
 
 
 class Recorder:
@@ -24,12 +24,12 @@ class Recorder:
         return [item.upper() for item in items]
 
 
-def line(**bounds: Any) -> tuple[Line, Recorder]:
+def line(**bounds: Any) -> tuple[WaitingLine, Recorder]:
     record = Recorder()
-    return Line({"a": record, "b": record}, Bounds(**{"wait": 0.0, **bounds})), record
+    return WaitingLine({"a": record, "b": record}, Bounds(**{"wait": 0.0, **bounds})), record
 
 
-def submitted(own: Line, *items: str, task: str = "a", size: int = 1) -> list[Any]:
+def submitted(own: WaitingLine, *items: str, task: str = "a", size: int = 1) -> list[Any]:
     return [own.submit(task, item, size) for item in items]
 
 
