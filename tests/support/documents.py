@@ -44,7 +44,7 @@ class Command:
 
     def served(self) -> bool:
         """Whether it starts a server, or belongs to one of Prefect's."""
-        return self.words()[:2] == ["vitalfew", "ui"] or "prefect" in self.line.lower()
+        return self.words()[:2] in (["vitalfew", "ui"], ["vitalfew", "serve"]) or "prefect" in self.line.lower()
 
     def words(self) -> list[str]:
         """Without comment and without leading assignments of variables."""
