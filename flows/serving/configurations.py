@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 from vitalfew.flows.pipelines.answering import WARM_UP, Answer, Answering
@@ -13,6 +15,9 @@ from vitalfew.flows.serving.errors import place
 from vitalfew.storage.runs import find_index
 
 logger = logging.getLogger("vitalfew")
+
+LOADING = Lock()
+"""Models are loaded by one thread at a time: large libraries are imported then, some of which cannot be by several."""
 
 
 class Served:
@@ -48,20 +53,27 @@ class Served:
         if index.artifacts == chosen.index.artifacts:
             return False
         following = Answering(self.answering.store, replace(chosen, index=index))
-        following.warm()
+        with LOADING:
+            following.warm()
         self.answering, self.ready = following, True
         return True
 
     def _answer(self, questions: Sequence[str]) -> list[Answer]:
-        answers = self.answering.answer(questions)
+        with self._turn():
+            answers = self.answering.answer(questions)
         self.ready = True
         return answers
 
     def _search(self, questions: Sequence[str]) -> list[list[searching.FoundUnit]]:
-        return searching.search(self.answering, questions)
+        with self._turn():
+            return searching.search(self.answering, questions)
 
     def _rerank(self, requests: Sequence[searching.Documents]) -> list[list[float]]:
-        return searching.rerank(self.answering, requests)
+        with self._turn():
+            return searching.rerank(self.answering, requests)
+
+    def _turn(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.ready else LOADING
 
     def _warm(self, questions: Sequence[str]) -> list[None]:
         try:

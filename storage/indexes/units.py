@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ CACHED_GROUPS = 64
 OPEN_FILES = 32
 """Parquet files that are held open by a process."""
 CACHED_COLUMNS = 64
+_READING = RLock()
+"""Open files, and the caches of row groups, are used by one thread at a time: a server has several."""
 
 
 class TableShard(NamedTuple):
@@ -159,7 +162,7 @@ class Units:
             wanted = np.sort(rows[shards == shard])
             groups = np.searchsorted(_starts(place), wanted, side="right") - 1
             for group in np.unique(groups):
-                content = _parquet(place).read_row_group(int(group), columns=columns)
+                content = _row_group(place, int(group), columns)
                 parts.append(content.take(pa.array(wanted[groups == group] - _starts(place)[group])))
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
@@ -213,12 +216,12 @@ class Units:
         """Read a row of a Parquet file through a cache of row groups."""
         group, row = _group_of(place, row)
         key = (place, group)
-        if key not in self._groups:
-            self._groups[key] = _parquet(place).read_row_group(group)
+        with _READING:
+            content = self._groups.pop(key) if key in self._groups else _row_group(place, group)
+            self._groups[key] = content  # behind the others: the least recently used one is the first
             if len(self._groups) > CACHED_GROUPS:
                 self._groups.popitem(last=False)
-        self._groups.move_to_end(key)
-        return self._groups[key].slice(row, 1).to_pylist()[0]
+        return content.slice(row, 1).to_pylist()[0]
 
 
 class Passages:
@@ -254,7 +257,7 @@ def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
     parts: list[pa.Array] = []
     while (row := start + sum(map(len, parts))) < stop:
         group, first = _group_of(place, row)
-        column = _parquet(place).read_row_group(group, columns=["vector"])["vector"]
+        column = _row_group(place, group, ["vector"])["vector"]
         parts.append(column.slice(first, stop - row).combine_chunks())
     return np.concatenate([np.from_dlpack(part.flatten()).reshape(len(part), -1) for part in parts])
 
@@ -262,6 +265,11 @@ def _vectors(place: TableShard, start: int, stop: int) -> Vectors:
 def _vector(place: TableShard, row: int) -> Vectors:
     vector: Vectors = _vectors(place, row, row + 1)[0]
     return vector
+
+
+def _row_group(place: TableShard, group: int, columns: list[str] | None = None) -> pa.Table:
+    with _READING:
+        return _parquet(place).read_row_group(group, columns=columns)
 
 
 @lru_cache(OPEN_FILES)
