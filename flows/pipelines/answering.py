@@ -4,7 +4,6 @@ They are the stages of an evaluation, with its settings, methods and prompts. On
 ones: tables in memory instead of artifacts of the store. So an answer is the answer that an evaluation would write.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, read_runs
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.retrieve import Retrieve
@@ -162,9 +162,10 @@ def _with(method: Method, settings: Mapping[str, Any]) -> Method:
         if section not in SECTIONS:
             raise ConfigError(f"{section} is no section of a method; known: {', '.join(SECTIONS)}")
         before = whole.get(section)
-        field = KINDS[section].field() if section in KINDS else None
-        is_other = isinstance(own, Mapping) and field in own and before and before.get(field) != own[field]
-        whole[section] = own if is_other or not isinstance(before, Mapping) else merged(before, own)
+        if isinstance(before, Mapping) and isinstance(own, Mapping):
+            field = KINDS[section].field() if section in KINDS else ""
+            own = own if before.get(field) != own.get(field, before.get(field)) else merged(before, own)
+        whole[section] = own
     return build(Method, whole)
 
 
@@ -201,7 +202,8 @@ class Answering:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
         for question in questions:
             _check(question)
-        texts = [*dict.fromkeys(questions)]
+        if not (texts := [*dict.fromkeys(questions)]):
+            return []
         with self._lock:
             if not self._opened:
                 for stage in self.stages:
@@ -230,12 +232,12 @@ class Answering:
         for stage in self.stages:
             given = dict(stage.inputs)
             stage.inputs = {role: held.get(each.name, each) for role, each in given.items()}
-            began, cpu = time.perf_counter(), time.process_time()
+            began, cpu = clock(), cpu_clock()  # which leave out the loading of a model
             try:
                 result = stage.work(0, no_tick)
             finally:
                 stage.inputs = given
-            made.add(stage, result.tables, time.perf_counter() - began, time.process_time() - cpu, result.tokens)
+            made.add(stage, result.tables, clock() - began, cpu_clock() - cpu, result.tokens)
             held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
         return made
 
