@@ -7,10 +7,10 @@
     rag = store.rag("quickstart:ParetoRAG", index="handbook")
     print(rag.answer("Who approves a trip abroad?"))
 
-`Store`, `Index`, `Hits`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql` are the public API.
-This package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables and
-files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the top
-of the repository. The wheel holds real folders in their place; what they hold may move without notice.
+`Store`, `Index`, `Hits`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql` are the public
+API. This package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables
+and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the
+top of the repository. The wheel holds real folders in their place; what they hold may move without notice.
 """
 
 from importlib import import_module
