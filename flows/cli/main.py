@@ -11,6 +11,7 @@ from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import answer as answer_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
 from vitalfew.flows.cli import serve as serve_cli
@@ -56,6 +57,7 @@ app.command(epilog=settings_help(IndexCorpus))(costs_cli.plan)
 app.command(epilog=settings_help(Search))(runs.search)
 app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)
 app.command(epilog=settings_help(Method))(answer_cli.answer)
+app.command()(mcp_cli.mcp)
 app.command()(runs.experiments)
 app.command()(results.report)
 app.command()(results.runs)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from vitalfew.flows.pipelines.answering import WARM_UP, RagAnswer, Answering
+from vitalfew.flows.pipelines.answering import WARM_UP, Answering, RagAnswer
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Line
 from vitalfew.storage.runs import find_index
