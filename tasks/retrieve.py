@@ -123,6 +123,33 @@ class Searcher:
             for shards, rows in zip(top.shards, top.rows, strict=True)
         ]
 
+    def columns(self, top: TopK, unit: Unit) -> dict[str, Any]:
+        """The columns of `hits` that a unit and its score make, question by question, best first; `question`: its place
+        among the questions, int64."""
+        rows, ranks = np.nonzero(top.rows >= 0)
+        shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
+        columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else ["title"])]
+        units = self.units.take(table_of(unit), shards, places, columns)
+        texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
+        if unit == "sentence":
+            at = np.array([self.units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], int)
+            titles = self.units.take("passages", shards, at, ["title"])["title"]
+            starts, ends = units["start"].to_numpy(), units["end"].to_numpy()
+        else:
+            titles = units["title"]
+            starts, ends = np.zeros(len(texts), int), np.array([len(text) for text in texts], int)
+        return {
+            "question": rows,
+            "rank": ranks + 1,
+            "unit_id": top.ids[rows, ranks],
+            "passage_id": passages,
+            "start": starts,
+            "end": ends,
+            "score": top.scores[rows, ranks],
+            "title": titles.to_pylist(),
+            "text": texts,
+        }
+
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
@@ -181,8 +208,13 @@ class Retrieve(MethodStage):
         own = self.method.identity() if hasattr(self.method, "identity") else {}
         return {"retriever": self.config.retriever, "version": self.method.version, **own}
 
+    @property
+    def searcher(self) -> Searcher:
+        """The open index; the methods of a process that search the same artifacts share it."""
+        return _searcher(self.index.name, tuple(self.corpus.items()))
+
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        searcher = _searcher(self.index.name, tuple(self.corpus.items()))
+        searcher = self.searcher
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
         vectors = None
         if "question_vectors" in self.inputs:
@@ -190,31 +222,9 @@ class Retrieve(MethodStage):
             vectors = column.flatten().to_numpy().reshape(len(column), -1)
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
-        rows, ranks = np.nonzero(top.rows >= 0)
-        unit, table = self.method.unit, table_of(self.method.unit)
-        shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
-        columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else ["title"])]
-        units = searcher.units.take(table, shards, places, columns)
-        texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
-        if unit == "sentence":
-            at = np.array([searcher.units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], int)
-            titles = searcher.units.take("passages", shards, at, ["title"])["title"]
-            starts, ends = units["start"].to_numpy(), units["end"].to_numpy()
-        else:
-            titles = units["title"]
-            starts, ends = np.zeros(len(texts), int), np.array([len(text) for text in texts], int)
-        hits = {
-            "question_id": asked["question_id"].to_numpy()[rows],
-            "rank": ranks + 1,
-            "unit": [unit] * len(texts),
-            "unit_id": top.ids[rows, ranks],
-            "passage_id": passages,
-            "start": starts,
-            "end": ends,
-            "score": top.scores[rows, ranks],
-            "title": titles.to_pylist(),
-            "text": texts,
-        }
+        columns = searcher.columns(top, self.method.unit)
+        ids = asked["question_id"].to_numpy()[columns.pop("question")]
+        hits = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
         progress(len(asked), 0)
         return ShardResult(len(asked), {"hits": pa.table(hits, schema=schemas.HITS)})
 

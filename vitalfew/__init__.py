@@ -7,29 +7,29 @@
     rag = store.rag("quickstart:ParetoRAG", index="handbook")
     print(rag.answer("Who approves a trip abroad?"))
 
-`Store`, `Index`, `Hits`, `Report`, `Rag`, `Answer`, `Context`, `Source`, `refine` and `sql` are the public API. This
-package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables and files),
-`tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the top of the
-repository. The wheel holds real folders in their place; what they hold may move without notice.
+`Store`, `Index`, `Hits`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql` are the public
+API. This package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables
+and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the
+top of the repository. The wheel holds real folders in their place; what they hold may move without notice.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.answering import Answer, Context, Source
+    from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
     from vitalfew.flows.pipelines.refining import refine
     from vitalfew.library.index import Hits, Index
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
     from vitalfew.library.store import Store, sql
 
-__all__ = ["Answer", "Context", "Hits", "Index", "Rag", "Report", "Source", "Store", "refine", "sql"]
+__all__ = ["Hits", "Index", "Rag", "RagAnswer", "RagContext", "RagSource", "Report", "Store", "refine", "sql"]
 
 _PLACES = {
-    "Answer": "flows.pipelines.answering",
-    "Context": "flows.pipelines.answering",
-    "Source": "flows.pipelines.answering",
+    "RagAnswer": "flows.pipelines.answering",
+    "RagContext": "flows.pipelines.answering",
+    "RagSource": "flows.pipelines.answering",
     "refine": "flows.pipelines.refining",
     "Hits": "library.index",
     "Index": "library.index",

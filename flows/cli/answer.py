@@ -11,7 +11,7 @@ from vitalfew.configs.loading import parse_assignments
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, out, prepare, say, table
 
 if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.answering import Answer, Configured
+    from vitalfew.flows.pipelines.answering import Configured, RagAnswer
 
 USUAL = "quickstart:ParetoRAG"
 
@@ -47,7 +47,7 @@ def answer(
         raise typer.Exit(1)
 
 
-def _show(found: "Answer", chosen: "Configured") -> None:
+def _show(found: "RagAnswer", chosen: "Configured") -> None:
     """Print the answer, its sources and what it took."""
     text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"[bold]{escape(found.text)}[/]"
     out.print(text, highlight=False)

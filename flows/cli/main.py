@@ -13,6 +13,7 @@ from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
+from vitalfew.flows.cli import serve as serve_cli
 from vitalfew.flows.cli import sql as sql_cli
 from vitalfew.flows.cli import ui as ui_cli
 from vitalfew.flows.cli.methods import models_app, settings_help
@@ -60,6 +61,7 @@ app.command()(results.report)
 app.command()(results.runs)
 app.command()(results.compare)
 app.command()(results.significance)
+app.command()(serve_cli.serve)
 app.command()(ui_cli.ui)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql_cli.sql)

@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Source:
+class RagSource:
     """A span of a passage (code points, half-open) that a context comes from."""
 
     passage_id: int
@@ -52,16 +52,16 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Context:
+class RagContext:
     """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it."""
 
     text: str
     tokens: int
-    sources: tuple[Source, ...]
+    sources: tuple[RagSource, ...]
 
 
 @dataclass(frozen=True)
-class Answer:
+class RagAnswer:
     """An answer, and what it was answered from.
 
     `context_tokens`: words and punctuation marks of all contexts that a model read; `tokens_saved`: how many more the
@@ -73,7 +73,7 @@ class Answer:
 
     question: str
     text: str
-    contexts: tuple[Context, ...]
+    contexts: tuple[RagContext, ...]
     prompt_tokens: int
     completion_tokens: int
     context_tokens: int
@@ -198,7 +198,7 @@ class Answering:
         """Load every model, by answering a question."""
         self.answer([WARM_UP])
 
-    def answer(self, questions: Sequence[str]) -> list[Answer]:
+    def answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
         for question in questions:
             _check(question)
@@ -282,12 +282,14 @@ class _Made:
         self.seconds[stage.name] = seconds
         self.usd += charge(cpu, seconds * stage.num_gpus, tokens, stage.model_name)
 
-    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[Answer]:
+    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[RagAnswer]:
         share = {step: seconds / len(texts) for step, seconds in self.seconds.items()}
         for text in texts:
             yield self._answer(text, content_id("asked", text), share, self.usd / len(texts), configuration)
 
-    def _answer(self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str) -> Answer:
+    def _answer(
+        self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str
+    ) -> RagAnswer:
         candidates = self._of("candidates", question)
         best, *others = self._of("answers", question) or candidates[:1]
         evidence = {row["rank"]: row for row in self._of("evidence", question)}
@@ -296,7 +298,7 @@ class _Made:
         shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
         tokens = sum(row["tokens"] for row in shown)
         whole = sum(map(self.length, {each["passage_id"] for row in shown for each in row["origin"]}))
-        return Answer(
+        return RagAnswer(
             question=text,
             text=best["text"],
             contexts=tuple(_context(evidence[rank], titles) for rank in read),
@@ -315,7 +317,7 @@ class _Made:
         return self.rows.get(table, {}).get(question, [])
 
 
-def _context(row: Row, titles: Mapping[int, str]) -> Context:
+def _context(row: Row, titles: Mapping[int, str]) -> RagContext:
     origin = ((each["passage_id"], each["start"], each["end"]) for each in row["origin"])
-    sources = (Source(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
-    return Context(row["text"], row["tokens"], tuple(sources))
+    sources = (RagSource(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
+    return RagContext(row["text"], row["tokens"], tuple(sources))

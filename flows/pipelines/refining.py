@@ -8,7 +8,7 @@ import numpy as np
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import EncodeConfig, SplitConfig
-from vitalfew.flows.pipelines.answering import Context, Source
+from vitalfew.flows.pipelines.answering import RagContext, RagSource
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.models.ticks import no_tick
@@ -21,7 +21,7 @@ Passage = str | Mapping[str, Any]
 
 def refine(
     refiner: str, question: str, passages: Sequence[Passage], *, max_tokens: int | None = None, **settings: Any
-) -> list[Context]:
+) -> list[RagContext]:
     """Shorten passages to what a question needs, best first. The refiner's model is loaded once and kept.
 
     `refiner`: a refiner of `vitalfew methods`; `passages`: best first; `max_tokens`: words and punctuation marks of all
@@ -52,7 +52,9 @@ def refine(
     vectors = _vectors(question, hits) if method.needs_vectors else None
     refined = method.refine([question], [hits], vectors, no_tick)
     return [
-        Context(each.text, each.tokens, tuple(Source(place, texts[place][0], *span) for place, *span in each.origin))
+        RagContext(
+            each.text, each.tokens, tuple(RagSource(place, texts[place][0], *span) for place, *span in each.origin)
+        )
         for each in refined.contexts[0]
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vitalfew.flows.pipelines.answering import Answer, Answering, configured
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 
 
 class Rag:
@@ -51,15 +51,15 @@ class Rag:
         """Load every model now."""
         self._answering.warm()
 
-    def answer(self, question: str) -> Answer:
+    def answer(self, question: str) -> RagAnswer:
         """Raises InputError for a question that is empty or too long."""
         return self._answering.answer([question])[0]
 
-    def answers(self, questions: Sequence[str]) -> list[Answer]:
-        """Answer questions together, in their order, which takes less time than one by one."""
+    def answers(self, questions: Sequence[str]) -> list[RagAnswer]:
+        """RagAnswer questions together, in their order, which takes less time than one by one."""
         return self._answering.answer(questions)
 
-    async def aanswer(self, question: str) -> Answer:
+    async def aanswer(self, question: str) -> RagAnswer:
         """`answer` in a thread, for an event loop."""
         return await asyncio.to_thread(self.answer, question)
 

@@ -10,31 +10,34 @@ from vitalfew.storage import files
 if TYPE_CHECKING:
     import polars as pl
 
-    from vitalfew.tasks.report import WrittenReport
+    from vitalfew.tasks.reports.contents import Report as Results
 
 
 class Report:
     """A finished evaluation. A notebook shows its page; `print` shows its table."""
 
-    def __init__(self, store: Path, written: "WrittenReport") -> None:
-        self.store, self.written = store, written
+    def __init__(self, store: Path, results: "Results") -> None:
+        """`results`: read from the store, which is written to only for the page."""
+        self.store, self.results = store, results
 
     @property
     def run(self) -> str:
         """The run's id."""
-        return self.written.report.run_id
+        return self.results.run_id
 
-    @property
+    @cached_property
     def page(self) -> Path:
-        """The self-contained HTML page, with plots and all figures."""
-        return files.local(self.written.html)
+        """The self-contained HTML page, with plots and all figures. It is written when it is first asked for."""
+        from vitalfew.tasks.report import write_report
+
+        return files.local(write_report(self.store, self.results).html)
 
     @cached_property
     def methods(self) -> "pl.DataFrame":
         """A row per method: its settings (`settings.KEY`), every metric, tokens, seconds and USD of a question."""
         from vitalfew.tasks.reports.shown.tables import wide_table
 
-        return wide_table(self.written.report)
+        return wide_table(self.results)
 
     @cached_property
     def summaries(self) -> "pl.DataFrame":
@@ -42,14 +45,14 @@ class Report:
         from vitalfew.tasks.reports.shown.tables import long_table
 
         differences = ("difference", "difference_low", "difference_high", "p", "p_holm", "effect", "paired", "better")
-        return long_table(self.written.report).drop(*differences, "worse")
+        return long_table(self.results).drop(*differences, "worse")
 
     @cached_property
     def differences(self) -> "pl.DataFrame":
         """A row per method and metric: paired difference to the baseline, 95 % interval, p, Holm's corrected p."""
         from vitalfew.tasks.reports.shown.tables import long_table
 
-        table = long_table(self.written.report).drop_nulls("difference")
+        table = long_table(self.results).drop_nulls("difference")
         return table.drop("value", "questions", "left_out", "low", "high", "spread")
 
     @cached_property
@@ -76,13 +79,13 @@ class Report:
 
         console = Console(width=120, force_terminal=False)
         with console.capture() as shown:
-            console.print(terminal_report(self.written.report, console.width))
+            console.print(terminal_report(self.results, console.width))
         return shown.get()
 
     def __repr__(self) -> str:
-        report = self.written.report
+        report = self.results
         return f"Report({report.experiment!r}, run {report.run_id}, {len(report.methods)} methods)"
 
     def _repr_html_(self) -> str:
-        page = escape(files.read_text(self.written.html))
+        page = escape(files.read_text(self.page))
         return f'<iframe srcdoc="{page}" sandbox width="100%" height="700" style="border: 0"></iframe>'

@@ -64,7 +64,7 @@ class Store:
         workers: int | None = None,
         runner: Runner | None = None,
     ) -> "Report":
-        """Answer questions with several methods, and compare their quality, tokens, time and costs.
+        """RagAnswer questions with several methods, and compare their quality, tokens, time and costs.
 
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH), a Polars or
         pandas frame with columns `question` and `answers`, or a list of questions or of such rows; default: those of
@@ -80,15 +80,15 @@ class Store:
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
-        return Report(self.place, self._execute(parameters, _evaluation_flow).report)
+        return Report(self.place, self._execute(parameters, _evaluation_flow).report.report)
 
     def report(self, run: str = "latest") -> "Report":
         """A finished evaluation, by a run's id or a prefix of it, or by its experiment's name. Raises NoReport."""
         from vitalfew.library.report import Report
-        from vitalfew.tasks.report import read_report, write_report
+        from vitalfew.tasks.report import read_report
         from vitalfew.tasks.reports.runs import find_run
 
-        return Report(self.place, write_report(self.place, read_report(self.place, find_run(self.place, run))))
+        return Report(self.place, read_report(self.place, find_run(self.place, run)))
 
     def rag(
         self,

@@ -1,0 +1,82 @@
+"""The command `serve`."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from vitalfew.configs.loading import parse_assignments
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, err, out, prepare, say
+
+if TYPE_CHECKING:
+    from vitalfew.flows.serving.configurations import Served
+
+
+def serve(
+    configurations: Annotated[
+        list[str],
+        typer.Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`."),
+    ],
+    index: Annotated[
+        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on; other than 127.0.0.1 only with keys in VITALFEW_SERVE_KEYS=NAME:KEY,NAME:KEY.",
+        ),
+    ] = "127.0.0.1",
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
+        ),
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
+
+    Settings are those that the last evaluation in this store chose. An index name that moves is followed. SIGTERM or
+    Ctrl-C ends the server when the accepted requests are answered. The file serve.yaml names several configurations:
+
+        vitalfew serve quickstart:ParetoRAG --index wiki
+        vitalfew serve serve.yaml --port 9000
+    """
+    prepare(verbose)
+    began = time.monotonic()
+    from vitalfew.flows.serving.application import application
+    from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
+
+    keys = checked_keys(host)
+    entries = read_entries(configurations, index, parse_assignments(assignments or []))
+    listening = listen(host, port)
+    port = listening.getsockname()[1]
+    with err.status("Opening the index …"):
+        served = opened(store, entries)
+    _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
+    app = application(served, keys, known_origins(host, port, origin or ()))
+
+    def ready(seconds: float) -> None:
+        say(f"Ready after {time.monotonic() - began:.1f} s.")
+        sys.stdout.flush()
+
+    run(app, listening, ready)
+    err.print("Stopped. All accepted requests were answered.")
+
+
+def _announce(served: "list[Served]", address: str, keys: list[str]) -> None:
+    for each in served:
+        chosen = each.answering.configured
+        by = f"evaluated by {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
+        where = f"index {chosen.index.name}" if chosen.index else "without an index"
+        say(escape(f"{each.name}: {where}, {by}"))
+    say(escape(f"Address: {address}  (OpenAI clients: {address}/v1; description: {address}/docs; Ctrl-C ends it)"))
+    out.print(f"Keys: {escape(', '.join(keys))}" if keys else "No key is needed: only this machine can connect.")
+    sys.stdout.flush()

@@ -1,0 +1,253 @@
+"""The ASGI application: the product's addresses, OpenAI's chat completions, reranking, and what watches it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from vitalfew.flows.pipelines.answering import MOST, RagAnswer
+from vitalfew.flows.server.guard import origins
+from vitalfew.flows.serving import chat, errors, shapes
+from vitalfew.flows.serving.configurations import Served
+from vitalfew.flows.serving.entrance import Counted, Entrance, Gate
+from vitalfew.flows.serving.errors import Refused
+from vitalfew.flows.serving.metrics import Metrics
+from vitalfew.flows.serving.searching import Documents
+
+logger = logging.getLogger("vitalfew")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`seconds`: of a request, from its arrival; `body`: bytes; `follow`: seconds between two looks at an index's
+    name."""
+
+    seconds: float = 60.0
+    body: int = 2**20
+    follow: float = 3.0
+
+
+class Service:
+    """The configurations of a server, by the name of their model."""
+
+    def __init__(self, served: Iterable[Served], limits: Limits) -> None:
+        self.served = {each.name: each for each in served}
+        self.limits = limits
+
+    @property
+    def unready(self) -> list[str]:
+        return [name for name, each in self.served.items() if not each.ready]
+
+    def find(self, model: str | None) -> Served:
+        """Raises Refused for an unknown model, and where none is named and there are several."""
+        if model is None and len(self.served) == 1:
+            return next(iter(self.served.values()))
+        known = ", ".join(self.served)
+        if model is None:
+            raise Refused(400, f"name a model: {known}", param="model")
+        if model not in self.served:
+            raise Refused(404, f"there is no model {model[:80]!r}; there are: {known}", "model_not_found", "model")
+        return self.served[model]
+
+    async def computed(self, request: Request, served: Served, task: str, item: Any, size: int) -> Any:
+        """Wait for the result of a task. Raises Refused: the line is full, the time is over, the client hung up, or
+        the configuration cannot answer."""
+        try:
+            future = asyncio.wrap_future(served.line.submit(task, item, size))
+        except Exception as error:
+            raise errors.of_computing(error, served.name) from None
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({future, gone}, timeout=self.limits.seconds, return_when=first)
+            if future.done():
+                return future.result()
+            if gone.done():
+                raise Refused(errors.GONE, "the client hung up")
+            raise Refused(504, f"there was no result within {self.limits.seconds:g} s", "timeout")
+        except Refused:
+            raise
+        except Exception as error:
+            raise errors.of_computing(error, served.name) from error
+        finally:
+            future.cancel()
+            gone.cancel()
+
+    async def watch(self) -> None:
+        """Follow every index's name, and warm again what is not ready."""
+        while True:
+            await asyncio.sleep(self.limits.follow)
+            for each in self.served.values():
+                try:
+                    if await asyncio.to_thread(each.follow):
+                        logger.info("%s: the index moved; its new artifacts are served", each.name)
+                    if not each.ready and not each.line.waiting:
+                        with suppress(Exception):
+                            await asyncio.wrap_future(each.warm())
+                except Exception as error:
+                    # What is served goes on; the name may be half-written, or its artifacts be damaged.
+                    logger.warning("%s: the index cannot be followed: %s", each.name, type(error).__name__)
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def application(
+    configurations: Iterable[Served],
+    keys: Mapping[str, str] | None = None,
+    hosts: Collection[str] = (),
+    limits: Limits | None = None,
+) -> FastAPI:
+    """Make the application. `keys`: by name; without any, none is needed. `hosts`: the origins by which clients reach
+    it, such as http://rag.example:8765; others are refused."""
+    limits = limits or Limits()
+    service = Service(configurations, limits)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        for each in service.served.values():
+            each.start()
+        watching = asyncio.create_task(service.watch())
+        yield
+        watching.cancel()
+        for each in service.served.values():
+            await asyncio.to_thread(each.line.close, limits.seconds)
+
+    app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None)
+    app.state.service = service
+    _add_own(app, service)
+    metrics = Metrics([], service.served)
+    _add_answering(app, service, metrics)
+    _add_watching(app, service, metrics)
+    metrics.paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
+    _explain_errors(app)
+    # The last one added is the first one that a request comes to.
+    app.add_middleware(Entrance, keys=keys or {}, most=limits.body, seconds=limits.seconds)
+    app.add_middleware(Gate, origins=hosts or origins(8765))
+    app.add_middleware(Counted, metrics=metrics)
+    return app
+
+
+ABOUT = f"""Answers by configured methods of retrieval-augmented generation. A configuration is a model.
+A question has at most {MOST:,} characters. Errors have OpenAI's shape."""
+
+
+def _add_own(app: FastAPI, service: Service) -> None:
+    @app.post("/search", tags=["questions"])
+    async def search(body: shapes.SearchBody, request: Request) -> Any:
+        """Search the index of a model, as its method does: the hits, best first, that fit into `max_tokens`."""
+        served = service.find(body.model)
+        hits = await service.computed(request, served, "search", body.question, len(body.question))
+        return JSONResponse(shapes.searched(hits, served.name, body.max_tokens))
+
+    @app.post("/v1/rerank", tags=["questions"])
+    async def rerank(body: shapes.RerankBody, request: Request) -> Any:
+        """Rank documents for a query, by the cosine of their vectors: the encoder is the one of the model's index."""
+        served, texts = service.find(body.model), shapes.texts_of(body)
+        item, size = Documents(body.query, texts), len(body.query) + sum(map(len, texts))
+        scores = await service.computed(request, served, "rerank", item, size)
+        return JSONResponse(shapes.ranked(body, scores, served.name, f"rerank-{uuid4().hex}"))
+
+    @app.get("/v1/models", tags=["questions"])
+    async def models() -> Any:
+        """List the configurations."""
+        return JSONResponse({"object": "list", "data": [_model(each) for each in service.served.values()]})
+
+    @app.get("/v1/models/{model:path}", tags=["questions"])
+    async def model(model: str) -> Any:
+        """Show a configuration."""
+        return JSONResponse(_model(service.find(model)))
+
+
+def _model(served: Served) -> dict[str, Any]:
+    chosen = served.answering.configured
+    own = {
+        "experiment": chosen.experiment,
+        "method": chosen.method.name,
+        "index": chosen.index.name if chosen.index else None,
+        "evaluated_by": chosen.run or None,
+        "fingerprint": served.answering.fingerprint,
+        "ready": served.ready,
+    }
+    return {"id": served.name, "object": "model", "created": 0, "owned_by": "vitalfew", "vitalfew": own}
+
+
+def _add_answering(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    async def answered(request: Request, served: Served, question: str) -> RagAnswer:
+        answer: RagAnswer = await service.computed(request, served, "answer", question, len(question))
+        metrics.answer(served.name, answer)
+        return answer
+
+    @app.post("/answer", tags=["questions"])
+    async def answer(body: shapes.AnswerBody, request: Request) -> Any:
+        """Answer a question: text, contexts with their sources, tokens, tokens saved, seconds, fingerprint."""
+        served = service.find(body.model)
+        answer = await answered(request, served, body.question)
+        return JSONResponse(shapes.answered(answer, served.name, body.max_tokens))
+
+    @app.post("/v1/chat/completions", tags=["questions"])
+    async def completions(body: shapes.ChatBody, request: Request) -> Response:
+        """Answer the last message of the user, in OpenAI's shape."""
+        served = service.find(body.model)
+        answer = await answered(request, served, chat.question_of(body))
+        if answer.error:
+            raise Refused(502, f"the model of {served.name} gave no answer: {answer.error}", "unanswered")
+        if body.stream:
+            usage = bool(body.stream_options and body.stream_options.include_usage)
+            events = chat.chunks(answer, served.name, usage)
+            return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return JSONResponse(chat.completion(answer, served.name))
+
+
+def _add_watching(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    @app.get("/health", tags=["operation"])
+    async def health() -> Any:
+        """The server works."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/ready", tags=["operation"])
+    async def ready() -> Any:
+        """Every model has answered a question: 200; else 503."""
+        waiting = len(service.unready)
+        return JSONResponse({"ready": not waiting, "models_not_ready": waiting}, 503 if waiting else 200)
+
+    @app.get("/metrics", tags=["operation"])
+    async def figures() -> Response:
+        """Figures for Prometheus."""
+        return Response(metrics.text(), media_type=metrics.content_type)
+
+
+def _explain_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return errors.response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        if isinstance(error.body, bytes) and error.body:  # it was not read as JSON: a page of another site can send it
+            return errors.response(Refused(415, "send JSON, with the header Content-Type: application/json"))
+        return errors.response(errors.of_validation(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        return errors.response(Refused(error.status_code, _sentence(error)), error.headers)
+
+
+def _sentence(error: HTTPException) -> str:
+    sentences = {
+        404: "there is no such address; /docs lists them",
+        405: "this address does not accept this method; /docs lists them",
+        400: "the body cannot be read as JSON",
+    }
+    return sentences.get(error.status_code, str(error.detail))

@@ -1,0 +1,146 @@
+"""A line of requests before one thread, which computes them in batches, in order of arrival.
+
+The event loop never computes: it hands a request over and awaits its future. Cancelling the future takes the request
+out of the line, so that a client that hangs up frees its place and costs nothing.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Any
+
+Task = Callable[[Sequence[Any]], Sequence[Any]]
+"""Computes a batch of items; returns a result for every item, in order."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of a line and its batches. `wait`: seconds that the first request of a batch waits for others;
+    `requests` and `characters`: of a batch (one request may be longer); `room`: requests that wait at a time."""
+
+    wait: float = 0.005
+    requests: int = 32
+    characters: int = 100_000
+    room: int = 128
+
+
+class Full(Exception):
+    """The line has no room. `retry_after`: seconds until it probably has."""
+
+    def __init__(self, waiting: int, retry_after: int) -> None:
+        super().__init__(f"{waiting} requests are waiting already; try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Closed(Exception):
+    """The line accepts no request any more, because the server ends."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A request in the line. `size`: characters that are computed for it; `arrived`: seconds of the monotonic clock."""
+
+    task: str
+    item: Any
+    size: int
+    future: "Future[Any]" = field(default_factory=Future)
+    arrived: float = field(default_factory=time.monotonic)
+
+
+class Line:
+    """Requests that wait for one thread. A batch holds neighbours of the same task."""
+
+    def __init__(self, tasks: Mapping[str, Task], bounds: Bounds, name: str = "line") -> None:
+        self.tasks, self.bounds = tasks, bounds
+        self._jobs: deque[Job] = deque()
+        self._changed = Condition()
+        self._closed = False
+        self._seconds = 0.0  # of the last batch
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait; those being computed do not count."""
+        return len(self._jobs)
+
+    def submit(self, task: str, item: Any, size: int) -> "Future[Any]":
+        """Put a request into the line. Raises Full, Closed."""
+        job = Job(task, item, size)
+        with self._changed:
+            if self._closed:
+                raise Closed("the server is ending and accepts no further request")
+            if len(self._jobs) >= self.bounds.room:
+                raise Full(len(self._jobs), self._retry_after())
+            self._jobs.append(job)
+            self._changed.notify_all()
+        job.future.add_done_callback(lambda future: self._leave(job) if future.cancelled() else None)
+        return job.future
+
+    def close(self, seconds: float | None = None) -> None:
+        """Accept nothing more, finish what waits, and end the thread; wait for that at most `seconds`."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _retry_after(self) -> int:
+        """Seconds until those who wait are through, if every batch takes as long as the last one."""
+        batches = math.ceil(len(self._jobs) / self.bounds.requests)
+        return max(1, math.ceil(batches * self._seconds))
+
+    def _leave(self, job: Job) -> None:
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+
+    def _run(self) -> None:
+        while batch := self._next():
+            began = time.monotonic()
+            self._compute(batch)
+            self._seconds = time.monotonic() - began
+
+    def _next(self) -> list[Job]:
+        """Wait for a batch; empty if the line is closed and nothing waits."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._jobs or self._closed)
+                if not self._jobs:
+                    return []
+                remaining = self._jobs[0].arrived + self.bounds.wait - time.monotonic()
+                if remaining > 0 and not self._closed and self._fitting() == len(self._jobs) < self.bounds.requests:
+                    self._changed.wait(remaining)
+                    continue
+                jobs = [self._jobs.popleft() for _ in range(self._fitting())]
+                if taken := [job for job in jobs if job.future.set_running_or_notify_cancel()]:
+                    return taken
+
+    def _fitting(self) -> int:
+        """How many of the line's first jobs make a batch."""
+        size = 0
+        for place, job in enumerate(self._jobs):
+            size += job.size
+            is_other = job.task != self._jobs[0].task
+            if place and (is_other or place >= self.bounds.requests or size > self.bounds.characters):
+                return place
+        return len(self._jobs)
+
+    def _compute(self, batch: Sequence[Job]) -> None:
+        try:
+            results = self.tasks[batch[0].task]([job.item for job in batch])
+        except Exception as error:
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+                return
+            for job in batch:  # one request's fault is not the others'
+                self._compute([job])
+            return
+        for job, result in zip(batch, results, strict=True):
+            job.future.set_result(result)

@@ -1,0 +1,72 @@
+"""A configuration that is served: a configured method, the line before it, and whether it is ready."""
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from vitalfew.flows.pipelines.answering import WARM_UP, RagAnswer, Answering
+from vitalfew.flows.serving import searching
+from vitalfew.flows.serving.batching import Bounds, Line
+from vitalfew.storage.runs import find_index
+
+logger = logging.getLogger("vitalfew")
+
+
+class Served:
+    """A configuration under the name of its model. Its one thread computes all of its requests.
+
+    The index's name is followed: where it moves, another `Answering` is opened and warmed beside the present one, and
+    takes over with the next batch. The old one ends with its last batch.
+    """
+
+    def __init__(self, name: str, answering: Answering, bounds: Bounds | None = None) -> None:
+        self.name, self.answering = name, answering
+        self.ready = False
+        tasks = {"answer": self._answer, "search": self._search, "rerank": self._rerank, "warm": self._warm}
+        self.line = Line(tasks, bounds or Bounds(), f"serve {name}")
+
+    def start(self) -> None:
+        """Start the thread, which first answers a question, so that every model is loaded."""
+        self.line.start()
+        self.warm()
+
+    def warm(self) -> "Future[Any]":
+        """Answer a question; `ready` says whether that went well. Raises Full, Closed."""
+        return self.line.submit("warm", WARM_UP, len(WARM_UP))
+
+    def follow(self) -> bool:
+        """Take over the artifacts that the index's name stands for now; true if they are others than before. Blocks
+        while they are opened and warmed. Raises the errors of `Answering` and `find_index`, and then changes nothing.
+        """
+        chosen = self.answering.configured
+        if chosen.index is None:
+            return False
+        index = find_index(self.answering.store, chosen.index.name)
+        if index.artifacts == chosen.index.artifacts:
+            return False
+        following = Answering(self.answering.store, replace(chosen, index=index))
+        following.warm()
+        self.answering, self.ready = following, True
+        return True
+
+    def _answer(self, questions: Sequence[str]) -> list[RagAnswer]:
+        answers = self.answering.answer(questions)
+        self.ready = True
+        return answers
+
+    def _search(self, questions: Sequence[str]) -> list[list[searching.Hit]]:
+        return searching.search(self.answering, questions)
+
+    def _rerank(self, requests: Sequence[searching.Documents]) -> list[list[float]]:
+        return searching.rerank(self.answering, requests)
+
+    def _warm(self, questions: Sequence[str]) -> list[None]:
+        try:
+            self._answer(questions[:1])
+        except Exception as error:
+            # The type alone: a message may quote what was read.
+            logger.warning("%s is not ready: %s", self.name, type(error).__name__)
+            raise
+        return [None] * len(questions)

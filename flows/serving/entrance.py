@@ -1,0 +1,167 @@
+"""Everything that a request passes before it is read: Host and Origin, the key, the size of its body; and its count.
+
+Neither keys nor bodies are logged: of an error that is a bug, its type and its place are.
+"""
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import Mapping
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.server.guard import Guard
+from vitalfew.flows.serving.errors import Refused, response
+from vitalfew.flows.serving.metrics import Metrics
+
+logger = logging.getLogger("vitalfew")
+
+KEYS = "VITALFEW_SERVE_KEYS"
+"""The environment variable with the keys: NAME:KEY,NAME:KEY."""
+LEAST = 16
+"""Characters of a key."""
+PROBES = ("/health", "/ready")
+"""Addresses for the machine that watches the server: it knows neither its name nor a key, and learns no more than
+that the server works."""
+OPEN = (*PROBES, "/docs", "/openapi.json")
+"""Addresses that need no key: they show nothing of an index."""
+
+
+def parse_keys(value: str) -> dict[str, str]:
+    """Keys by name. Raises ConfigError, which repeats no key."""
+    keys: dict[str, str] = {}
+    for place, entry in enumerate(filter(None, (part.strip() for part in value.split(","))), 1):
+        name, colon, key = entry.partition(":")
+        if not (colon and name.strip()):
+            raise ConfigError(f"{KEYS}: entry {place} must be NAME:KEY")
+        if len(key) < LEAST or not (key.isascii() and key.isprintable()) or " " in key:
+            raise ConfigError(f"{KEYS}: the key of {name} must have at least {LEAST} visible ASCII characters")
+        if name in keys:
+            raise ConfigError(f"{KEYS}: there are two keys of the name {name}")
+        keys[name] = key
+    return keys
+
+
+class Counted:
+    """Counts requests, and answers those whose handling fails by a bug."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app, self.metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception as error:
+            _log_bug(error)
+            if status == 0:
+                await response(Refused(500, "the server has a bug; its log says where"))(scope, receive, noted)
+        finally:
+            self.metrics.request(scope["path"], status, time.monotonic() - began)
+
+
+def _log_bug(error: Exception) -> None:
+    """Log the type and the place of an error; its message may quote the request."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "an unknown place"
+    logger.error("a request failed: %s at %s", type(error).__name__, where)
+
+
+class Entrance:
+    """Passes on requests with a known key, if there are keys, and with a body of bounded size that arrives in time.
+
+    `keys`: by name; `most`: bytes of a body; `seconds`: in which a body must arrive.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Mapping[str, str], most: int, seconds: float) -> None:
+        self.app, self.most, self.seconds = app, most, seconds
+        self.keys = [f"Bearer {key}".encode() for key in keys.values()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            self._check_key(scope)
+            body = await asyncio.wait_for(self._body(scope, receive), self.seconds)
+        except TimeoutError:
+            refused = Refused(408, f"the body did not arrive within {self.seconds:g} s")
+            await response(refused, {"Connection": "close"})(scope, receive, send)
+        except Refused as error:
+            await response(error, _headers(error))(scope, receive, send)
+        else:
+            if body is not None:
+                await self.app(scope, _replayed(body, receive), send)
+
+    def _check_key(self, scope: Scope) -> None:
+        if not self.keys or scope["path"] in OPEN:
+            return
+        given = Headers(scope=scope).get("authorization", "").encode("latin-1")
+        # Every key is compared, so that the time says nothing of which one is nearly right.
+        if not any([hmac.compare_digest(given, key) for key in self.keys]):
+            raise Refused(401, f"a key is needed: send 'Authorization: Bearer KEY', with a key of {KEYS} of the server")
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body; None if the client hung up before its end. Raises Refused if it is too long."""
+        stated = Headers(scope=scope).get("content-length", "0")
+        if stated.isascii() and stated.isdigit() and int(stated) > self.most:
+            raise self._too_long()
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            if len(body) > self.most:
+                raise self._too_long()
+            if not message.get("more_body"):
+                return bytes(body)
+
+    def _too_long(self) -> Refused:
+        return Refused(413, f"the body has more than {self.most:,} bytes")
+
+
+def _headers(refused: Refused) -> dict[str, str]:
+    if refused.status == 401:
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Connection": "close"}  # the rest of the body is not read
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body, and then what comes after it: that the client hung up."""
+    given = False
+
+    async def replayed() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
+
+
+class Gate(Guard):
+    """The guard of the UI, with errors as this server has them; it lets probes pass."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = None if scope["type"] == "lifespan" or scope["path"] in PROBES else self._refused(scope)
+        if refused and scope["type"] == "http":
+            await response(Refused(*refused), {"Connection": "close"})(scope, receive, send)
+        elif scope["type"] != "websocket":  # there are none
+            await self.app(scope, receive, send)

@@ -1,0 +1,69 @@
+"""Errors as clients see them: OpenAI's shape, a status, and a sentence that says what to do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from starlette.responses import JSONResponse
+
+from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.storage.runs import IndexNotFound
+from vitalfew.tasks.datasets.base import InputError
+
+GONE = 499
+"""The status of a request whose client hung up: nobody receives it, but it is counted."""
+KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+
+
+class Refused(Exception):
+    """A request that is not answered. `param`: the part of the request that is wrong."""
+
+    def __init__(
+        self, status: int, message: str, code: str | None = None, param: str | None = None, retry_after: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.param, self.retry_after = status, code, param, retry_after
+
+
+def response(refused: Refused, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The error in OpenAI's shape."""
+    kind = KINDS.get(refused.status, "server_error" if refused.status >= 500 else "invalid_request_error")
+    message = str(refused).encode(errors="backslashreplace").decode()
+    code = refused.code or CODES.get(refused.status)
+    error = {"message": message, "type": kind, "param": refused.param, "code": code}
+    retry = {"Retry-After": str(refused.retry_after)} if refused.retry_after else {}
+    return JSONResponse({"error": error}, refused.status, {**retry, **(headers or {})})
+
+
+def of_computing(error: Exception, model: str) -> Refused:
+    """The error of a request that could not be computed. Raises an error that is a bug."""
+    if isinstance(error, InputError):
+        return Refused(400, str(error))
+    if isinstance(error, Full):
+        return Refused(429, str(error), retry_after=error.retry_after)
+    if isinstance(error, Closed):
+        return Refused(503, str(error), "ending", retry_after=1)
+    if isinstance(error, OSError | ValueError | IndexNotFound | RuntimeError | pa.ArrowException):
+        return Refused(
+            503,
+            f"{model} cannot answer now: its index or a model of it is missing or damaged ({type(error).__name__}). "
+            "`vitalfew store verify` names the file; other configurations are served on",
+            "unavailable",
+            retry_after=5,
+        )
+    raise error
+
+
+def of_validation(faults: Sequence[Mapping[str, Any]]) -> Refused:
+    """The error of a body that lacks something or has a wrong value. The value itself is not repeated."""
+    first = faults[0]
+    path = [str(part) for part in first["loc"] if part != "body"]
+    if first["type"] == "json_invalid":
+        return Refused(422, f"the body is not valid JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+    name = ".".join(path)
+    if first["type"] == "missing":
+        where = f"the body lacks {name!r}" if name else "the request has no body: send JSON"
+        return Refused(422, where, param=name or None)
+    message = first["msg"].removeprefix("Value error, ")
+    return Refused(422, f"{name or 'the body'}: {message}", param=name or None)

@@ -1,0 +1,62 @@
+"""The figures of GET /metrics, in Prometheus' text format."""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from vitalfew.flows.pipelines.answering import RagAnswer
+from vitalfew.flows.serving.configurations import Served
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+OTHER = "other"
+"""The path of requests for addresses that do not exist: a client cannot add series."""
+
+
+class Metrics:
+    """Counts since the server's start. Two applications share none."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, paths: Iterable[str], served: Mapping[str, Served]) -> None:
+        self.paths = frozenset(paths)
+        self.registry = CollectorRegistry()
+        self.requests = Counter("vitalfew_requests", "Requests", ["path", "status"], registry=self.registry)
+        self.seconds = Histogram(
+            "vitalfew_request_seconds", "Seconds of a request", ["path"], registry=self.registry, buckets=BUCKETS
+        )
+        self.steps = Histogram(
+            "vitalfew_step_seconds",
+            "Seconds of a step, a question's share of its batch",
+            ["model", "step"],
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
+        self.tokens = Counter(
+            "vitalfew_tokens", "Tokens of prompts (in), answers (out), and saved", ["model", "kind"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.errors = Counter(
+            "vitalfew_unanswered", "Questions to which the model gave no answer", ["model"], registry=self.registry
+        )
+        waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
+        ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
+        for name, each in served.items():
+            waiting.labels(name).set_function(lambda each=each: each.line.waiting)
+            ready.labels(name).set_function(lambda each=each: float(each.ready))
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        path = path if path in self.paths else OTHER
+        self.requests.labels(path, str(status)).inc()
+        self.seconds.labels(path).observe(seconds)
+
+    def answer(self, model: str, answer: RagAnswer) -> None:
+        for step, seconds in answer.seconds.items():
+            self.steps.labels(model, step).observe(seconds)
+        counts = {"in": answer.prompt_tokens, "out": answer.completion_tokens, "saved": answer.tokens_saved}
+        for kind, count in counts.items():
+            self.tokens.labels(model, kind).inc(count)
+        if answer.error:
+            self.errors.labels(model).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

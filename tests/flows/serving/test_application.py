@@ -1,0 +1,430 @@
+"""The server of answers, by the real application on a port, asked as clients ask."""
+
+import json
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.serving import Held, Running, experiment, served, until
+from vitalfew.flows.pipelines.answering import MOST, Answering
+from vitalfew.flows.serving.application import Limits, application
+from vitalfew.flows.serving.batching import Bounds
+
+QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
+QUESTION = QUESTIONS[0]
+JSON = {"Content-Type": "application/json"}
+KEY = "0123456789abcdefghij"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return experiment(tmp_path_factory.mktemp("serving"))
+
+
+@pytest.fixture(scope="module")
+def running(file: Path) -> Iterator[Running]:
+    def make(hosts: set[str]) -> Any:
+        return application([served(file, name) for name in ("sentences", "passages", "alone")], hosts=hosts)
+
+    with Running(make) as server:
+        yield server.ready()
+
+
+@pytest.fixture
+def client(running: Running) -> Iterator[httpx.Client]:
+    with running.client() as opened:
+        yield opened
+
+
+def message(response: httpx.Response) -> str:
+    return response.json()["error"]["message"]
+
+
+def counted(client: httpx.Client) -> dict[tuple[str, ...], float]:
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    return {(each.name, *each.labels.values()): each.value for family in families for each in family.samples}
+
+
+# Answers
+
+
+@pytest.mark.parametrize("method", ["sentences", "passages", "alone"])
+def test_a_served_answer_is_the_answer(running: Running, file: Path, method: str) -> None:
+    own = running.app.state.service.served[method].answering
+    expected = Answering(own.store, own.configured).answer(QUESTIONS)
+
+    def ask(question: str) -> dict[str, Any]:
+        with running.client() as client:
+            return client.post("/answer", json={"question": question, "model": method}).raise_for_status().json()
+
+    single = [ask(question) for question in QUESTIONS[:10]]
+    with ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(ask, QUESTIONS))
+    assert together[:10] == [
+        {**each, "seconds": other["seconds"], "usd": other["usd"]}
+        for each, other in zip(single, together, strict=False)
+    ]
+    for given, answer in zip(together, expected, strict=True):
+        assert given["text"] == answer.text
+        assert [context["text"] for context in given["contexts"]] == [context.text for context in answer.contexts]
+        sources = [[source["passage_id"] for source in context["sources"]] for context in given["contexts"]]
+        assert sources == [[str(source.passage_id) for source in context.sources] for context in answer.contexts]
+        assert (given["tokens_saved"], given["fingerprint"]) == (answer.tokens_saved, answer.fingerprint)
+        assert given["left_out"] == 0
+
+
+def test_max_tokens_bounds_what_comes_back_and_not_the_answer(client: httpx.Client) -> None:
+    body = {"question": QUESTION, "model": "sentences"}
+    whole, least = (client.post("/answer", json={**body, **more}).json() for more in ({}, {"max_tokens": 25}))
+    assert whole["text"] == least["text"]
+    assert sum(context["tokens"] for context in least["contexts"]) <= 25
+    assert least["left_out"] == len(whole["contexts"]) - len(least["contexts"]) > 0
+    hits = client.post("/search", json={**body, "max_tokens": 25}).json()
+    assert sum(hit["tokens"] for hit in hits["hits"]) <= 25
+    assert hits["left_out"] + len(hits["hits"]) == 8
+
+
+def test_search_finds_what_the_method_answers_from(client: httpx.Client) -> None:
+    body = {"question": QUESTION, "model": "passages"}
+    hits = client.post("/search", json={**body, "max_tokens": 10_000}).json()["hits"]
+    answer = client.post("/answer", json=body).json()
+    sources = [source["passage_id"] for context in answer["contexts"] for source in context["sources"]]
+    assert [hit["passage_id"] for hit in hits] == sources
+    assert all(hit["title"] is not None and hit["end"] == len(hit["text"]) for hit in hits)
+    assert client.post("/search", json={"question": QUESTION, "model": "alone"}).status_code == 400
+
+
+def test_an_error_of_the_model_is_said(client: httpx.Client) -> None:
+    body = {"question": "Does this fail?", "model": "sentences"}
+    assert "no answer to this" in client.post("/answer", json=body).json()["error"]
+    chat = {"model": "sentences", "messages": [{"role": "user", "content": "Does this fail?"}]}
+    response = client.post("/v1/chat/completions", json=chat)
+    assert (response.status_code, response.json()["error"]["code"]) == (502, "unanswered")
+
+
+# OpenAI's client
+
+
+@pytest.fixture
+def chat(running: Running) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{running.address}/v1", api_key="none", max_retries=0) as opened:
+        yield opened
+
+
+def test_openais_client_asks(chat: openai.OpenAI, client: httpx.Client) -> None:
+    assert [model.id for model in chat.models.list()] == ["sentences", "passages", "alone"]
+    assert chat.models.retrieve("passages").id == "passages"
+    given = chat.chat.completions.create(
+        model="sentences",
+        messages=[
+            {"role": "system", "content": "Be short."},
+            {"role": "user", "content": "Something else?"},
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": [{"type": "text", "text": QUESTION}]},
+        ],
+        temperature=0.5,
+    )
+    answer = client.post("/answer", json={"question": QUESTION, "model": "sentences"}).json()
+    assert given.choices[0].message.content == answer["text"]
+    assert given.choices[0].finish_reason == "stop"
+    assert given.usage.prompt_tokens == answer["prompt_tokens"]
+    assert given.usage.completion_tokens == answer["completion_tokens"]
+    assert given.usage.total_tokens == answer["prompt_tokens"] + answer["completion_tokens"]
+    extension = given.model_extra["vitalfew"]
+    assert extension["contexts"] == answer["contexts"]
+    assert extension["fingerprint"] == answer["fingerprint"]
+    assert extension["tokens_saved"] == answer["tokens_saved"]
+
+
+def test_openais_client_reads_a_stream(chat: openai.OpenAI, client: httpx.Client) -> None:
+    asked: Any = {"model": "sentences", "messages": [{"role": "user", "content": QUESTION}]}
+    parts = [*chat.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})]
+    text = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
+    whole = chat.chat.completions.create(**asked)
+    assert text == whole.choices[0].message.content
+    assert len(parts) > 4
+    assert parts[-1].usage == whole.usage
+    assert [part.choices[0].finish_reason for part in parts if part.choices][-1] == "stop"
+    assert parts[-2].model_extra["vitalfew"]["contexts"] == whole.model_extra["vitalfew"]["contexts"]
+    without = [*chat.chat.completions.create(**asked, stream=True)]
+    assert all(part.usage is None for part in without)
+
+
+def test_openais_client_understands_errors(chat: openai.OpenAI) -> None:
+    asked: Any = [{"role": "user", "content": QUESTION}]
+    with pytest.raises(openai.NotFoundError, match="there are: sentences, passages, alone"):
+        chat.chat.completions.create(model="gpt", messages=asked)
+    with pytest.raises(openai.BadRequestError, match="no message of the user"):
+        chat.chat.completions.create(model="alone", messages=[{"role": "system", "content": "Hm"}])
+    image: Any = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]
+    with pytest.raises(openai.BadRequestError, match="only parts of type 'text'"):
+        chat.chat.completions.create(model="alone", messages=image)
+    with pytest.raises(openai.BadRequestError, match="the question is empty"):
+        chat.chat.completions.create(model="alone", messages=[{"role": "user", "content": " "}])
+
+
+# Reranking
+
+
+def test_documents_are_ranked_by_their_cosine(client: httpx.Client) -> None:
+    documents: list[Any] = ["nothing of it", "the red lighthouse of Velmar", {"text": "the red lighthouse"}]
+    body = {"query": "the red lighthouse", "documents": documents, "model": "sentences"}
+    given = client.post("/v1/rerank", json=body).json()
+    scores = [result["relevance_score"] for result in given["results"]]
+    assert [result["index"] for result in given["results"]] == [2, 1, 0]
+    assert scores[0] == pytest.approx(1, abs=1e-5)
+    assert scores == sorted(scores, reverse=True)
+    two = client.post("/v1/rerank", json={**body, "top_n": 2, "return_documents": True}).json()["results"]
+    assert [result["document"]["text"] for result in two] == ["the red lighthouse", "the red lighthouse of Velmar"]
+    assert client.post("/v1/rerank", json={**body, "documents": []}).status_code == 422
+
+
+# Faulty requests
+
+
+FAULTS: list[tuple[str, Any, int, str]] = [
+    ("/answer", {"question": QUESTION}, 400, "name a model: sentences, passages, alone"),
+    ("/answer", {"question": " ", "model": "alone"}, 422, "question: the question is empty"),
+    ("/answer", {"question": "x" * (MOST + 1), "model": "alone"}, 422, f"at most {MOST:,} are answered"),
+    ("/answer", {"question": "\ud800", "model": "alone"}, 422, "question: "),
+    ("/answer", {"question": QUESTION, "model": "\ud800"}, 404, "there is no model"),
+    ("/answer", {"question": QUESTION, "model": "alone", "max_tokens": 0}, 422, "max_tokens: Input should be greater"),
+    ("/answer", {"question": QUESTION, "model": "alone", "k": 1}, 422, "k: Extra inputs are not permitted"),
+    ("/answer", {"model": "alone"}, 422, "the body lacks 'question'"),
+    ("/answer", [], 422, "the body: "),
+    ("/search", {"question": 7, "model": "sentences"}, 422, "question: Input should be a valid string"),
+    ("/v1/chat/completions", {"model": "alone", "messages": []}, 422, "messages: "),
+    ("/v1/chat/completions", {"model": "alone", "messages": [{"role": "user", "content": 1}]}, 422, "messages.0"),
+    ("/nowhere", {}, 404, "there is no such address"),
+    ("/health", {}, 405, "does not accept this method"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "words"), FAULTS)
+def test_a_faulty_request_is_explained(client: httpx.Client, path: str, body: Any, status: int, words: str) -> None:
+    response = client.post(path, content=json.dumps(body), headers=JSON)
+    assert (response.status_code, words in message(response)) == (status, True), response.text
+    assert response.json()["error"]["type"] in {"invalid_request_error", "not_found_error"}
+
+
+def test_what_is_not_sent_as_json_is_explained(client: httpx.Client) -> None:
+    response = client.post(
+        "/answer", content=json.dumps({"question": QUESTION}), headers={"Content-Type": "text/plain"}
+    )
+    assert (response.status_code, "Content-Type: application/json" in message(response)) == (415, True)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b'{"question": 1e999}', b"null"])
+def test_what_is_not_json_is_refused(client: httpx.Client, content: bytes) -> None:
+    response = client.post("/answer", content=content, headers=JSON)
+    assert response.status_code in (400, 422), response.text
+    assert message(response)
+
+
+def test_a_long_body_is_refused(client: httpx.Client) -> None:
+    long = b"x" * (2**20 + 1)
+    assert client.post("/answer", content=long).status_code == 413
+    assert client.post("/answer", content=iter([long[:1000], long[1000:]])).status_code == 413
+
+
+def test_other_hosts_and_origins_are_refused(client: httpx.Client, running: Running) -> None:
+    body = {"question": QUESTION, "model": "alone"}
+    rebound = client.post("/answer", json=body, headers={"Host": "evil.example"})
+    assert (rebound.status_code, "only accepts requests for" in message(rebound)) == (421, True)
+    assert client.post("/answer", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.post("/answer", json=body, headers={"Origin": running.address}).status_code == 200
+    for probe in ("/health", "/ready"):  # whoever watches a container knows it by its address
+        assert client.get(probe, headers={"Host": "10.0.0.7:8765"}).status_code == 200
+
+
+# Keys
+
+
+def test_keys_are_needed_where_there_are_some(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    keys = {"one": KEY, "two": KEY[::-1]}
+    body = {"question": "A secret question?"}
+    with (
+        Running(lambda hosts: application([served(file, "alone")], keys, hosts)) as running,
+        running.client() as client,
+    ):
+        for given in ({}, {"Authorization": KEY}, {"Authorization": f"Bearer {KEY}x"}, {"Authorization": "Bearer é"}):
+            headers = {name: value.encode("latin-1") for name, value in given.items()}
+            refused = client.post("/answer", json=body, headers=headers)  # type: ignore[arg-type]
+            assert refused.status_code == 401
+            assert refused.headers["WWW-Authenticate"] == "Bearer"
+        for key in keys.values():
+            assert client.post("/answer", json=body, headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        assert client.get("/metrics").status_code == 401
+        assert client.get("/health").status_code == 200
+        other = openai.OpenAI(base_url=f"{running.address}/v1", api_key="wrong", max_retries=0)
+        with other, pytest.raises(openai.AuthenticationError):
+            other.models.list()
+    logged = "\n".join(
+        record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "openai", "httpcore"))
+    )
+    assert "secret" not in logged
+    assert KEY not in logged
+
+
+# The line
+
+
+def test_a_full_line_refuses(file: Path) -> None:
+    each = served(file, "alone", bounds=Bounds(room=2, requests=1))
+    held = Held(each)
+    with Running(lambda hosts: application([each], hosts=hosts)) as running:
+        running.ready()
+
+        def ask(number: int) -> httpx.Response:
+            with running.client() as client:
+                return client.post("/answer", json={"question": QUESTIONS[number]})
+
+        with ThreadPoolExecutor(3) as pool:
+            first = pool.submit(ask, 0)
+            held.wait()
+            others = [pool.submit(ask, number) for number in (1, 2)]
+            until(lambda: each.line.waiting == 2)
+            refused = ask(3)
+            assert (refused.status_code, int(refused.headers["Retry-After"]) >= 1) == (429, True)
+            assert refused.json()["error"]["type"] == "rate_limit_error"
+            held.free.set()
+            assert [future.result().status_code for future in (first, *others)] == [200] * 3
+
+
+def test_who_hangs_up_leaves_the_line(file: Path) -> None:
+    each = served(file, "alone", bounds=Bounds(requests=1))
+    held = Held(each)
+    with Running(lambda hosts: application([each], hosts=hosts)) as running:
+        running.ready()
+
+        def ask(question: str, seconds: float) -> int:
+            with httpx.Client(base_url=running.address, timeout=seconds) as client:
+                return client.post("/answer", json={"question": question}).status_code
+
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(ask, QUESTIONS[0], 60)
+            held.wait()
+            with pytest.raises(httpx.ReadTimeout):
+                ask(QUESTIONS[1], 0.5)
+            until(lambda: each.line.waiting == 0)
+            held.free.set()
+            assert first.result() == 200
+        with running.client() as client:
+            client.post("/answer", json={"question": QUESTIONS[2]}).raise_for_status()
+            until(lambda: counted(client).get(("vitalfew_requests_total", "/answer", "499")) == 1)
+    assert held.batches == [[QUESTIONS[0]], [QUESTIONS[2]]]
+
+
+def test_a_request_has_a_time(file: Path) -> None:
+    each = served(file, "alone")
+    held = Held(each)
+    with Running(lambda hosts: application([each], hosts=hosts, limits=Limits(seconds=0.3))) as running:
+        running.ready()
+        with running.client() as client:
+            late = client.post("/answer", json={"question": QUESTION})
+            assert (late.status_code, late.json()["error"]["code"]) == (504, "timeout")
+            assert client.get("/health").status_code == 200
+            held.free.set()
+
+
+def test_waiting_requests_are_computed_together(file: Path) -> None:
+    each = served(file, "alone", bounds=Bounds(requests=3))
+    held = Held(each)
+    with Running(lambda hosts: application([each], hosts=hosts)) as running:
+        running.ready()
+
+        def ask(question: str) -> int:
+            with running.client() as client:
+                return client.post("/answer", json={"question": question}).status_code
+
+        with ThreadPoolExecutor(6) as pool:
+            asked = [pool.submit(ask, QUESTIONS[0])]
+            held.wait()
+            for number in range(1, 6):
+                asked.append(pool.submit(ask, QUESTIONS[number]))
+                until(lambda number=number: each.line.waiting == number)
+            held.free.set()
+            assert {future.result() for future in asked} == {200}
+    assert held.batches == [QUESTIONS[:1], QUESTIONS[1:4], QUESTIONS[4:6]]
+
+
+def test_what_was_accepted_is_answered_when_the_server_ends(file: Path) -> None:
+    each = served(file, "alone", bounds=Bounds(requests=1))
+    held = Held(each)
+    with Running(lambda hosts: application([each], hosts=hosts)) as running, ThreadPoolExecutor(3) as pool:
+        running.ready()
+
+        def ask(question: str) -> int:
+            with running.client() as client:
+                return client.post("/answer", json={"question": question}).status_code
+
+        asked = [pool.submit(ask, question) for question in QUESTIONS[:3]]
+        held.wait()
+        until(lambda: each.line.waiting == 2)
+        running.end()
+
+        def refuses() -> bool:
+            try:
+                httpx.get(f"{running.address}/health")
+            except httpx.TransportError:
+                return True
+            return False
+
+        until(refuses)
+        held.free.set()
+        assert [future.result() for future in asked] == [200] * 3
+
+
+# Readiness and figures
+
+
+def test_a_server_is_ready_when_every_model_has_answered(file: Path) -> None:
+    slow, quick = served(file, "alone"), served(file, "passages")
+    held = Held(slow, "warm")
+    with Running(lambda hosts: application([slow, quick], hosts=hosts)) as running, running.client() as client:
+        until(lambda: quick.ready)
+        assert client.get("/health").status_code == 200
+        assert client.get("/ready").status_code == 503
+        body = {"question": QUESTION, "model": "passages"}
+        assert client.post("/answer", json=body).status_code == 200
+        held.free.set()
+        until(lambda: client.get("/ready").status_code == 200)
+
+
+def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
+    body = {"question": QUESTION, "model": "passages"}
+    before = counted(client)
+    answer = client.post("/answer", json=body).json()
+    client.post("/answer", json={})
+    client.get("/made/up/by/a/client")
+    client.post("/search", json=body)
+    after = counted(client)
+
+    def more(*key: str) -> float:
+        return after[key] - before.get(key, 0)
+
+    assert more("vitalfew_requests_total", "/answer", "200") == 1
+    assert more("vitalfew_requests_total", "/answer", "422") == 1
+    assert more("vitalfew_requests_total", "other", "404") == 1
+    assert more("vitalfew_requests_total", "/search", "200") == 1
+    assert more("vitalfew_request_seconds_count", "/answer") == 2
+    assert more("vitalfew_tokens_total", "in", "passages") == answer["prompt_tokens"]
+    assert more("vitalfew_tokens_total", "out", "passages") == answer["completion_tokens"]
+    assert more("vitalfew_tokens_total", "saved", "passages") == answer["tokens_saved"]
+    assert more("vitalfew_step_seconds_count", "passages", "retrieve") == 1
+    assert after["vitalfew_waiting", "passages"] == 0
+    assert not any("made" in part for key in after for part in key)
+
+
+def test_the_server_is_described(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/search", "/answer", "/v1/models", "/v1/chat/completions", "/v1/rerank", "/health"} <= paths.keys()
+    assert client.get("/docs").status_code == 200

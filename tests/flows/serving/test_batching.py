@@ -1,0 +1,140 @@
+"""A line of requests before one thread."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.serving import PATIENCE
+from vitalfew.flows.serving.batching import Bounds, Closed, Full, Line
+
+
+class Recorder:
+    """A task that notes its batches, and fails for "bad"."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def __call__(self, items: Sequence[str]) -> list[str]:
+        self.batches.append(list(items))
+        if "bad" in items:
+            raise ValueError("bad")
+        return [item.upper() for item in items]
+
+
+def line(**bounds: Any) -> tuple[Line, Recorder]:
+    record = Recorder()
+    return Line({"a": record, "b": record}, Bounds(**{"wait": 0.0, **bounds})), record
+
+
+def submitted(own: Line, *items: str, task: str = "a", size: int = 1) -> list[Any]:
+    return [own.submit(task, item, size) for item in items]
+
+
+def results(futures: Sequence[Any]) -> list[str]:
+    return [future.result(PATIENCE) for future in futures]
+
+
+def test_batches_keep_the_order_and_their_bounds() -> None:
+    own, record = line(requests=3)
+    futures = submitted(own, *"abcdefg")
+    own.start()
+    assert results(futures) == [*"ABCDEFG"]
+    assert record.batches == [[*"abc"], [*"def"], ["g"]]
+    own.close()
+
+
+def test_a_batch_is_bounded_in_characters_but_holds_one_request() -> None:
+    own, record = line(characters=100)
+    futures = [own.submit("a", item, size) for item, size in (("a", 500), ("b", 60), ("c", 40), ("d", 1))]
+    own.start()
+    results(futures)
+    assert record.batches == [["a"], ["b", "c"], ["d"]]
+    own.close()
+
+
+def test_a_batch_is_of_one_task() -> None:
+    own, record = line()
+    futures = submitted(own, "a", "b") + submitted(own, "c", task="b") + submitted(own, "d")
+    own.start()
+    results(futures)
+    assert record.batches == [["a", "b"], ["c"], ["d"]]
+    own.close()
+
+
+def test_the_first_waits_for_others_only_for_a_while() -> None:
+    own, record = line(wait=0.2)
+    own.start()
+    began = time.monotonic()
+    futures = submitted(own, *"abc")
+    assert results(futures) == [*"ABC"]
+    assert time.monotonic() - began >= 0.19
+    assert record.batches == [[*"abc"]]
+    own.close()
+
+
+def test_a_full_batch_waits_for_nobody() -> None:
+    own, _ = line(wait=PATIENCE, requests=2)
+    own.start()
+    assert results(submitted(own, "a", "b")) == ["A", "B"]
+    own.close()
+
+
+def test_one_requests_fault_is_not_the_others() -> None:
+    own, _ = line()
+    good, bad, fine = submitted(own, "a", "bad", "c")
+    own.start()
+    assert results([good, fine]) == ["A", "C"]
+    with pytest.raises(ValueError, match="bad"):
+        bad.result(PATIENCE)
+    own.close()
+
+
+def test_a_cancelled_request_frees_its_place() -> None:
+    own, record = line(room=2)
+    first, second = submitted(own, "a", "b")
+    with pytest.raises(Full) as full:
+        own.submit("a", "c", 1)
+    assert full.value.retry_after >= 1
+    assert first.cancel()
+    assert own.waiting == 1
+    third = own.submit("a", "c", 1)
+    own.start()
+    assert results([second, third]) == ["B", "C"]
+    assert record.batches == [["b", "c"]]
+    own.close()
+
+
+def test_a_closed_line_finishes_what_waits() -> None:
+    own, _ = line(wait=PATIENCE)
+    futures = submitted(own, "a", "b")
+    own.start()
+    own.close()
+    assert results(futures) == ["A", "B"]
+    with pytest.raises(Closed):
+        own.submit("a", "c", 1)
+
+
+def test_many_threads_get_their_results() -> None:
+    own, record = line(wait=0.001, room=10_000, requests=7)
+    own.start()
+    wrong: list[str] = []
+
+    def ask(thread: int) -> None:
+        for number in range(50):
+            future = own.submit("a", f"q{thread}-{number}", 1)
+            if number % 5 == 0:
+                future.cancel()
+            elif future.result(PATIENCE) != f"Q{thread}-{number}":
+                wrong.append(f"{thread}-{number}")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert not wrong
+    assert max(map(len, record.batches)) <= 7
+    own.close()

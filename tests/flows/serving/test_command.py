@@ -1,0 +1,121 @@
+"""The command `serve`, as a process of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.evaluating import searchable
+from tests.support.serving import PATIENCE, experiment
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.serving.entrance import parse_keys
+from vitalfew.flows.serving.running import checked_keys, known_origins, read_entries
+
+ROOT = Path(__file__).parents[3]
+GOOD = "me:0123456789abcdefghij"
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Any]:
+    """A server with a file of two configurations: its process, its output until it is ready, and its address."""
+    file = experiment(tmp_path)
+    (tmp_path / "serve.yaml").write_text(
+        f"index: test\nconfigurations:\n  fine: {{method: '{file}:sentences'}}\n"
+        f"  few: {{method: '{file}:passages', set: {{retrieve: {{top_k: 1}}}}}}\n"
+    )
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "serve", str(tmp_path / "serve.yaml"), "--port", "0"]
+    command += ["--store", str(searchable())]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "VITALFEW_SERVE_KEYS": ""}
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith("Ready"):
+            break
+    printed = "".join(lines)
+    found = re.search(r"Address: (http://\S+)", printed)
+    assert found, printed
+    yield process, printed, found[1]
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_a_server_runs_until_it_is_asked_to_end(started: Any) -> None:
+    process, printed, address = started
+    assert "fine: index test, not evaluated in this store" in printed
+    assert re.search(r"Ready after \d+\.\d s", printed)
+    body = {"question": "Who founded the town of Velmar?", "model": "few"}
+    with httpx.Client(base_url=address, timeout=PATIENCE) as client:
+        assert client.get("/ready").status_code == 200
+        assert len(client.post("/answer", json=body).raise_for_status().json()["contexts"]) == 1
+    process.send_signal(signal.SIGTERM)
+    rest = process.communicate(timeout=PATIENCE)[0]
+    assert (process.returncode, "Stopped." in rest) == (0, True), rest
+    assert "Velmar" not in printed + rest
+
+
+def refused(tmp_path: Path, *arguments: str) -> str:
+    done = CliRunner().invoke(app, ["serve", *arguments, "--store", str(searchable())])
+    assert done.exit_code == 1, done.output
+    return " ".join(done.output.split())
+
+
+def test_what_cannot_be_served_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = experiment(tmp_path)
+    monkeypatch.delenv("VITALFEW_SERVE_KEYS", raising=False)
+    assert "keys are needed" in refused(tmp_path, f"{file}:passages", "--index", "test", "--host", "0.0.0.0")
+    assert "has several methods" in refused(tmp_path, str(file), "--index", "test", "--port", "0")
+    assert "nothing" in refused(tmp_path, f"{file}:passages", "--index", "nothing", "--port", "0")
+
+
+def test_a_file_names_configurations(tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text("index: wiki\nconfigurations: {a: {method: 'x:y'}, b: {method: 'x:z', index: other}}")
+    entries = read_entries([str(file), "u:v"], None)
+    assert {name: (entry.method, entry.index) for name, entry in entries.items()} == {
+        "a": ("x:y", "wiki"),
+        "b": ("x:z", "other"),
+        "u:v": ("u:v", None),
+    }
+    with pytest.raises(ConfigError, match="named twice"):
+        read_entries([str(file), str(file)])
+    with pytest.raises(ConfigError, match="instead of --set"):
+        read_entries([str(file)], settings={"generate": {}})
+    file.write_text("configurations: {a: {method: 'x:y', indx: z}}")
+    with pytest.raises(ConfigError, match="did you mean"):
+        read_entries([str(file)])
+
+
+@pytest.mark.parametrize(
+    "value", ["abc", "me:short", ":0123456789abcdefghij", f"{GOOD},{GOOD}", "me:0123456789 abcdefghij"]
+)
+def test_faulty_keys_are_explained_and_not_repeated(value: str) -> None:
+    with pytest.raises(ConfigError) as fault:
+        parse_keys(value)
+    assert "0123456789" not in str(fault.value)
+    assert "short" not in str(fault.value)
+
+
+def test_other_machines_need_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITALFEW_SERVE_KEYS", "")
+    assert checked_keys("127.0.0.1") == {}
+    with pytest.raises(ConfigError, match="keys are needed"):
+        checked_keys("0.0.0.0")
+    monkeypatch.setenv("VITALFEW_SERVE_KEYS", f"{GOOD}, you:{'k' * 20}")
+    assert set(checked_keys("0.0.0.0")) == {"me", "you"}
+    assert "https://rag.example" in known_origins("0.0.0.0", 8765, ["https://rag.example/"])
+    assert "http://127.0.0.1:8765" in known_origins("127.0.0.1", 8765)

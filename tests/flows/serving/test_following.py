@@ -1,0 +1,98 @@
+"""An index that moves, and one that is damaged, while questions are asked."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.evaluating import searchable
+from tests.support.indexing import index
+from tests.support.serving import Running, experiment, served, until
+from vitalfew.flows.serving.application import Limits, application
+from vitalfew.storage.runs import find_index, save_index
+
+QUESTION = "Who founded the town of Velmar?"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(searchable(), tmp_path / "store"))
+
+
+def serving(store: Path, file: Path, *others: Any) -> Running:
+    limits = Limits(follow=0.05)
+    made = [served(file, "passages", store), *others]
+    return Running(lambda hosts: application(made, hosts=hosts, limits=limits))
+
+
+def fingerprint(client: httpx.Client) -> str:
+    asked = client.post("/answer", json={"question": QUESTION, "model": "passages"}).raise_for_status()
+    return str(asked.json()["fingerprint"])
+
+
+def test_an_index_that_moves_is_followed_and_no_request_fails(store: Path, tmp_path: Path) -> None:
+    first = find_index(store, "test")
+    index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
+    second = find_index(store, "test")
+    assert first.artifacts != second.artifacts
+    save_index(store, first)
+    with serving(store, experiment(tmp_path)) as running:
+        running.ready()
+        ended = Event()
+
+        def ask() -> list[str]:
+            with running.client() as client:
+                seen = [fingerprint(client)]
+                while not ended.is_set():
+                    seen.append(fingerprint(client))
+            return seen
+
+        with ThreadPoolExecutor(3) as pool, running.client() as client:
+            before = fingerprint(client)
+            asked = [pool.submit(ask) for _ in range(3)]
+            try:
+                save_index(store, second)
+                until(lambda: fingerprint(client) != before)
+                after = fingerprint(client)
+                save_index(store, first)
+                until(lambda: fingerprint(client) == before)
+            finally:
+                ended.set()
+            for future in asked:
+                assert set(future.result()) <= {before, after}
+
+
+def test_a_name_that_cannot_be_followed_leaves_what_is_served(store: Path, tmp_path: Path) -> None:
+    with serving(store, experiment(tmp_path)) as running, running.client() as client:
+        running.ready()
+        before = fingerprint(client)
+        (store / "indexes" / "test.json").write_text("{")
+        each = running.app.state.service.served["passages"]
+        with pytest.raises(ValueError, match=r"test\.json"):
+            each.follow()
+        assert fingerprint(client) == before
+        assert client.get("/ready").status_code == 200
+
+
+def test_a_damaged_index_is_said_and_others_are_served_on(store: Path, tmp_path: Path) -> None:
+    file = experiment(tmp_path)
+    other = served(file, "passages", searchable(), name="sound")
+    running = serving(store, file, other)
+    passages, away = store / "passages", store / "away"
+    passages.rename(away)
+    with running, running.client() as client:
+        until(lambda: other.ready)
+        body = {"question": QUESTION, "model": "passages"}
+        damaged = client.post("/answer", json=body)
+        assert damaged.status_code == 503
+        assert "its index or a model of it is missing or damaged" in damaged.json()["error"]["message"]
+        assert client.post("/search", json=body).status_code == 503
+        assert client.post("/answer", json={**body, "model": "sound"}).status_code == 200
+        assert client.get("/ready").status_code == 503
+        away.rename(passages)
+        until(lambda: client.get("/ready").status_code == 200)
+        assert client.post("/answer", json=body).status_code == 200
