@@ -52,13 +52,13 @@ def index(folder: Path) -> vf.Index:
     return vf.Store(folder / "store", progress=False).index("handbook")
 
 
-def expected(index: vf.Index, refiner: str, **options: Any) -> list[vf.Context]:
+def expected(index: vf.Index, refiner: str, **options: Any) -> list[vf.RagContext]:
     """`vf.refine` of the passages that a search finds."""
     found = [{"title": hit.title, "text": hit.text} for hit in index.search(QUESTION, retriever="passage", top_k=3)]
     return vf.refine(refiner, QUESTION, found, **options)
 
 
-def spans(contexts: list[vf.Context]) -> list[list[dict[str, int]]]:
+def spans(contexts: list[vf.RagContext]) -> list[list[dict[str, int]]]:
     return [
         [{"document": source.passage_id, "start": source.start, "end": source.end} for source in context.sources]
         for context in contexts
@@ -334,17 +334,17 @@ def test_a_span_is_named_where_the_passage_has_the_text_once() -> None:
 
 def test_metadata_of_one_source_are_kept_and_of_several_what_they_share() -> None:
     one, two = {"file": "a", "page": 1, "span": [100, 200]}, {"file": "a", "page": 2, "span": [0, 50]}
-    first, second = vf.Source(0, "", 10, 20), vf.Source(1, "", 0, 5)
+    first, second = vf.RagSource(0, "", 10, 20), vf.RagSource(1, "", 0, 5)
     sources = [{"document": 0, "start": 10, "end": 20}, {"document": 1, "start": 0, "end": 5}]
-    alone = metadata_kept(vf.Context("", 0, (first,)), [one, two])
+    alone = metadata_kept(vf.RagContext("", 0, (first,)), [one, two])
     assert alone == {"file": "a", "page": 1, "span": [110, 120], "sources": sources[:1]}
-    both = metadata_kept(vf.Context("", 0, (first, second)), [one, two])
+    both = metadata_kept(vf.RagContext("", 0, (first, second)), [one, two])
     assert both == {"file": "a", "sources": sources}
-    assert metadata_kept(vf.Context("", 0, ()), [one]) == {"sources": []}
-    twice = metadata_kept(vf.Context("", 0, (first, first)), [one])
+    assert metadata_kept(vf.RagContext("", 0, ()), [one]) == {"sources": []}
+    twice = metadata_kept(vf.RagContext("", 0, (first, first)), [one])
     assert twice == {"file": "a", "page": 1, "sources": [sources[0]] * 2}
     strange = {"span": "of time"}
-    assert metadata_kept(vf.Context("", 0, (first,)), [strange])["span"] == "of time"
-    assert best_score(vf.Context("", 0, (first, second)), [0.25, 0.5]) == 0.5
-    assert best_score(vf.Context("", 0, (first, second)), [None, "high"]) is None
-    assert best_score(vf.Context("", 0, ()), [0.5]) is None
+    assert metadata_kept(vf.RagContext("", 0, (first,)), [strange])["span"] == "of time"
+    assert best_score(vf.RagContext("", 0, (first, second)), [0.25, 0.5]) == 0.5
+    assert best_score(vf.RagContext("", 0, (first, second)), [None, "high"]) is None
+    assert best_score(vf.RagContext("", 0, ()), [0.5]) is None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from vitalfew.flows.pipelines.answering import Context
+from vitalfew.flows.pipelines.answering import RagContext
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.tasks.datasets.base import InputError
 
@@ -37,7 +37,7 @@ def refined(
     metadata: Sequence[Mapping[str, Any]],
     max_tokens: int | None,
     settings: Mapping[str, Any],
-) -> list[Context]:
+) -> list[RagContext]:
     """`vitalfew.refine` of texts, with the titles that their metadata have. Calls from several threads take turns."""
     passages = []
     for number, (text, own) in enumerate(zip(texts, metadata, strict=True)):
@@ -49,12 +49,12 @@ def refined(
         return refine(refiner, question, passages, max_tokens=max_tokens, **settings)
 
 
-def places(context: Context) -> list[int]:
+def places(context: RagContext) -> list[int]:
     """The places of the given documents that a context comes from, each once."""
     return list(dict.fromkeys(source.passage_id for source in context.sources))
 
 
-def metadata_kept(context: Context, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def metadata_kept(context: RagContext, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the metadata of all documents that a context comes from have in common, which is everything where it is one
     document; and `sources`: a list of {"document": its place among those given, "start", "end"}.
 
@@ -72,7 +72,7 @@ def metadata_kept(context: Context, given: Sequence[Mapping[str, Any]]) -> dict[
     return {**kept, "sources": spans}
 
 
-def best_score(context: Context, scores: Sequence[Any]) -> float | None:
+def best_score(context: RagContext, scores: Sequence[Any]) -> float | None:
     """The highest score of the documents that a context comes from; None where none has one."""
     found = (scores[place] for place in places(context))
     return max((score for score in found if isinstance(score, int | float)), default=None)
