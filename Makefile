@@ -94,7 +94,7 @@ test-vllm: setup-vllm  ## Tests on a real vLLM, in .venv-vllm
 	.venv-vllm/bin/python -m pytest --junitxml build/tests/$@.xml -m vllm
 
 test-integrations: setup-integrations  ## Tests on the real LangChain, LlamaIndex and Haystack, in .venv-integrations
-	.venv-integrations/bin/python -m pytest --junitxml build/tests/$@.xml -m integrations
+	.venv-integrations/bin/python -m pytest --junitxml build/tests/$@.xml -m integrations tests/library
 
 test-llm: setup-tests setup-llm  ## Tests on a real language model, SmolLM2
 	$(PYTEST) -m llm

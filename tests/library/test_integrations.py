@@ -119,6 +119,9 @@ def test_a_chain_of_langchain_shortens_documents_as_refine_does(index: vf.Index,
         assert document.metadata["score"] == max(given[place].metadata["score"] for place in places)
         if len(places) == 1:
             assert document.metadata["title"] == given[places.pop()].metadata["title"]
+        if span := document.metadata.get("span"):
+            assert index.passage(document.metadata["passage_id"])["text"][slice(*span)] == document.page_content
+    assert refiner == "oreo" or any("span" in document.metadata for document in documents)
     assert asyncio.run(chain.ainvoke(QUESTION)) == documents
     assert asyncio.run(compressor.acompress_documents(given, QUESTION)) == documents
 

@@ -38,7 +38,7 @@ class VitalFewRetriever:
     ) -> None:
         """`settings`: further ones of the section `retrieve`."""
         self.index = index
-        self.options = {
+        self.options: dict[str, Any] = {
             "max_tokens": max_tokens,
             "top_k": top_k,
             "alpha": alpha,

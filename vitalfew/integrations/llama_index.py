@@ -50,7 +50,7 @@ class VitalFewRetriever(BaseRetriever):
         """`settings`: further ones of the section `retrieve`; `base`: arguments of LlamaIndex's BaseRetriever."""
         super().__init__(**base)
         self.index = index
-        self.options = {
+        self.options: dict[str, Any] = {
             "max_tokens": max_tokens,
             "top_k": top_k,
             "alpha": alpha,
