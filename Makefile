@@ -154,7 +154,7 @@ endef
 	.venv-vllm/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
-setup-integrations: .venv-integrations/.ready  ## Make .venv-integrations: LangChain, LlamaIndex and Haystack (110 MB) on top of .venv, which stays without
+setup-integrations: .venv-integrations/.ready  ## Make .venv-integrations: LangChain, LlamaIndex and Haystack (125 MB) on top of .venv, which stays without
 
 .venv-integrations/.ready: $(VENV)/.tested constraints-integrations.txt
 	$(call layered,.venv-integrations)

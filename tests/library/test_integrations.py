@@ -156,6 +156,9 @@ def test_what_langchain_cannot_shorten_gets_a_sentence() -> None:
         module.VitalFewCompressor(refiner="oreo", maxtokens=5)
     top = module.VitalFewCompressor(refiner="mmr", settings={"top_k": 1})
     assert len(top.compress_documents(documents * 3, QUESTION)) == 1
+    for options in ({"settings": {"max_tokens": 3}}, {"settings": {"max_tokens": 5}, "max_tokens": 3}):
+        (cut,) = module.VitalFewCompressor(refiner="cut", **options).compress_documents(documents, QUESTION)
+        assert cut.page_content == "Trips are fun"
 
 
 @pytest.mark.integrations
@@ -343,11 +346,13 @@ def test_metadata_of_one_source_are_kept_and_of_several_what_they_share() -> Non
     assert alone == {"file": "a", "page": 1, "span": [110, 120], "sources": sources[:1]}
     both = metadata_kept(vf.RagContext("", 0, (first, second)), [one, two])
     assert both == {"file": "a", "sources": sources}
-    assert metadata_kept(vf.RagContext("", 0, ()), [one]) == {"sources": []}
+    rewritten = vf.RagContext("", 0, ())
+    assert metadata_kept(rewritten, [one]) == {"file": "a", "page": 1, "sources": []}
+    assert metadata_kept(rewritten, [one, two]) == {"file": "a", "sources": []}
+    assert best_score(rewritten, [0.5, 0.25]) == 0.5
     twice = metadata_kept(vf.RagContext("", 0, (first, first)), [one])
     assert twice == {"file": "a", "page": 1, "sources": [sources[0]] * 2}
     strange = {"span": "of time"}
     assert metadata_kept(vf.RagContext("", 0, (first,)), [strange])["span"] == "of time"
     assert best_score(vf.RagContext("", 0, (first, second)), [0.25, 0.5]) == 0.5
     assert best_score(vf.RagContext("", 0, (first, second)), [None, "high"]) is None
-    assert best_score(vf.RagContext("", 0, ()), [0.5]) is None

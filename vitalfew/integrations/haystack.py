@@ -88,8 +88,8 @@ class VitalFewRefiner:
     `refiner`: one of `vitalfew methods`; `max_tokens`: words and punctuation marks of all texts together, at most;
     `settings`: further ones of the section `refine`. A document's title is its meta's `title`. The meta of the source
     are kept; of several sources, what they have in common, and the best score. `sources` lists the kept spans:
-    {"document": place among those given, "start", "end"} (code points). `run` raises UnknownName, ConfigError,
-    InputError, FileNotFoundError for a missing model.
+    {"document": place among those given, "start", "end"} (code points); none where a model rewrote the texts. `run`
+    raises UnknownName, ConfigError, InputError, FileNotFoundError for a missing model.
     """
 
     def __init__(self, refiner: str, max_tokens: int | None = None, settings: Mapping[str, Any] | None = None) -> None:

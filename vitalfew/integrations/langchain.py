@@ -64,8 +64,8 @@ class VitalFewCompressor(BaseDocumentCompressor):
     `refiner`: one of `vitalfew methods`; `max_tokens`: words and punctuation marks of all texts together, at most;
     `settings`: further ones of the section `refine`. A document's title is its metadata's `title`. The metadata of the
     source are kept; of several sources, what they have in common, and the best score. `sources` lists the kept spans:
-    {"document": place among those given, "start", "end"} (code points). `compress_documents` raises UnknownName,
-    ConfigError, InputError, FileNotFoundError for a missing model.
+    {"document": place among those given, "start", "end"} (code points); none where a model rewrote the texts.
+    `compress_documents` raises UnknownName, ConfigError, InputError, FileNotFoundError for a missing model.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -75,8 +75,8 @@ class VitalFewPostprocessor(BaseNodePostprocessor):
     without the metadata that prompts show; `settings`: further ones of the section `refine`. A node's title is its
     metadata's `title`. Metadata and relationships of the source are kept; of several sources, the metadata that they
     have in common, and the best score. `sources` lists the kept spans: {"document": place among those given, "start",
-    "end"} (code points). `postprocess_nodes` raises UnknownName, ConfigError, InputError, FileNotFoundError for a
-    missing model.
+    "end"} (code points); none where a model rewrote the texts. `postprocess_nodes` raises UnknownName, ConfigError,
+    InputError, FileNotFoundError for a missing model.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -99,7 +99,7 @@ class VitalFewPostprocessor(BaseNodePostprocessor):
         contexts = refined(self.refiner, query_bundle.query_str, texts, given, self.max_tokens, self.settings)
         shorter = []
         for context in contexts:
-            own = [nodes[place].node for place in places(context)]
+            own = [nodes[place].node for place in places(context, len(nodes))]
             llm = {key for node in own for key in node.excluded_llm_metadata_keys}
             embed = {key for node in own for key in node.excluded_embed_metadata_keys}
             node = TextNode(

@@ -45,22 +45,23 @@ def refined(
             raise InputError(f"document {number} has no text; only texts can be refined")
         title = own.get("title")
         passages.append({"text": text, "title": title if isinstance(title, str) else ""})
+    options = settings if max_tokens is None else {**settings, "max_tokens": max_tokens}
     with _lock:
-        return refine(refiner, question, passages, max_tokens=max_tokens, **settings)
+        return refine(refiner, question, passages, **options)
 
 
-def places(context: RagContext) -> list[int]:
-    """The places of the given documents that a context comes from, each once."""
-    return list(dict.fromkeys(source.passage_id for source in context.sources))
+def places(context: RagContext, count: int) -> list[int]:
+    """The places of the documents, of `count` given ones, that a context comes from; all, if a model rewrote them."""
+    return list(dict.fromkeys(source.passage_id for source in context.sources)) or list(range(count))
 
 
 def metadata_kept(context: RagContext, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the metadata of all documents that a context comes from have in common, which is everything where it is one
     document; and `sources`: a list of {"document": its place among those given, "start", "end"}.
 
-    A `span` within a passage is moved along with the text, and left out where several spans were kept.
+    A `span` within a passage is moved along with the text, and left out where it is not one span that was kept.
     """
-    first, *others = [given[place] for place in places(context)] or [{}]
+    first, *others = [given[place] for place in places(context, len(given))]
     kept = {key: value for key, value in first.items() if all(_same(key, value, other) for other in others)}
     match kept.get("span"):
         case [int(start), int()]:
@@ -74,7 +75,7 @@ def metadata_kept(context: RagContext, given: Sequence[Mapping[str, Any]]) -> di
 
 def best_score(context: RagContext, scores: Sequence[Any]) -> float | None:
     """The highest score of the documents that a context comes from; None where none has one."""
-    found = (scores[place] for place in places(context))
+    found = (scores[place] for place in places(context, len(scores)))
     return max((score for score in found if isinstance(score, int | float)), default=None)
 
 
