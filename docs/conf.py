@@ -22,6 +22,7 @@ PARTS = {
         "guides/own_corpus",
         "guides/evaluate",
         "guides/python",
+        "guides/frameworks",
         "guides/sql",
         "guides/schedule",
         "guides/train",
