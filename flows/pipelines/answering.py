@@ -65,7 +65,7 @@ class RagAnswer:
     """An answer, and what it was answered from.
 
     `context_tokens`: words and punctuation marks of all contexts that a model read; `tokens_saved`: how many more the
-    whole passages have that these contexts come from, each once. `prompt_tokens`, `completion_tokens`: of all prompts
+    whole passages have that these contexts come from. `prompt_tokens`, `completion_tokens`: of all prompts
     of the question, as the model counts them. `seconds`: by step, the question's share of its batch. `usd`: at the
     prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
     further answers of a selector that gives several, best first. `error`: why there is no answer, else empty.
@@ -160,7 +160,7 @@ def _with(method: Method, settings: Mapping[str, Any]) -> Method:
     whole = method.model_dump(mode="json")
     for section, own in settings.items():
         if section not in SECTIONS:
-            raise ConfigError(f"{section} is no section of a method; known: {', '.join(SECTIONS)}")
+            raise ConfigError(f"{section} is not a section of a method; known: {', '.join(SECTIONS)}")
         before = whole.get(section)
         if isinstance(before, Mapping) and isinstance(own, Mapping):
             field = KINDS[section].field() if section in KINDS else ""
@@ -265,7 +265,7 @@ def _asked(texts: Sequence[str]) -> pa.Table:
 
 @dataclass
 class _Made:
-    """What the stages made of a batch of questions: rows by table and question, and what the steps took. `length`: of a
+    """The results of a batch of questions: rows by table and question, and what the steps took. `length`: of a
     passage, by its id."""
 
     length: Callable[[int], int]

@@ -32,7 +32,7 @@ MaxTokens = Annotated[int, Field(ge=1, le=MOST, description="Words and punctuati
 
 @dataclass(frozen=True)
 class Doors:
-    """What the tools call, each in a thread: `search` gives the hits of a question, best first; `answer` an answer;
+    """The calls of the tools, in threads: `search` gives the hits of a question, best first; `answer` an answer;
     `read` a row of `passages` by its id, or raises KeyError."""
 
     search: Callable[[str], Sequence[searching.Hit]]
@@ -69,7 +69,7 @@ def agents_server(doors: Doors) -> MCPServer:
 
     @server.tool(annotations=reads, structured_output=False)
     async def answer(question: str, max_tokens: MaxTokens = 500) -> str:
-        """Answer a question. Below the answer stand the texts it was taken from, each with the ids of its passages."""
+        """Answer a question. Below the answer stand its texts, with the ids of their passages."""
         found = await _called(doors.answer, question)
         if found.error:
             raise ToolError(f"no answer: {found.error}")

@@ -106,7 +106,7 @@ def test_settings_of_ones_own(store: vf.Store, corpus: Path) -> None:
     assert rag.configured.method.generate.generator == "tests.support.fakes:FirstWords"  # type: ignore[union-attr]
     assert rag.answer("Where is Velmar?").text
     assert rag.answer("Will this fail?").error == "the model has no answer to this"
-    with pytest.raises(ConfigError, match="retriev is no section of a method; known: "):
+    with pytest.raises(ConfigError, match="retriev is not a section of a method; known: "):
         store.rag(name, settings={"retriev": {"top_k": 1}})
     with pytest.raises(UnknownName, match="naive"):
         store.rag(f"{corpus / 'shapes.yaml'}:naiv")

@@ -56,7 +56,7 @@ class Rag:
         return self._answering.answer([question])[0]
 
     def answers(self, questions: Sequence[str]) -> list[RagAnswer]:
-        """RagAnswer questions together, in their order, which takes less time than one by one."""
+        """Answer questions together, in their order, which takes less time than one by one."""
         return self._answering.answer(questions)
 
     async def aanswer(self, question: str) -> RagAnswer:

@@ -64,7 +64,7 @@ class Store:
         workers: int | None = None,
         runner: Runner | None = None,
     ) -> "Report":
-        """RagAnswer questions with several methods, and compare their quality, tokens, time and costs.
+        """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH), a Polars or
         pandas frame with columns `question` and `answers`, or a list of questions or of such rows; default: those of
