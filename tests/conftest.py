@@ -38,7 +38,7 @@ def _not_waited_for(descriptor: int) -> None:
 
 # What did not run, and why
 
-MARKERS = ("slow", "llm", "vllm")
+MARKERS = ("slow", "llm", "vllm", "integrations")
 left_out: Counter[str] = Counter()
 
 

@@ -68,5 +68,5 @@ def test_git_holds_no_outputs(path: Path) -> None:
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
-    assert "connect(STORE)" in code[0].source  # one cell opens the store, read-only
+    assert "vf.Store(" in code[0].source  # one cell opens the store
     assert notebook.cells[0].cell_type == "markdown"

@@ -8,8 +8,10 @@ from rich.markup import escape
 
 from vitalfew.configs.evaluation import Experiment, Method
 from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.flows.cli import answer as answer_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
 from vitalfew.flows.cli import serve as serve_cli
@@ -54,6 +56,8 @@ app.command(epilog=settings_help(IndexCorpus))(runs.index)
 app.command(epilog=settings_help(IndexCorpus))(costs_cli.plan)
 app.command(epilog=settings_help(Search))(runs.search)
 app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)
+app.command(epilog=settings_help(Method))(answer_cli.answer)
+app.command()(mcp_cli.mcp)
 app.command()(runs.experiments)
 app.command()(results.report)
 app.command()(results.runs)

@@ -211,24 +211,8 @@ def end_at_once_on_interrupt(store: Path) -> None:
 
 
 def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
-    """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray.
+    """Execute a run and return its outcome; Ctrl-C ends its workers and its server too. `flow` imports the flow that
+    does it on Prefect and Ray."""
+    from vitalfew.flows import start
 
-    The plan is built before a server and workers start, so that a wrong name or a missing file is reported at once; the
-    flow gets the same plan.
-    """
-    from vitalfew.flows.pipelines.graph import graph, handed_over
-    from vitalfew.flows.pipelines.run import run_serially
-
-    plan = graph(parameters)
-    if not plan.done():
-        # A finished run needs neither an estimate nor a server.
-        from vitalfew.flows.pipelines.quote.runner import runner_for
-        from vitalfew.flows.server.access import connect, is_named
-
-        plan.room()
-        if runner_for(plan, is_named()) == "ray":
-            end_at_once_on_interrupt(parameters.store)
-            connect(parameters.store)
-            with handed_over(parameters, plan):
-                return flow()(parameters)
-    return plan.run(run_serially)
+    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store))

@@ -4,7 +4,6 @@ They are the stages of an evaluation, with its settings, methods and prompts. On
 ones: tables in memory instead of artifacts of the store. So an answer is the answer that an evaluation would write.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, read_runs
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.retrieve import Retrieve
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Source:
+class RagSource:
     """A span of a passage (code points, half-open) that a context comes from."""
 
     passage_id: int
@@ -52,20 +52,20 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Context:
+class RagContext:
     """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it."""
 
     text: str
     tokens: int
-    sources: tuple[Source, ...]
+    sources: tuple[RagSource, ...]
 
 
 @dataclass(frozen=True)
-class Answer:
+class RagAnswer:
     """An answer, and what it was answered from.
 
     `context_tokens`: words and punctuation marks of all contexts that a model read; `tokens_saved`: how many more the
-    whole passages have that these contexts come from, each once. `prompt_tokens`, `completion_tokens`: of all prompts
+    whole passages have that these contexts come from. `prompt_tokens`, `completion_tokens`: of all prompts
     of the question, as the model counts them. `seconds`: by step, the question's share of its batch. `usd`: at the
     prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
     further answers of a selector that gives several, best first. `error`: why there is no answer, else empty.
@@ -73,7 +73,7 @@ class Answer:
 
     question: str
     text: str
-    contexts: tuple[Context, ...]
+    contexts: tuple[RagContext, ...]
     prompt_tokens: int
     completion_tokens: int
     context_tokens: int
@@ -160,11 +160,12 @@ def _with(method: Method, settings: Mapping[str, Any]) -> Method:
     whole = method.model_dump(mode="json")
     for section, own in settings.items():
         if section not in SECTIONS:
-            raise ConfigError(f"{section} is no section of a method; known: {', '.join(SECTIONS)}")
+            raise ConfigError(f"{section} is not a section of a method; known: {', '.join(SECTIONS)}")
         before = whole.get(section)
-        field = KINDS[section].field() if section in KINDS else None
-        is_other = isinstance(own, Mapping) and field in own and before and before.get(field) != own[field]
-        whole[section] = own if is_other or not isinstance(before, Mapping) else merged(before, own)
+        if isinstance(before, Mapping) and isinstance(own, Mapping):
+            field = KINDS[section].field() if section in KINDS else ""
+            own = own if before.get(field) != own.get(field, before.get(field)) else merged(before, own)
+        whole[section] = own
     return build(Method, whole)
 
 
@@ -197,11 +198,12 @@ class Answering:
         """Load every model, by answering a question."""
         self.answer([WARM_UP])
 
-    def answer(self, questions: Sequence[str]) -> list[Answer]:
+    def answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
         for question in questions:
             _check(question)
-        texts = [*dict.fromkeys(questions)]
+        if not (texts := [*dict.fromkeys(questions)]):
+            return []
         with self._lock:
             if not self._opened:
                 for stage in self.stages:
@@ -230,12 +232,12 @@ class Answering:
         for stage in self.stages:
             given = dict(stage.inputs)
             stage.inputs = {role: held.get(each.name, each) for role, each in given.items()}
-            began, cpu = time.perf_counter(), time.process_time()
+            began, cpu = clock(), cpu_clock()  # which leave out the loading of a model
             try:
                 result = stage.work(0, no_tick)
             finally:
                 stage.inputs = given
-            made.add(stage, result.tables, time.perf_counter() - began, time.process_time() - cpu, result.tokens)
+            made.add(stage, result.tables, clock() - began, cpu_clock() - cpu, result.tokens)
             held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
         return made
 
@@ -263,7 +265,7 @@ def _asked(texts: Sequence[str]) -> pa.Table:
 
 @dataclass
 class _Made:
-    """What the stages made of a batch of questions: rows by table and question, and what the steps took. `length`: of a
+    """The results of a batch of questions: rows by table and question, and what the steps took. `length`: of a
     passage, by its id."""
 
     length: Callable[[int], int]
@@ -280,12 +282,14 @@ class _Made:
         self.seconds[stage.name] = seconds
         self.usd += charge(cpu, seconds * stage.num_gpus, tokens, stage.model_name)
 
-    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[Answer]:
+    def answers(self, texts: Sequence[str], configuration: str) -> Iterator[RagAnswer]:
         share = {step: seconds / len(texts) for step, seconds in self.seconds.items()}
         for text in texts:
             yield self._answer(text, content_id("asked", text), share, self.usd / len(texts), configuration)
 
-    def _answer(self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str) -> Answer:
+    def _answer(
+        self, text: str, question: int, seconds: Mapping[str, float], usd: float, configuration: str
+    ) -> RagAnswer:
         candidates = self._of("candidates", question)
         best, *others = self._of("answers", question) or candidates[:1]
         evidence = {row["rank"]: row for row in self._of("evidence", question)}
@@ -294,7 +298,7 @@ class _Made:
         shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
         tokens = sum(row["tokens"] for row in shown)
         whole = sum(map(self.length, {each["passage_id"] for row in shown for each in row["origin"]}))
-        return Answer(
+        return RagAnswer(
             question=text,
             text=best["text"],
             contexts=tuple(_context(evidence[rank], titles) for rank in read),
@@ -313,7 +317,7 @@ class _Made:
         return self.rows.get(table, {}).get(question, [])
 
 
-def _context(row: Row, titles: Mapping[int, str]) -> Context:
+def _context(row: Row, titles: Mapping[int, str]) -> RagContext:
     origin = ((each["passage_id"], each["start"], each["end"]) for each in row["origin"])
-    sources = (Source(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
-    return Context(row["text"], row["tokens"], tuple(sources))
+    sources = (RagSource(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
+    return RagContext(row["text"], row["tokens"], tuple(sources))

@@ -4,7 +4,9 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -21,9 +23,20 @@ from vitalfew.tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
 console = Console(stderr=True)
+_showing: ContextVar[bool] = ContextVar("showing", default=True)
 
 LOG_EVERY = 10.0
 HOOK_EVERY = 3.0
+
+
+@contextmanager
+def showing(bars: bool) -> Iterator[None]:
+    """Within the block, show progress bars or none."""
+    token = _showing.set(bars)
+    try:
+        yield
+    finally:
+        _showing.reset(token)
 
 
 class StageProgress:
@@ -43,7 +56,7 @@ class StageProgress:
 
     def __enter__(self) -> Self:
         self._began = self._logged = self._hooked = time.monotonic()
-        if sys.stderr.isatty():
+        if _showing.get() and (sys.stderr.isatty() or console.is_jupyter):
             self._bar = Progress(
                 TextColumn("{task.description:<8}"),
                 BarColumn(),

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from vitalfew.flows.pipelines.answering import MOST, Answer
+from vitalfew.flows.pipelines.answering import MOST, RagAnswer
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.configurations import Served
@@ -184,8 +184,8 @@ def _model(served: Served) -> dict[str, Any]:
 
 
 def _add_answering(app: FastAPI, service: ServedModels, metrics: Metrics) -> None:
-    async def answered(request: Request, served: Served, question: str) -> Answer:
-        answer: Answer = await service.computed(request, served, "answer", question, len(question))
+    async def answered(request: Request, served: Served, question: str) -> RagAnswer:
+        answer: RagAnswer = await service.computed(request, served, "answer", question, len(question))
         metrics.answer(served.name, answer)
         return answer
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
-from vitalfew.flows.pipelines.answering import Answer
+from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.shapes import ChatBody, Message, checked, contexts
 
@@ -35,7 +35,7 @@ def _text(message: Message, param: str) -> str:
     return "\n".join(part.text for part in message.content)
 
 
-def completion(answer: Answer, model: str) -> dict[str, Any]:
+def completion(answer: RagAnswer, model: str) -> dict[str, Any]:
     """The whole answer."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
@@ -43,7 +43,7 @@ def completion(answer: Answer, model: str) -> dict[str, Any]:
     return {**head, "choices": [choice], "usage": usage(answer), "vitalfew": extension(answer)}
 
 
-def chunks(answer: Answer, model: str, include_usage: bool) -> Iterator[str]:
+def chunks(answer: RagAnswer, model: str, include_usage: bool) -> Iterator[str]:
     """The answer as server-sent events, word by word. The method has finished then: rating and selecting need whole
     answers, so there is nothing to show before."""
     head = _head("chat.completion.chunk", model, answer)
@@ -60,7 +60,7 @@ def chunks(answer: Answer, model: str, include_usage: bool) -> Iterator[str]:
     yield DONE
 
 
-def usage(answer: Answer) -> dict[str, int]:
+def usage(answer: RagAnswer) -> dict[str, int]:
     """Tokens of all prompts and answers of the question, as the model counts them."""
     total = answer.prompt_tokens + answer.completion_tokens
     return {
@@ -70,7 +70,7 @@ def usage(answer: Answer) -> dict[str, int]:
     }
 
 
-def extension(answer: Answer) -> dict[str, Any]:
+def extension(answer: RagAnswer) -> dict[str, Any]:
     """The part of a completion that OpenAI's shape has no place for."""
     sources = {
         (source["passage_id"], source["title"]): None for context in contexts(answer) for source in context["sources"]
@@ -87,7 +87,7 @@ def extension(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _head(kind: str, model: str, answer: Answer) -> dict[str, Any]:
+def _head(kind: str, model: str, answer: RagAnswer) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{uuid4().hex}",
         "object": kind,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from vitalfew.flows.pipelines.answering import WARM_UP, Answer, Answering
+from vitalfew.flows.pipelines.answering import WARM_UP, Answering, RagAnswer
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, WaitingLine
 from vitalfew.flows.serving.errors import place
@@ -58,7 +58,7 @@ class Served:
         self.answering, self.ready = following, True
         return True
 
-    def _answer(self, questions: Sequence[str]) -> list[Answer]:
+    def _answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         with self._turn():
             answers = self.answering.answer(questions)
         self.ready = True

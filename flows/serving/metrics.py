@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from vitalfew.flows.pipelines.answering import Answer
+from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.serving.configurations import Served
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -49,7 +49,7 @@ class Metrics:
         self.requests.labels(path, str(status)).inc()
         self.seconds.labels(path).observe(seconds)
 
-    def answer(self, model: str, answer: Answer) -> None:
+    def answer(self, model: str, answer: RagAnswer) -> None:
         for step, seconds in answer.seconds.items():
             self.steps.labels(model, step).observe(seconds)
         counts = {"in": answer.prompt_tokens, "out": answer.completion_tokens, "saved": answer.tokens_saved}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vitalfew.flows.pipelines.answering import MOST, Answer
+from vitalfew.flows.pipelines.answering import MOST, RagAnswer
 from vitalfew.flows.serving.searching import FoundUnit
 
 DOCUMENTS = 1000
@@ -122,7 +122,7 @@ def fitting(tokens: Iterable[int], most: int | None) -> int:
     return count
 
 
-def answered(answer: Answer, model: str, most: int | None) -> dict[str, Any]:
+def answered(answer: RagAnswer, model: str, most: int | None) -> dict[str, Any]:
     """An answer as JSON. `left_out`: contexts that `max_tokens` left out of the response."""
     whole = {**asdict(answer), "contexts": contexts(answer), "seconds": dict(answer.seconds)}
     kept = fitting((context.tokens for context in answer.contexts), most)
@@ -134,7 +134,7 @@ def answered(answer: Answer, model: str, most: int | None) -> dict[str, Any]:
     }
 
 
-def contexts(answer: Answer) -> list[dict[str, Any]]:
+def contexts(answer: RagAnswer) -> list[dict[str, Any]]:
     return [_with_text_ids(asdict(context)) for context in answer.contexts]
 
 

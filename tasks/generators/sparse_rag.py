@@ -154,7 +154,7 @@ class RatingGenerator(WithEngine):
 
 
 @dataclass
-class Answering:
+class _Answering:
     """A prompt while it is answered. `scores` and `reads`: by a context's place; `kept`: places, in the order in which
     the answer's cache has them; `tokens`: that were read for it; `seconds`: by step, its share of what was computed
     together with others."""
@@ -233,7 +233,7 @@ class SparseRag(RatingGenerator):
 
         def run(rows: Sequence[int]) -> list[Completion]:
             steps = {"init": init, "prefill": 0.0, "copy": 0.0, "decode": 0.0}
-            return self._answered([Answering(prompts[row], segments[row], {**steps}) for row in rows])
+            return self._answered([_Answering(prompts[row], segments[row], {**steps}) for row in rows])
 
         for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
             done = in_halves(run, batch, lengths)
@@ -245,7 +245,7 @@ class SparseRag(RatingGenerator):
         """Tokens of a whole prompt."""
         return len(segments.prefix) + sum(map(len, segments.blocks)) + len(self.cut.generate)
 
-    def _answered(self, readings: Sequence[Answering]) -> list[Completion]:
+    def _answered(self, readings: Sequence[_Answering]) -> list[Completion]:
         """Answer prompts that are read together."""
         with all_cores(), torch.inference_mode():
             for each in readings:
@@ -257,14 +257,14 @@ class SparseRag(RatingGenerator):
             if self.options.attention == "block":
                 self._read([(each, place) for each in due for place in each.kept if place not in each.reads], [])
             written: dict[int, Continuation] = {}
-            groups: dict[tuple[int, bool], list[Answering]] = {}
+            groups: dict[tuple[int, bool], list[_Answering]] = {}
             for each in due:  # whose caches are equally long, are answered together
                 groups.setdefault((each.held, bool(each.reads and each.kept)), []).append(each)
             for group in groups.values():
                 written |= zip(map(id, group), self._write(group), strict=True)
         return [self._completion(each, written.get(id(each))) for each in readings]
 
-    def _too_long(self, reading: Answering) -> str:
+    def _too_long(self, reading: _Answering) -> str:
         """Return the reason why a prompt cannot be read: a row, or the whole prompt, is too long; or ""."""
         limit, whole = self.options.max_input_tokens, self._length(reading.segments)
         if limit and whole > limit:
@@ -284,7 +284,7 @@ class SparseRag(RatingGenerator):
         limits = (self.local.positions, window(self.local.config))
         return min((limit for limit in limits if limit), default=None)
 
-    def _rate(self, readings: Sequence[Answering]) -> None:
+    def _rate(self, readings: Sequence[_Answering]) -> None:
         """Score all contexts whose scores are not remembered."""
         if self.options.threshold is None:
             return
@@ -298,7 +298,7 @@ class SparseRag(RatingGenerator):
             if self.options.attention == "full":
                 del each.reads[place]
 
-    def _read(self, due: Sequence[tuple[Answering, int]], tail: Sequence[int]) -> None:
+    def _read(self, due: Sequence[tuple[_Answering, int]], tail: Sequence[int]) -> None:
         """Read contexts behind their questions. Their time is divided by tokens."""
         if not due:
             return
@@ -311,7 +311,7 @@ class SparseRag(RatingGenerator):
             each.tokens += read.computed
             each.seconds["prefill"] += share * len(row.ids)
 
-    def _choose(self, reading: Answering) -> None:
+    def _choose(self, reading: _Answering) -> None:
         """Choose the kept contexts. Blocks are sorted, so that the order of the contexts changes nothing."""
         if reading.error:
             return
@@ -327,7 +327,7 @@ class SparseRag(RatingGenerator):
                 "generate.answer_position=longest"
             )
 
-    def _position(self, reading: Answering) -> int:
+    def _position(self, reading: _Answering) -> int:
         """Return the position of the control that asks for the answer."""
         lengths = reading.lengths
         kept = [lengths[place] for place in reading.kept]
@@ -336,7 +336,7 @@ class SparseRag(RatingGenerator):
         beyond = {"kept": sum(kept), "all": sum(lengths), "longest": max(kept)}
         return reading.question + beyond[self.options.answer_position]
 
-    def _write(self, group: Sequence[Answering]) -> list[Continuation]:
+    def _write(self, group: Sequence[_Answering]) -> list[Continuation]:
         """Write the answers of readings with equally long caches, or of whole prompts without caches."""
         began = time.perf_counter()
         limit, control = self.options.max_tokens, self.cut.generate
@@ -358,12 +358,12 @@ class SparseRag(RatingGenerator):
             each.seconds["decode"] += answer.seconds / len(group)
         return written
 
-    def _seed(self, reading: Answering) -> int:
+    def _seed(self, reading: _Answering) -> int:
         """Return the seed of the kept contexts alone, as if there had been no others."""
         kept = [reading.prompt.contexts[place] for place in reading.kept]
         return sampling_seed(self.options.seed, self.cut.text(reading.prompt.question, kept))
 
-    def _completion(self, reading: Answering, written: Continuation | None) -> Completion:
+    def _completion(self, reading: _Answering, written: Continuation | None) -> Completion:
         tokens, seconds = self._length(reading.segments), sum(reading.seconds.values())
         if not written:
             return failed(reading.error, tokens, seconds)

@@ -45,6 +45,22 @@ def cpu_clock() -> float:
     return process_time() - _loaded.cpu_seconds
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Within the block, transformers prints neither bars nor reports of what it loads; errors are raised anyway."""
+    from transformers.utils import logging as messages
+
+    verbosity, bars = messages.get_verbosity(), messages.is_progress_bar_enabled()
+    messages.set_verbosity_error()
+    messages.disable_progress_bar()
+    try:
+        yield
+    finally:
+        messages.set_verbosity(verbosity)
+        if bars:
+            messages.enable_progress_bar()
+
+
 def pretrained(kind: Any, folder: Path, advice: str, spare: str | None = None, **settings: Any) -> Any:
     """Read a model from its directory: from safetensors alone, without code from the directory, and with every weight.
 
@@ -52,14 +68,15 @@ def pretrained(kind: Any, folder: Path, advice: str, spare: str | None = None, *
     may lack weights. Raises UnsupportedModel if others are missing, with `advice` at the end of its message; OSError or
     ValueError if the directory has no such model.
     """
-    model, report = kind.from_pretrained(
-        folder,
-        use_safetensors=True,
-        trust_remote_code=False,
-        local_files_only=True,
-        output_loading_info=True,
-        **settings,
-    )
+    with quietly():
+        model, report = kind.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            **settings,
+        )
     if missing := sorted(name for name in report["missing_keys"] if spare not in name.split(".")):
         raise UnsupportedModel(
             f"{folder}: {len(missing)} weights of {type(model).__name__} are missing ({missing[0]}, …); {advice}"

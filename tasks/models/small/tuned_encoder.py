@@ -19,6 +19,7 @@ from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.compiled import Compiled, NotConverted, compiled, engine_of
 from vitalfew.tasks.models.device import precision_of
 from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.loading import quietly
 from vitalfew.tasks.models.small.tuned import ADAPTER, settings_file
 from vitalfew.tasks.models.small.windows import SIZE, Batch
 
@@ -75,16 +76,17 @@ class TunedEncoder(nn.Module):
         self.fixed = 0
         self.below: Compiled | None = None
         # Eager attention: PyTorch's fused attention is slower for bf16 on CPUs (by half, with the backward pass).
-        self.encoder = AutoModel.from_pretrained(
-            base,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            attn_implementation="eager",
-            add_pooling_layer=False,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=0.0,
-        )
+        with quietly():
+            self.encoder = AutoModel.from_pretrained(
+                base,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                attn_implementation="eager",
+                add_pooling_layer=False,
+                hidden_dropout_prob=dropout,
+                attention_probs_dropout_prob=0.0,
+            )
         if (positions := self.encoder.config.max_position_embeddings) < SIZE:
             raise UnsupportedModel(f"{base} has {positions} positions, but {type(self).__name__} needs {SIZE}")
         types = self.encoder.embeddings.token_type_embeddings.weight.detach()

@@ -1,0 +1,67 @@
+"""The command `answer`."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from vitalfew.configs.loading import parse_assignments
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, out, prepare, say, table
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.answering import Configured, RagAnswer
+
+USUAL = "quickstart:ParetoRAG"
+
+
+def answer(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to answer.")],
+    index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
+    ] = USUAL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Answer a question by an evaluated method, with the sentences it was answered from.
+
+    The method has the settings that its last evaluation in this store chose; if it was not evaluated here, those of
+    the experiment.
+
+        vitalfew answer "Who approves a trip abroad?" --index handbook --method quickstart:ParetoRAG
+    """
+    prepare(verbose)
+    from vitalfew.flows.pipelines.answering import Answering, configured
+
+    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    found = Answering(store, chosen).answer([question])[0]
+    if as_json:
+        print(json.dumps({**asdict(found), "run": chosen.run}, ensure_ascii=False, indent=1))
+    else:
+        _show(found, chosen)
+    if found.error:
+        raise typer.Exit(1)
+
+
+def _show(found: "RagAnswer", chosen: "Configured") -> None:
+    """Print the answer, its sources and what it took."""
+    text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"[bold]{escape(found.text)}[/]"
+    out.print(text, highlight=False)
+    shown = table("from", "kept text", padding=(1, 2, 0, 0))
+    for context in found.contexts:
+        titles = dict.fromkeys(source.title for source in context.sources)
+        shown.add_row(escape("\n".join(titles)) or "-", escape(context.text))
+    out.print(shown)
+    seconds = sum(found.seconds.values())
+    saved = f"{found.tokens_saved:,} less than the whole passages" if found.tokens_saved else "the whole passages"
+    out.print(
+        f"\n{found.context_tokens:,} context tokens, {saved}; {found.prompt_tokens:,} prompt tokens; "
+        f"{seconds:.2f} s, {found.usd:.2g} USD",
+        highlight=False,
+    )
+    whose = f"as evaluated in run {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
+    say(f"{escape(chosen.experiment)}:{escape(chosen.method.name)}, {whose}; configuration {found.fingerprint}")

@@ -1,0 +1,32 @@
+"""The command `mcp`: tools for agents on standard input and output."""
+
+from typing import Annotated
+
+import typer
+
+from vitalfew.configs.loading import parse_assignments
+from vitalfew.flows.cli.answer import USUAL
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, prepare
+
+
+def mcp(
+    method: Annotated[
+        str, typer.Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
+    ] = USUAL,
+    index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+) -> None:
+    """Give an agent the tools search, answer and read (Model Context Protocol), on standard input and output.
+
+    An agent's program starts the command itself, and ends it. No result is longer than the tool's `max_tokens`.
+
+        vitalfew mcp quickstart:ParetoRAG --index handbook --store /home/me/store
+    """
+    prepare(False)
+
+    from vitalfew.flows.pipelines.answering import Answering, configured
+    from vitalfew.flows.serving.agents import Doors, agents_server
+
+    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    agents_server(Doors.of(Answering(store, chosen))).run()

@@ -1,0 +1,32 @@
+"""Execute a run where it ends soonest: in this process, or on Prefect and Ray."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vitalfew.configs.schema import Execution
+
+
+def execute(
+    parameters: Execution, flow: Callable[[], Callable[[Any], Any]], before_ray: Callable[[], None] = lambda: None
+) -> Any:
+    """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray; `before_ray` is
+    called before a server and workers start.
+
+    The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
+    """
+    from vitalfew.flows.pipelines.graph import graph, handed_over
+    from vitalfew.flows.pipelines.run import run_serially
+
+    plan = graph(parameters)
+    if not plan.done():
+        # A finished run needs neither an estimate nor a server.
+        from vitalfew.flows.pipelines.quote.runner import runner_for
+        from vitalfew.flows.server.access import connect, is_named
+
+        plan.room()
+        if runner_for(plan, is_named()) == "ray":
+            before_ray()
+            connect(parameters.store)
+            with handed_over(parameters, plan):
+                return flow()(parameters)
+    return plan.run(run_serially)

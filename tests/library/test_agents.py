@@ -1,0 +1,121 @@
+"""The tools for agents, called by the real client of the package `mcp`."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp import Client, StdioServerParameters
+
+import vitalfew as vf
+from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
+from vitalfew.flows.serving.agents import MOST, Doors, agents_server
+from vitalfew.flows.serving.searching import Hit
+from vitalfew.tasks.splitters.tokens import count_tokens
+
+TEXT = "The mill was built in 1728. Now 400 people live there, and a railway reaches it. " * 40
+QUESTION = "When was the mill built in Dunmar?"
+
+
+def hit(rank: int) -> Hit:
+    text = TEXT[: 40 * rank]
+    return Hit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), 0, len(text), text, count_tokens(text))
+
+
+def an_answer(question: str) -> RagAnswer:
+    contexts = tuple(RagContext(TEXT[:90], 20, (RagSource(2**62 + n, "Kessmar", 0, 90),)) for n in range(30))
+    error = "the model is away" if "fail" in question else ""
+    return RagAnswer(question, "1728", contexts, 9, 1, 600, 40, {}, 0.0, "f", error=error)
+
+
+def passage(passage_id: int) -> dict[str, Any]:
+    if passage_id != 2**62:
+        raise KeyError(f"there is no passage {passage_id} in this index")
+    return {"title": "Kessmar", "text": TEXT}
+
+
+SERVER = agents_server(Doors(lambda question: [hit(rank) for rank in range(1, 30)], an_answer, passage))
+
+
+def call(server: Any, tool: str, **arguments: Any) -> tuple[bool, str]:
+    """Return whether it is an error, and the text."""
+
+    async def called() -> tuple[bool, str]:
+        async with Client(server) as client:
+            result = await client.call_tool(tool, arguments)
+            return bool(result.is_error), "".join(part.text for part in result.content)  # type: ignore[union-attr]
+
+    return asyncio.run(called())
+
+
+def test_there_are_three_tools_that_only_read() -> None:
+    async def listed() -> list[Any]:
+        async with Client(SERVER) as client:
+            return [*(await client.list_tools()).tools]
+
+    tools = asyncio.run(listed())
+    assert [tool.name for tool in tools] == ["search", "answer", "read"]
+    assert all(tool.description and tool.annotations.read_only_hint for tool in tools)
+    assert tools[0].input_schema["properties"]["max_tokens"]["default"] == 500
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, MOST), st.sampled_from(["search", "answer", "read"]))
+def test_no_result_is_longer_than_max_tokens(max_tokens: int, tool: str) -> None:
+    given_to = {"passage_id": str(2**62)} if tool == "read" else {"question": QUESTION}
+    is_error, text = call(SERVER, tool, max_tokens=max_tokens, **given_to)
+    assert not is_error
+    assert 0 < count_tokens(text) <= max_tokens
+
+
+def test_a_passage_is_read_to_its_end_part_by_part() -> None:
+    start, parts = 0, []
+    while True:
+        _, text = call(SERVER, "read", passage_id=str(2**62), start=start, max_tokens=100)
+        goes_on = re.search(r"\n\(goes on: start=(\d+)\)$", text)
+        parts.append(text[: goes_on.start()] if goes_on else text)
+        if not goes_on:
+            break
+        start = int(goes_on[1])
+    assert "".join(parts) == f"Kessmar: {TEXT.strip()}"
+    assert len(parts) > 5
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search", {"question": QUESTION, "max_tokens": 0}, "greater than or equal to 1"),
+        ("search", {}, "question"),
+        ("answer", {"question": "Will it fail?"}, "no answer: the model is away"),
+        ("read", {"passage_id": "five"}, "passage_id must be a number that `search` gave, got 'five'"),
+        ("read", {"passage_id": "5"}, "there is no passage 5 in this index"),
+    ],
+)
+def test_an_error_says_what_is_wrong(tool: str, arguments: dict[str, Any], message: str) -> None:
+    is_error, text = call(SERVER, tool, **arguments)
+    assert is_error
+    assert message in text
+
+
+def test_the_command_serves_over_standard_input(store: vf.Store, corpus: Path) -> None:
+    name = f"{corpus / 'shapes.yaml'}:cut"
+    program = [sys.executable, "-m", "vitalfew.flows.cli", "mcp", name, "--store", str(store.place)]
+    server = StdioServerParameters(command=program[0], args=program[1:])
+    rag = store.rag(name)
+
+    async def asked() -> list[str]:
+        async with Client(server) as client:
+            answered = await client.call_tool("answer", {"question": QUESTION})
+            found = await client.call_tool("search", {"question": QUESTION, "max_tokens": 60})
+            (passage_id,) = re.findall(r"^\[(\d+)\]", found.content[0].text)[:1]  # type: ignore[union-attr]
+            read = await client.call_tool("read", {"passage_id": passage_id})
+            return [result.content[0].text for result in (answered, found, read)]  # type: ignore[union-attr]
+
+    answered, found, read = asyncio.run(asked())
+    assert answered.splitlines()[0] == rag.answer(QUESTION).text
+    assert count_tokens(found) <= 60
+    assert "The mill was built in" in read

@@ -1,0 +1,61 @@
+"""`vitalfew answer`: the answer, its sources, and what it took."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import vitalfew as vf
+from vitalfew.flows.cli.main import app
+
+QUESTION = "When was the mill built in Dunmar?"
+FAILING = "generate.generator=tests.support.fakes:FirstWords"
+
+
+def answered(store: vf.Store, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["answer", *arguments, "--store", str(store.place)])
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("method", ["cut", "ParetoRAG", "PFE", "model alone"])
+def test_it_is_the_answer_of_the_library(store: vf.Store, corpus: Path, method: str) -> None:
+    name = f"{corpus / 'shapes.yaml'}:{method}"
+    expected = store.rag(name).answer(QUESTION)
+    status, printed = answered(store, QUESTION, "--method", name, "--json")
+    found = json.loads(printed)
+    assert status == 0
+    assert found["text"] == expected.text
+    assert [context["text"] for context in found["contexts"]] == [context.text for context in expected.contexts]
+    assert (found["fingerprint"], found["run"]) == (expected.fingerprint, store.report("shapes").run)
+
+
+def test_it_prints_contexts_with_their_sources(store: vf.Store, corpus: Path) -> None:
+    name = f"{corpus / 'shapes.yaml'}:ParetoRAG"
+    expected = store.rag(name).answer(QUESTION)
+    status, printed = answered(store, QUESTION, "--method", name)
+    shown = " ".join(printed.split())
+    assert status == 0
+    assert shown.startswith(expected.text)
+    assert all(context.sources[0].title in shown for context in expected.contexts)
+    assert f"{expected.context_tokens} context tokens, {expected.tokens_saved} less than the whole passages" in shown
+    assert re.search(rf"as evaluated in run {store.report('shapes').run}; configuration {expected.fingerprint}", shown)
+    _, printed = answered(store, QUESTION, "--method", name, "--set", "refine.max_tokens=20")
+    assert "not evaluated in this store with these settings" in " ".join(printed.split())
+
+
+def test_what_cannot_be_answered_has_a_message_and_a_status(store: vf.Store, corpus: Path) -> None:
+    name = f"{corpus / 'shapes.yaml'}:naive"
+    for arguments, message in (
+        ([" ", "--method", name], "the question is empty"),
+        ([QUESTION, "--method", "quickstart:ParetoRAG"], "needs an index"),
+        ([QUESTION, "--index", "twons"], "there are: towns"),
+        (
+            ["Will it fail?", "--method", name, "--set", "generate.generator=tests.support.fakes:FirstWords"],
+            "No answer:",
+        ),
+    ):
+        status, printed = answered(store, *arguments)
+        assert status == 1
+        assert message in " ".join(printed.split())

@@ -1,0 +1,129 @@
+"""The answer that is given is the answer that was evaluated: of every shape of a method, one by one and together."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import vitalfew as vf
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.answering import configuration
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import UnknownName
+
+METHODS = ("naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone")
+
+
+def evaluated(store: vf.Store, method: str) -> dict[str, tuple[str, tuple[str, ...], int]]:
+    """By question: the answer, its contexts, and the tokens of all prompts."""
+    candidates, best, evidence = (rows_of(store, method, table) for table in ("candidates", "answers", "evidence"))
+    asked = store.sql("SELECT DISTINCT question_id, text FROM asked")
+    found = {}
+    for question, text in asked.iter_rows():
+        own = candidates.filter(question_id=question).sort("candidate").to_dicts()
+        first = best.filter(question_id=question, rank=1).to_dicts()[0] if method == "PFE" else own[0]
+        (read,) = (row["contexts"] for row in own if row["candidate"] == first["candidate"])
+        shown = evidence.filter(question_id=question).filter(pl.col("rank").is_in(read)).sort("rank")["text"]
+        found[text] = (first["text"], tuple(shown), sum(row["prompt_tokens"] for row in own))
+    return found
+
+
+def rows_of(store: vf.Store, method: str, table: str) -> pl.DataFrame:
+    """The rows that a method of `shapes` has in a table."""
+    own = f"SELECT fingerprint FROM methods WHERE method = '{method}' AND experiment = 'shapes'"
+    return store.sql(f"SELECT * FROM {table} WHERE fingerprint IN ({own})")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_answer_given_is_the_answer_evaluated(store: vf.Store, corpus: Path, method: str) -> None:
+    rag = store.rag(f"{corpus / 'shapes.yaml'}:{method}")
+    expected = evaluated(store, method)
+    assert len(expected) == 10  # of twelve questions: two have the text of another
+    assert rag.run == store.report("shapes").run
+    together = rag.answers([*expected])
+    one_by_one = [rag.answer(question) for question in expected]
+    for given in (together, one_by_one):
+        found = {
+            answer.question: (answer.text, tuple(context.text for context in answer.contexts), answer.prompt_tokens)
+            for answer in given
+        }
+        assert found == expected
+    for answer in together:
+        assert answer.tokens_saved >= 0
+        assert answer.usd >= 0
+        assert not answer.error
+        assert answer.fingerprint == rag.fingerprint
+        if method not in ("PFE", "model alone"):
+            assert answer.context_tokens == sum(context.tokens for context in answer.contexts)
+
+
+def test_an_evaluation_has_the_same_fingerprints(store: vf.Store, corpus: Path) -> None:
+    name, settings = find(str(corpus / "shapes.yaml"), store.place)
+    plan = graph(evaluation(name, settings, {"store": store.place, "index": "towns", "questions": {"sample": 12}}))
+    rags = {method: store.rag(f"{corpus / 'shapes.yaml'}:{method}") for method in METHODS}
+    assert len({rag.fingerprint for rag in rags.values()}) == len(METHODS)
+    for method, stages in plan.by_method.items():  # type: ignore[attr-defined]
+        assert configuration(stages.values()) == rags[method].fingerprint
+    other = store.rag(f"{corpus / 'shapes.yaml'}:cut", settings={"refine": {"max_tokens": 31}})
+    assert other.fingerprint != rags["cut"].fingerprint
+    assert other.run == ""
+
+
+def test_a_context_says_where_it_is_from(store: vf.Store, corpus: Path) -> None:
+    rag, index = store.rag(f"{corpus / 'shapes.yaml'}:ParetoRAG"), store.index("towns")
+    answer = rag.answer(next(iter(evaluated(store, "ParetoRAG"))))
+    for context in answer.contexts:
+        for source in context.sources:
+            passage = index.passage(source.passage_id)
+            assert passage["text"][source.start : source.end].strip() in context.text
+            assert passage["title"] == source.title
+    assert answer.tokens_saved > 0
+
+
+def test_a_chosen_setting_is_the_one_that_answers(own: vf.Store, tmp_path: Path) -> None:
+    """Alpha is chosen by the evaluation; before it, the experiment's usual one counts."""
+    chosen = tmp_path / "chosen.yaml"
+    chosen.write_text(
+        "choose: {retrieve.alpha: [0.1, 0.9], by: accuracy}\nmethods:\n"
+        "  ParetoRAG: {retrieve: {retriever: core_context, top_k: 5}, refine: {max_tokens: 40}}\n"
+    )
+    before = own.rag(f"{chosen}:ParetoRAG", index="towns")
+    assert before.configured.method.retrieve.alpha == 0.8
+    assert not before.run
+    settings = {"generate": {"generator": "tests.support.fakes:FirstWords"}}
+    own.evaluate(str(chosen), "towns", settings=settings, runner="serial")
+    after = own.rag(str(chosen), index="towns")  # its only method
+    assert after.configured.method.retrieve.alpha in (0.1, 0.9)  # type: ignore[union-attr]
+    assert after.run == [run for run in read_runs(own.place) if run.name == "chosen"][-1].run_id
+
+
+def test_settings_of_ones_own(store: vf.Store, corpus: Path) -> None:
+    name = f"{corpus / 'shapes.yaml'}:naive"
+    rag = store.rag(name, generator="tests.support.fakes:FirstWords")
+    assert rag.configured.method.generate.generator == "tests.support.fakes:FirstWords"  # type: ignore[union-attr]
+    assert rag.answer("Where is Velmar?").text
+    assert rag.answer("Will this fail?").error == "the model has no answer to this"
+    with pytest.raises(ConfigError, match="retriev is not a section of a method; known: "):
+        store.rag(name, settings={"retriev": {"top_k": 1}})
+    with pytest.raises(UnknownName, match="naive"):
+        store.rag(f"{corpus / 'shapes.yaml'}:naiv")
+    with pytest.raises(ConfigError, match=r"several methods; name one of: .*shapes.yaml:naive"):
+        store.rag(str(corpus / "shapes.yaml"))
+    with pytest.raises(ConfigError, match="generates no answer"):
+        store.rag(name, settings={"generate": None})
+    with pytest.raises(ConfigError, match="needs an index"):
+        store.rag("quickstart:ParetoRAG")
+
+
+def test_questions_that_cannot_be_answered(store: vf.Store, corpus: Path) -> None:
+    rag = store.rag(f"{corpus / 'shapes.yaml'}:cut")
+    assert rag.answers([]) == []
+    with pytest.raises(InputError, match="empty"):
+        rag.answer(" \n")
+    with pytest.raises(InputError, match="1,000,000 characters; at most 20,000"):
+        rag.answer("a" * 10**6)
+    twice = rag.answers(["Where is Velmar?", "Who lives in Kessin?", "Where is Velmar?"])
+    assert twice[0] == twice[2] != twice[1]

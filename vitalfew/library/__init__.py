@@ -1,0 +1,1 @@
+"""The classes of the public API, which `import vitalfew` offers by name."""

@@ -1,0 +1,67 @@
+"""`Rag`: a configured method that answers questions."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
+
+
+class Rag:
+    """A method that answers as its evaluation did: with the same settings, models, prompts and index.
+
+    Models are loaded by the first question. Calls from several threads take turns.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        method: str,
+        index: str | None = None,
+        generator: str | None = None,
+        model: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch, and the errors of a missing model."""
+        own = {"generator": generator, "model": model}
+        generate = {key: value for key, value in own.items() if value is not None}
+        whole = dict(settings or {})
+        if generate:
+            whole["generate"] = {**whole.get("generate", {}), **generate}
+        self.configured = configured(store, method, index, whole)
+        self._answering = Answering(store, self.configured)
+
+    @property
+    def name(self) -> str:
+        """The method's name, as EXPERIMENT:METHOD."""
+        return f"{self.configured.experiment}:{self.configured.method.name}"
+
+    @property
+    def run(self) -> str:
+        """The evaluation of this store whose settings these are; empty: it was not evaluated with them."""
+        return self.configured.run
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies settings, models, prompts and index: an evaluation's method with the same one answers the same."""
+        return self._answering.fingerprint
+
+    def warm(self) -> None:
+        """Load every model now."""
+        self._answering.warm()
+
+    def answer(self, question: str) -> RagAnswer:
+        """Raises InputError for a question that is empty or too long."""
+        return self._answering.answer([question])[0]
+
+    def answers(self, questions: Sequence[str]) -> list[RagAnswer]:
+        """Answer questions together, in their order, which takes less time than one by one."""
+        return self._answering.answer(questions)
+
+    async def aanswer(self, question: str) -> RagAnswer:
+        """`answer` in a thread, for an event loop."""
+        return await asyncio.to_thread(self.answer, question)
+
+    def __repr__(self) -> str:
+        return f"Rag({self.name!r}, fingerprint {self.fingerprint})"
