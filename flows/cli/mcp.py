@@ -21,7 +21,7 @@ def mcp(
 
     An agent's program starts the command itself, and ends it. No result is longer than the tool's `max_tokens`.
 
-        vitalfew mcp quickstart:ParetoRAG --index handbook --store /home/me/store
+        vitalfew mcp quickstart:ParetoRAG --index handbook
     """
     prepare(False)
 

@@ -201,7 +201,7 @@ class Answering:
     def answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
         for question in questions:
-            _check(question)
+            check(question)
         if not (texts := [*dict.fromkeys(questions)]):
             return []
         with self._lock:
@@ -246,7 +246,8 @@ def _key(artifact: Artifact) -> tuple[Path, str, str]:
     return artifact.store, artifact.table, artifact.fingerprint
 
 
-def _check(question: str) -> None:
+def check(question: str) -> None:
+    """Raises InputError for a question that is empty or too long."""
     if not question.strip():
         raise InputError("the question is empty")
     if len(question) > MOST:

@@ -15,8 +15,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from vitalfew.flows.pipelines.answering import Answering, RagAnswer
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer, check
 from vitalfew.flows.serving import searching
+from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.flows.serving.configurations import Served
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
@@ -35,7 +37,7 @@ class Doors:
     """The calls of the tools, in threads: `search` gives the hits of a question, best first; `answer` an answer;
     `read` a row of `passages` by its id, or raises KeyError."""
 
-    search: Callable[[str], Sequence[searching.Hit]]
+    search: Callable[[str], Sequence[searching.FoundUnit]]
     answer: Callable[[str], RagAnswer]
     read: Callable[[int], dict[str, Any]]
 
@@ -53,6 +55,19 @@ class Doors:
             lambda question: answering.answer([question])[0],
             read,
         )
+
+    @classmethod
+    def served(cls, served: Served) -> "Doors":
+        """The doors of a server's configuration: calls wait in its line, like all other requests."""
+
+        def waited(task: str, question: str) -> Any:
+            check(question)
+            return served.line.submit(task, question, len(question)).result()
+
+        def read(passage_id: int) -> dict[str, Any]:
+            return cls.of(served.answering).read(passage_id)
+
+        return cls(lambda question: waited("search", question), lambda question: waited("answer", question), read)
 
 
 def agents_server(doors: Doors) -> MCPServer:
@@ -90,7 +105,7 @@ async def _called(call: Callable[..., T], *arguments: Any) -> T:
     """Call in a thread. Raises ToolError, with the sentence of an error that its reader can correct."""
     try:
         return await asyncio.to_thread(call, *arguments)
-    except (ValueError, LookupError, OSError) as error:
+    except (ValueError, LookupError, OSError, Full, Closed) as error:
         raise ToolError(str(error.args[-1] if isinstance(error, KeyError) else error)) from error
 
 

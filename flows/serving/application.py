@@ -11,15 +11,19 @@ from uuid import uuid4
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 
 from vitalfew.flows.pipelines.answering import MOST, RagAnswer
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
+from vitalfew.flows.serving.agents import Doors, agents_server
+from vitalfew.flows.serving.batching import WaitingLine
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.metrics import Metrics
+from vitalfew.flows.serving.refining import PassagesToRefine, RefinersLine
 from vitalfew.flows.serving.searching import Documents
 
 logger = logging.getLogger("vitalfew")
@@ -40,6 +44,7 @@ class ServedModels:
 
     def __init__(self, served: Iterable[Served], limits: Limits) -> None:
         self.served = {each.name: each for each in served}
+        self.refiners = RefinersLine()
         self.limits = limits
 
     @property
@@ -57,7 +62,11 @@ class ServedModels:
             raise Refused(404, f"there is no model {model[:80]!r}; there are: {known}", "model_not_found", "model")
         return self.served[model]
 
-    async def computed(self, request: Request, served: Served, task: str, item: Any, size: int) -> Any:
+    @property
+    def lines(self) -> list[WaitingLine]:
+        return [self.refiners.line, *(each.line for each in self.served.values())]
+
+    async def computed(self, request: Request, served: Served | RefinersLine, task: str, item: Any, size: int) -> Any:
         """Wait for the result of a task. Raises Refused: the line is full, the time is over, the client hung up, or
         the configuration cannot answer."""
         try:
@@ -116,14 +125,17 @@ def application(
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
+        service.refiners.line.start()
         for each in service.served.values():
             each.start()
         watching = asyncio.create_task(service.watch())
-        yield
+        async with agents.session_manager.run():
+            yield
         watching.cancel()
-        for each in service.served.values():
-            await asyncio.to_thread(each.line.close, limits.seconds)
+        for line in service.lines:
+            await asyncio.to_thread(line.close, limits.seconds)
 
+    agents = agents_server(Doors.served(next(iter(service.served.values()))))
     app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None)
     app.state.service = service
     _add_own(app, service)
@@ -131,6 +143,10 @@ def application(
     _add_answering(app, service, metrics)
     _add_watching(app, service, metrics)
     metrics.paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
+    # Its Host and Origin are checked by the gate, like those of every other request.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    by_http = agents.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
+    app.router.routes.extend(by_http.routes)
     _explain_errors(app)
     # The last one added is the first one that a request comes to.
     app.add_middleware(Entrance, keys=keys or {}, most=limits.body, seconds=limits.seconds)
@@ -150,6 +166,15 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
         served = service.find(body.model)
         hits = await service.computed(request, served, "search", body.question, len(body.question))
         return JSONResponse(shapes.searched(hits, served.name, body.max_tokens))
+
+    @app.post("/refine", tags=["questions"])
+    async def refine(body: shapes.RefineBody, request: Request) -> Any:
+        """Shorten the passages of any retriever to what a question needs."""
+        passages = [passage.model_dump() for passage in body.passages]
+        item = PassagesToRefine(body.refiner, body.question, passages, body.max_tokens)
+        size = len(body.question) + sum(len(passage.text) for passage in body.passages)
+        contexts = await service.computed(request, service.refiners, "refine", item, size)
+        return JSONResponse(shapes.refined(contexts, body.refiner))
 
     @app.post("/v1/rerank", tags=["questions"])
     async def rerank(body: shapes.RerankBody, request: Request) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from vitalfew.flows.pipelines.answering import WARM_UP, Answering, RagAnswer
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Bounds, WaitingLine
+from vitalfew.flows.serving.batching import Bounds, Task, WaitingLine
 from vitalfew.flows.serving.errors import place
 from vitalfew.storage.runs import find_index
 
@@ -30,7 +30,12 @@ class Served:
     def __init__(self, name: str, answering: Answering, bounds: Bounds | None = None) -> None:
         self.name, self.answering = name, answering
         self.ready = False
-        tasks = {"answer": self._answer, "search": self._search, "rerank": self._rerank, "warm": self._warm}
+        tasks: dict[str, Task] = {
+            "answer": self._answer,
+            "search": self._search,
+            "rerank": self._rerank,
+            "warm": self._warm,
+        }
         self.line = WaitingLine(tasks, bounds or Bounds(), f"serve {name}")
 
     def start(self) -> None:

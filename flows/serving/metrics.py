@@ -1,6 +1,7 @@
 """The figures of GET /metrics, in Prometheus' text format."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -41,8 +42,8 @@ class Metrics:
         waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
         ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
         for name, each in served.items():
-            waiting.labels(name).set_function(lambda each=each: each.line.waiting)
-            ready.labels(name).set_function(lambda each=each: float(each.ready))
+            waiting.labels(name).set_function(partial(_waiting, each))
+            ready.labels(name).set_function(partial(_ready, each))
 
     def request(self, path: str, status: int, seconds: float) -> None:
         path = path if path in self.paths else OTHER
@@ -60,3 +61,11 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _waiting(served: Served) -> float:
+    return served.line.waiting
+
+
+def _ready(served: Served) -> float:
+    return float(served.ready)

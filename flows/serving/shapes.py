@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vitalfew.flows.pipelines.answering import MOST, RagAnswer
+from vitalfew.flows.pipelines.answering import MOST, RagAnswer, RagContext
 from vitalfew.flows.serving.searching import FoundUnit
 
 DOCUMENTS = 1000
@@ -62,6 +62,22 @@ class AnswerBody(Own):
     question: Question
     max_tokens: MaxTokens | None = None
     model: ModelId | None = None
+
+
+class PassageBody(Own):
+    """A passage to refine."""
+
+    text: Text
+    title: Text = ""
+
+
+class RefineBody(Own):
+    """Passages of any retriever, best first, to shorten to what a question needs. `max_tokens`: of all contexts."""
+
+    refiner: Annotated[str, Field(max_length=100, description="A refiner of `vitalfew methods`.")]
+    question: Question
+    passages: Annotated[list[PassageBody], Field(max_length=DOCUMENTS)]
+    max_tokens: MaxTokens | None = None
 
 
 class MessagePart(Foreign):
@@ -132,6 +148,11 @@ def answered(answer: RagAnswer, model: str, most: int | None) -> dict[str, Any]:
         "contexts": whole["contexts"][:kept],
         "left_out": len(answer.contexts) - kept,
     }
+
+
+def refined(contexts: Sequence[RagContext], refiner: str) -> dict[str, Any]:
+    """Contexts as JSON; a source's `passage_id` is the place of its passage, from 0."""
+    return {"refiner": refiner, "contexts": [_with_text_ids(asdict(context)) for context in contexts]}
 
 
 def contexts(answer: RagAnswer) -> list[dict[str, Any]]:

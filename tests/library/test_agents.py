@@ -14,16 +14,16 @@ from mcp import Client, StdioServerParameters
 import vitalfew as vf
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
 from vitalfew.flows.serving.agents import MOST, Doors, agents_server
-from vitalfew.flows.serving.searching import Hit
+from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 TEXT = "The mill was built in 1728. Now 400 people live there, and a railway reaches it. " * 40
 QUESTION = "When was the mill built in Dunmar?"
 
 
-def hit(rank: int) -> Hit:
+def hit(rank: int) -> FoundUnit:
     text = TEXT[: 40 * rank]
-    return Hit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), 0, len(text), text, count_tokens(text))
+    return FoundUnit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), 0, len(text), text, count_tokens(text))
 
 
 def an_answer(question: str) -> RagAnswer:

@@ -1,5 +1,6 @@
 """The server of answers, by the real application on a port, asked as clients ask."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -10,12 +11,15 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import Held, Running, experiment, served, until
 from vitalfew.flows.pipelines.answering import MOST, Answering
+from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
 QUESTION = QUESTIONS[0]
@@ -428,3 +432,66 @@ def test_the_server_is_described(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/search", "/answer", "/v1/models", "/v1/chat/completions", "/v1/rerank", "/health"} <= paths.keys()
     assert client.get("/docs").status_code == 200
+
+
+# Agents, and passages of a client's own
+
+
+def test_agents_reach_the_first_model(running: Running, file: Path) -> None:
+    own = running.app.state.service.served["sentences"].answering
+    (expected,) = Answering(own.store, own.configured).answer([QUESTION])
+
+    async def asked() -> list[str]:
+        async with Client(f"{running.address}/mcp") as agent:
+            answered = await agent.call_tool("answer", {"question": QUESTION})
+            found = await agent.call_tool("search", {"question": QUESTION, "max_tokens": 30})
+            empty = await agent.call_tool("search", {"question": " "})
+            assert empty.is_error
+            return [result.content[0].text for result in (answered, found, empty)]  # type: ignore[union-attr]
+
+    answered, found, empty = asyncio.run(asked())
+    assert answered.splitlines()[0] == expected.text
+    assert 0 < count_tokens(found) <= 30
+    assert "the question is empty" in empty
+
+
+def test_agents_need_a_key_where_there_are_keys(file: Path) -> None:
+    def make(hosts: set[str]) -> Any:
+        return application([served(file, "alone")], keys={"ann": KEY}, hosts=hosts)
+
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    with Running(make) as server, server.ready().client() as client:
+        assert client.post("/mcp", json=call).status_code == 401
+        assert client.post("/mcp", json=call, headers={"Host": "evil.example"}).status_code in (403, 421)
+
+
+PASSAGES = [
+    {"title": "Travel", "text": "Trips are fun. A trip abroad needs the word of the director."},
+    {"text": "No."},
+]
+
+
+def test_passages_of_ones_own_are_refined(client: httpx.Client) -> None:
+    body = {"refiner": "cut", "question": "Who approves a trip?", "passages": PASSAGES, "max_tokens": 8}
+    found = client.post("/refine", json=body).raise_for_status().json()
+    expected = refine("cut", "Who approves a trip?", PASSAGES, max_tokens=8)
+    assert [context["text"] for context in found["contexts"]] == [context.text for context in expected]
+    assert found["contexts"][0]["sources"][0] == {"passage_id": "0", "title": "Travel", "start": 0, "end": 34}
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "expected"),
+    [
+        ({"refiner": "os:path"}, 400, "refiner"),
+        ({"refiner": "longllmlingua"}, 400, "longllmlingua cannot refine here: refine.model is not set"),
+        ({"max_tokens": 0}, 422, "max_tokens"),
+        ({"passages": ["a text"]}, 422, "passages"),
+        ({"question": " "}, 422, "question"),
+        ({"settings": {"model": "/etc"}}, 422, "settings"),
+    ],
+)
+def test_what_cannot_be_refined(client: httpx.Client, change: dict[str, Any], status: int, expected: str) -> None:
+    body = {"refiner": "cut", "question": "Who?", "passages": PASSAGES, **change}
+    refused = client.post("/refine", json=body)
+    assert refused.status_code == status, refused.text
+    assert expected in message(refused)
