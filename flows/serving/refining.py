@@ -1,4 +1,4 @@
-"""POST /refine: passages of a client's own retriever, shortened by a refiner."""
+"""POST /refine: passages that a client retrieved, shortened by a refiner."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
