@@ -35,8 +35,8 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
     write_own_files(tmp_path)
     page = PAGE.read_text()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    environment["VITALFEW_SERVE_KEYS"] = f"team:{'k' * 24}"
-    (python,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    keys = {"VITALFEW_SERVE_KEYS": f"team:{'k' * 24}"}  # where other machines may connect
+    chat, agent = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (curls,) = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     key = f"-H 'Authorization: Bearer {'k' * 24}' -f -d"
 
@@ -52,8 +52,9 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
             (tmp_path / step.name).write_text(step.content)
         elif step.words()[:2] == ["vitalfew", "serve"]:
             words = [sys.executable, "-m", "vitalfew.flows.cli", *step.words()[1:], "--port", "0"]
+            own = environment | (keys if "--host" in words else {})
             process = subprocess.Popen(
-                words, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                words, cwd=tmp_path, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
             try:
                 assert process.stdout
@@ -63,10 +64,9 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
                             for line in curls.splitlines()]  # fmt: skip
                     assert "director" in said[0]
                     assert '"index":1' in said[2].partition("}")[0]
-                    (tmp_path / "ask.py").write_text(
-                        python.replace("http://127.0.0.1:8765", address).replace("none", "k" * 24)
-                    )
-                    assert "CompletionUsage" in run(f"{sys.executable} ask.py")
+                    for program, expected in ((chat, "CompletionUsage"), (agent, "director")):
+                        (tmp_path / "ask.py").write_text(program.replace("http://127.0.0.1:8765", address))
+                        assert expected in run(f"{sys.executable} ask.py")
                 else:
                     assert '"whole"' in run(f"curl -sf {address}/v1/models {key.removesuffix(' -f -d')}")
             finally:
