@@ -23,7 +23,7 @@ from vitalfew.storage.artifacts import Artifact, Held, fingerprint
 from vitalfew.storage.costs import charge
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
-from vitalfew.storage.runs import NamedIndex, read_runs
+from vitalfew.storage.runs import NamedIndex, Run, read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
@@ -88,7 +88,7 @@ class RagAnswer:
 @dataclass(frozen=True)
 class Configured:
     """A method with all of its settings, and the index that it searches, if it retrieves. `run`: the evaluation of this
-    store whose settings these are; empty: it was not evaluated here, or is given other settings."""
+    store whose settings and index these are; empty: it was not evaluated here, or is given other settings."""
 
     experiment: str
     method: Method
@@ -108,28 +108,35 @@ def configured(
     experiment, _, wanted = name.partition(":")
     title, written = find(experiment, store)
     found = _evaluated(store, title, wanted, index)
+    run = found[0] if found else None
     if found:
-        run, recorded = found
-        methods = {method.name: method for method in recorded.methods}
+        methods = {method.name: method for method in found[1].methods}
     else:
-        run = ""
         given = {"store": store, "choose": None, **({"index": index} if index else {})}
         methods = {method.name: method for method in evaluation(title, written, given).methods}
     method = methods[wanted] if wanted in methods else _only(experiment, wanted, methods)
     if index and method.retrieve:
-        run = run if method.index == index else ""
         method = method.model_copy(update={"index": index})
     if settings:
-        run, method = "", _with(method, settings)
+        run, method = None, _with(method, settings)
     questions = Questions()
     whole, indexes = with_indexes(complete(Evaluate(store=store, name=title, questions=questions, methods=(method,))))
     (method,) = whole.methods
     if not method.generate:
         raise ConfigError(f"{experiment}:{method.name} generates no answer; to see what it finds, use search")
-    return Configured(title, method, indexes.get(method.index) if method.index else None, run)
+    searched = indexes[method.index] if method.index else None
+    if run and method.retrieve and searched and not _searched(store, run, method.name, searched):
+        run = None
+    return Configured(title, method, searched, run.run_id if run else "")
 
 
-def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> tuple[str, Evaluate] | None:
+def _searched(store: Path, run: Run, method: str, index: NamedIndex) -> bool:
+    """Return whether the evaluation searched these artifacts: the index's name may stand for others since."""
+    hits = Artifact(store, *run.methods[method]["hits"].split("/")).recorded_manifest()
+    return hits is not None and {*index.artifacts.items()} <= {*hits.inputs.items()}
+
+
+def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> tuple[Run, Evaluate] | None:
     """The last finished evaluation that has the method, on this index if one is named."""
     for run in reversed(read_runs(store)):
         if run.flow == "evaluate" and run.name == experiment and run.state == "completed":
@@ -140,7 +147,7 @@ def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> 
             named = {each.name: each for each in parameters.methods}
             own = named.get(method) or (next(iter(named.values())) if not method and len(named) == 1 else None)
             if own and (index is None or own.index in (index, None)):
-                return run.run_id, parameters
+                return run, parameters
     return None
 
 
@@ -189,7 +196,6 @@ class Answering:
         self._asked = Artifact(self.store, "asked", "memory")
         self.stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
         self.fingerprint = configuration(self.stages)
-        self.best = self.stages[-1].table == "answers"
         for stage in self.stages:
             stage.artifact = Held(*_key(stage.artifact))
         self._lock, self._opened = Lock(), False

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vitalfew.flows.pipelines.answering import MOST, RagAnswer, RagContext
+from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, check
 from vitalfew.flows.serving.searching import FoundUnit
 
 DOCUMENTS = 1000
@@ -23,10 +23,7 @@ def _readable(text: str) -> str:
 
 def checked(text: str) -> str:
     """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed in vain."""
-    if not text.strip():
-        raise ValueError("the question is empty")
-    if len(text) > MOST:
-        raise ValueError(f"the question has {len(text):,} characters; at most {MOST:,} are answered")
+    check(text)
     return _readable(text)
 
 

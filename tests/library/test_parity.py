@@ -100,6 +100,16 @@ def test_a_chosen_setting_is_the_one_that_answers(own: vf.Store, tmp_path: Path)
     assert after.run == [run for run in read_runs(own.place) if run.name == "chosen"][-1].run_id
 
 
+def test_an_index_that_moved_since_was_not_evaluated(own: vf.Store, corpus: Path) -> None:
+    name = f"{corpus / 'shapes.yaml'}:cut"
+    before = own.rag(name)
+    assert before.run
+    own.index("towns", f"squad:{corpus / 'more.json'}", runner="serial")
+    after = own.rag(name)
+    assert not after.run
+    assert after.fingerprint != before.fingerprint
+
+
 def test_settings_of_ones_own(store: vf.Store, corpus: Path) -> None:
     name = f"{corpus / 'shapes.yaml'}:naive"
     rag = store.rag(name, generator="tests.support.fakes:FirstWords")

@@ -56,7 +56,7 @@ def places(context: RagContext, count: int) -> list[int]:
 
 
 def metadata_kept(context: RagContext, given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the metadata of all documents that a context comes from have in common, which is everything where it is one
+    """The metadata that all documents have in common that a context comes from, which is everything where it is one
     document; and `sources`: a list of {"document": its place among those given, "start", "end"}.
 
     A `span` within a passage is moved along with the text, and left out where it is not one span that was kept.
