@@ -2,12 +2,13 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 
-from vitalfew.configs.loading import parse_assignments
+from vitalfew.configs.loading import ConfigError, parse_assignments
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, err, out, prepare, say
 
 if TYPE_CHECKING:
@@ -37,6 +38,23 @@ def serve(
             "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
         ),
     ] = None,
+    runner: Annotated[
+        Literal["serial", "ray"],
+        typer.Option(
+            "--runner",
+            help="serial: this process answers; ray: replicas do, on the cluster at RAY_ADDRESS or, without one, on a "
+            "Ray of this machine.",
+        ),
+    ] = "serial",
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            "--replicas",
+            metavar="N|MIN-MAX",
+            help="With --runner ray: replicas of every configuration, each on a CPU; of a range as many as the load "
+            "needs. Default: 1.",
+        ),
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
@@ -48,6 +66,7 @@ def serve(
 
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000
+        vitalfew serve serve.yaml --runner ray --replicas 2-8
     """
     prepare(verbose)
     began = time.monotonic()
@@ -61,14 +80,25 @@ def serve(
     with err.status("Opening the index …"):
         served = opened(store, entries)
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
-    app = application(served, keys, known_origins(host, port, origin or ()))
 
     def ready(seconds: float) -> None:
         say(f"Ready after {time.monotonic() - began:.1f} s.")
         sys.stdout.flush()
 
-    run(app, listening, ready)
+    with _computing(served, runner, replicas) as computing:
+        run(application(computing, keys, known_origins(host, port, origin or ())), listening, ready)
     err.print("Stopped. All accepted requests were answered.")
+
+
+def _computing(served: "list[Served]", runner: str, replicas: str | None) -> "AbstractContextManager[list[Served]]":
+    """The configurations as this process serves them, or with replicas. Raises ConfigError."""
+    if runner == "serial":
+        if replicas:
+            raise ConfigError("--replicas needs --runner ray")
+        return nullcontext(served)
+    from vitalfew.flows.serving.replicas import Replicas, on_ray
+
+    return on_ray(served, Replicas.parse(replicas or "1"))
 
 
 def _announce(served: "list[Served]", address: str, keys: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import JSONResponse
 
-from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
 
@@ -47,6 +47,8 @@ def of_computing(error: Exception, model: str) -> Refused:
         return Refused(429, str(error), retry_after=error.retry_after)
     if isinstance(error, Closed):
         return Refused(503, str(error), "ending", retry_after=1)
+    if isinstance(error, Lost):
+        return Refused(503, str(error), "unavailable", retry_after=5)
     if isinstance(error, OSError | ValueError | IndexNotFound | RuntimeError | pa.ArrowException):
         logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
