@@ -90,13 +90,6 @@ class ReplicaPlan:
     presence: Any
 
 
-class Presence:
-    """A Ray actor of the server's own process: it ends with it, however that ends."""
-
-    def ping(self) -> None:
-        """Return if the server is there."""
-
-
 class Replica:
     """A configuration on a node of the cluster. Ray Serve makes it, and calls `compute` from an event loop."""
 
@@ -319,27 +312,31 @@ def options(answering: Answering, replicas: Replicas, bounds: Bounds) -> dict[st
 @contextmanager
 def on_ray(served: Sequence[Served], replicas: Replicas) -> Iterator[list[Served]]:
     """The same configurations with replicas, on the cluster at RAY_ADDRESS or on a Ray of this machine. They are
-    removed with the block. Raises ConfigError if this machine cannot join the cluster."""
+    removed with the block; a named cluster keeps Ray Serve's controller, which takes no CPU.
+
+    Raises ConfigError if this machine cannot join the cluster."""
     wanted = replicas.most * len(served)
     with ray_pool.ray_cluster(Execution(workers=max(wanted, os.cpu_count() or 1))):
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
         serve.start(proxy_location="Disabled")
         if (there := ray.cluster_resources().get("CPU", 0)) < replicas.least * len(served):
             logger.warning("the cluster has %g CPUs, and a replica needs one: some replicas wait for a node", there)
-        remote: Any = ray.remote
-        presence = remote(num_cpus=0, max_restarts=-1)(Presence).remote()
+        presence = _presence()
         made: list[Replicated] = []
         try:
             for each in served:
                 made.append(Replicated(each, replicas, presence))
             yield [*made]
         finally:
-            _remove([each.application for each in made])
+            for replicated in made:
+                serve.delete(replicated.application)
 
 
-def _remove(applications: Sequence[str]) -> None:
-    """Remove them from the cluster, and Ray Serve too if nobody else uses it."""
-    for application in applications:
-        serve.delete(application)
-    if not serve.status().applications:
-        serve.shutdown()
+def _presence() -> Any:
+    """A Ray actor that ends with this process, however that ends."""
+
+    class Presence:  # travels whole: its process has no module of ours to import
+        def ping(self) -> None: ...
+
+    remote: Any = ray.remote
+    return remote(num_cpus=0, max_restarts=-1)(Presence).remote()

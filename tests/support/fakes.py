@@ -183,6 +183,19 @@ class FirstWords(Generator):
         return Completion(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
 
 
+class HaltedWords(FirstWords):
+    """FirstWords that leaves its process and every question in the file `begun` of the folder that VITALFEW_TEST_HALT
+    names, and halts while that has a file `halt`: a replica can be killed in the middle of its work."""
+
+    def generate(self, prompts: Sequence[Prompt], tick: Callable[[int, int], None] = _no_tick) -> list[Completion]:
+        if folder := os.environ.get("VITALFEW_TEST_HALT"):
+            with Path(folder, "begun").open("a") as file:
+                file.writelines(f"{os.getpid()} {prompt.question}\n" for prompt in prompts)
+            while Path(folder, "halt").exists():
+                time.sleep(0.02)
+        return super().generate(prompts, tick)
+
+
 class WordCritic:
     """A critic that counts words in common: of context and question, answer and context, answer and question; "odd" in
     a question gives scores outside 0 to 1, "awkward" NaN, "mute" in an answer an error."""
