@@ -295,11 +295,13 @@ class Replicated(Served):
 
 
 def options(answering: Answering, replicas: Replicas, bounds: Bounds) -> dict[str, Any]:
-    """Ray Serve's options of a deployment. More replicas are started while each has more than half a batch to do."""
+    """Ray Serve's options of a deployment. More replicas are started where each has had more than half a batch to do
+    for some seconds."""
     number: dict[str, Any] = {"num_replicas": replicas.least}
     if replicas.least < replicas.most:
-        target = {"target_ongoing_requests": bounds.requests / 2}
-        number = {"autoscaling_config": {"min_replicas": replicas.least, "max_replicas": replicas.most, **target}}
+        range_of = {"min_replicas": replicas.least, "max_replicas": replicas.most}
+        when = {"target_ongoing_requests": bounds.requests / 2, "look_back_period_s": 10, "upscale_delay_s": 5}
+        number = {"autoscaling_config": {**range_of, **when}}
     return {
         **number,
         "name": "Replica",

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx
@@ -162,6 +163,15 @@ class RunningServer:
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.address, timeout=PATIENCE)
 
+    def listens(self) -> bool:
+        assert self.process.poll() is None, self.process.communicate()[0]
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{self.address}/health").is_success
+        return False
+
+    def is_ready(self) -> bool:
+        return self.listens() and httpx.get(f"{self.address}/ready").is_success
+
     def answer(self, question: str, model: str | None = None) -> httpx.Response:
         with self.client() as client:
             return client.post("/answer", json={"question": question, "model": model})
@@ -173,9 +183,8 @@ class RunningServer:
 
     def begun(self) -> list[tuple[int, str]]:
         """The process and the question of everything that a replica began to compute, but for what warmed it."""
-        lines = (self.folder / "begun").read_text().splitlines()
-        split = (line.partition(" ") for line in lines)
-        return [(int(number), question) for number, _, question in split if question.startswith("Who")]
+        split = (line.partition(" ") for line in (self.folder / "begun").read_text().splitlines())
+        return [(int(number), question) for number, _, question in split]
 
     @contextmanager
     def halted(self) -> Iterator[None]:
@@ -203,7 +212,9 @@ def nodes() -> Iterator[Nodes]:
 
 
 @contextmanager
-def serving(nodes: Nodes, folder: Path, *methods: str, store: Path, replicas: int = 2) -> Iterator[RunningServer]:
+def serving(
+    nodes: Nodes, folder: Path, *methods: str, store: Path, replicas: str = "2", ready: bool = True
+) -> Iterator[RunningServer]:
     """A server whose experiment no node sees. What is left of it ends with the block."""
     file = nodes.driver / "trial.yaml"
     file.write_text(EXPERIMENT.replace("FirstWords", "HaltedWords"))
@@ -212,7 +223,7 @@ def serving(nodes: Nodes, folder: Path, *methods: str, store: Path, replicas: in
     (nodes.driver / "serve.yaml").write_text(f"index: test\nconfigurations:\n{names}")
     words = ["serve", str(nodes.driver / "serve.yaml"), "--store", str(store), "--port", "0"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", str(replicas)],
+        [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", replicas],
         cwd=nodes.driver,
         env={
             **nodes.environment,
@@ -225,7 +236,10 @@ def serving(nodes: Nodes, folder: Path, *methods: str, store: Path, replicas: in
         text=True,
     )
     try:
-        yield RunningServer(process, _address(process), folder)
+        server = RunningServer(process, _address(process), folder)
+        if ready:
+            until(server.is_ready)
+        yield server
     finally:
         process.kill()
         process.wait()
@@ -237,7 +251,7 @@ def _address(process: "subprocess.Popen[str]") -> str:
     assert process.stdout
     for line in process.stdout:
         printed += line
-        if line.startswith("Ready"):
+        if line.startswith("Address"):
             break
     found = re.search(r"Address: (http://\S+)", printed)
     assert found, printed
@@ -267,17 +281,22 @@ def questions(count: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path) -> None:
-    texts = questions(24)
-    with serving(nodes, tmp_path, "sentences", store=searchable()) as server, ThreadPoolExecutor(24) as pool:
+@pytest.mark.parametrize("what", ["process", "node"])
+def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path, what: str) -> None:
+    nodes.replace()
+    texts = questions(48)  # more than one replica takes at a time
+    with serving(nodes, tmp_path, "sentences", store=searchable()) as server, ThreadPoolExecutor(len(texts)) as pool:
         with server.halted():
             waiting = [pool.submit(server.answer, text) for text in texts]
             until(lambda: server.figure("waiting") == len(texts))
             until(lambda: len({number for number, _ in server.begun()}) == 2)
-            killed = server.begun()[0][0]
+            head = nodes.raylets[0]  # the server's own node
+            killed = next(number for number, _ in server.begun() if psutil.Process(number).ppid() != head)
             lost = [question for number, question in server.begun() if number == killed]
-            psutil.Process(killed).kill()
-            psutil.wait_procs([psutil.Process(killed)] if psutil.pid_exists(killed) else [], PATIENCE)
+            if what == "process":
+                psutil.Process(killed).kill()
+            else:
+                nodes.kill(psutil.Process(killed).ppid())
             until(lambda: server.figure("computed_again") >= len(lost))
         answers = [future.result() for future in waiting]
         assert {answer.status_code for answer in answers} == {200}
@@ -289,3 +308,139 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path)
         until(lambda: server.answer(texts[0]).is_success and len({number for number, _ in server.begun()}) == 3)
         assert "a replica was lost" in server.end()
     assert _replicas() == []
+
+
+@pytest.mark.slow
+def test_answers_errors_and_limits_are_those_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
+    store, texts = searchable(), questions(20)
+    with serving(nodes, tmp_path, "sentences", "alone", store=store, replicas="1") as server, server.client() as client:
+        direct = answering(nodes, store, "sentences")
+        expected = direct.answer(texts)
+        assert all(same(client.post("/answer", json={"question": text, "model": "sentences"}).json(), each)
+                   for text, each in zip(texts, expected, strict=True))  # fmt: skip
+        hits = client.post("/search", json={"question": texts[0], "model": "sentences"}).json()["hits"]
+        assert [hit["text"] for hit in hits] == [hit.text for hit in searching.search(direct, texts[:1])[0]]
+        documents = ["A river.", "The founder of the town of Velmar."]
+        ranked = client.post("/v1/rerank", json={"query": texts[0], "documents": documents, "model": "sentences"})
+        scores = searching.rerank(direct, [searching.Documents(texts[0], documents)])[0]
+        assert {each["index"]: each["relevance_score"] for each in ranked.json()["results"]} == pytest.approx(
+            dict(enumerate(scores))
+        )
+        refused = client.post("/search", json={"question": texts[0], "model": "alone"})
+        with pytest.raises(InputError) as error:
+            searching.search(answering(nodes, store, "alone"), texts[:1])
+        assert (refused.status_code, refused.json()["error"]["message"]) == (400, str(error.value))
+        _full(server)
+        assert "Stopped. All accepted requests were answered." in server.end()
+
+
+def _full(server: RunningServer) -> None:
+    """More requests than have room get 429, and the others their answers."""
+    room = Bounds().room + Bounds().requests
+    body = {"question": "Who is asked too often?", "model": "sentences"}
+
+    async def ask() -> list[httpx.Response]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=server.address, timeout=PATIENCE, limits=limits) as client:
+            with server.halted():
+                waiting = [asyncio.create_task(client.post("/answer", json=body)) for _ in range(room + 5)]
+                early = asyncio.as_completed(waiting)
+                for _ in range(5):
+                    await next(early)
+            return await asyncio.gather(*waiting)
+
+    answers = asyncio.run(ask())
+    assert Counter(answer.status_code for answer in answers) == {200: room, 429: 5}
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status_code == 429)
+
+
+@pytest.mark.slow
+def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(searchable(), tmp_path / "store"))
+    first = find_index(store, "test")
+    index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
+    second = find_index(store, "test")
+    save_index(store, first)
+    ended = Event()
+    with serving(nodes, tmp_path, "passages", store=store) as server, ThreadPoolExecutor(4) as pool:
+        text = questions(1)[0]
+
+        def ask() -> list[tuple[int, str]]:
+            seen = []
+            while not ended.is_set():
+                answer = server.answer(text)
+                seen.append((answer.status_code, answer.json()["fingerprint"]))
+            return seen
+
+        def shown() -> str:
+            with server.client() as client:
+                return str(client.get("/v1/models/passages").json()["vitalfew"]["fingerprint"])
+
+        before = server.answer(text).json()["fingerprint"]
+        clients = [pool.submit(ask) for _ in range(4)]
+        try:
+            save_index(store, second)
+            until(lambda: shown() != before)
+            after = shown()
+            # Only when both replicas have followed are so many answers in a row from the new index.
+            until(lambda: all(server.answer(text).json()["fingerprint"] == after for _ in range(40)))
+        finally:
+            ended.set()
+        seen = [each for client in clients for each in client.result()]
+    assert {status for status, _ in seen} == {200}
+    assert {fingerprint for _, fingerprint in seen} == {before, after}
+    assert len({number for number, _ in server.begun()}) == 2
+
+
+@pytest.mark.slow
+def test_replicas_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> None:
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1") as server:
+        assert len(_replicas()) == 1
+        server.process.kill()
+        until(lambda: not _replicas())
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_answers_what_it_accepted(nodes: Nodes, tmp_path: Path) -> None:
+    texts = questions(8)
+    with serving(nodes, tmp_path, "passages", store=searchable()) as server, ThreadPoolExecutor(8) as pool:
+        with server.halted():
+            waiting = [pool.submit(server.answer, text) for text in texts]
+            until(lambda: server.figure("waiting") == len(texts))
+            server.process.send_signal(signal.SIGTERM)
+        assert {future.result().status_code for future in waiting} == {200}
+        server.process.communicate(timeout=PATIENCE)
+        assert server.process.returncode == 0
+        assert _replicas() == []
+
+
+@pytest.mark.slow
+def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
+    nodes.replace()
+    texts = questions(40)
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1-2") as server:
+        assert len(_replicas()) == 1
+        with ThreadPoolExecutor(len(texts)) as pool:
+            with server.halted():
+                waiting = [pool.submit(server.answer, text) for text in texts]
+                until(lambda: len({number for number, _ in server.begun()}) == 2)
+            assert {future.result().status_code for future in waiting} == {200}
+        assert server.figure("computed_again") == 0
+
+
+@pytest.mark.slow
+def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_path: Path) -> None:
+    (tmp_path / "damaged").touch()
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1", ready=False) as server:
+        until(server.listens)
+        assert not server.is_ready()
+        refused = server.answer(questions(1)[0])
+        assert refused.status_code == 503
+        assert (
+            refused.json()["error"]["message"]
+            == "no replica of passages could be started; the server's output says why"
+        )
+        (tmp_path / "damaged").unlink()
+        until(server.is_ready)
+        assert server.answer(questions(1)[0]).status_code == 200
+        assert re.search(r"passages: no replica could be started: .*the model is damaged", server.end())
