@@ -162,6 +162,8 @@ class ReplicasLine:
         self.name, self.compute, self.bounds, self.note = name, compute, bounds, note
         self.again = 0
         self._asked: set[Future[Any]] = set()
+        self._at_work: set[asyncio.Task[Any]] = set()  # of the loop
+        self._failed = False
         self._lost: set[str] = set()
         self._seconds = 0.0  # of the last request, from its arrival
         self._closed = False
@@ -178,16 +180,23 @@ class ReplicasLine:
         return len(self._asked)
 
     def submit(self, task: str, item: Any, size: int) -> "Future[Any]":
-        """Ask a replica. Raises Full, Closed; the future has the error of the work itself, or Lost."""
+        """Ask a replica. Raises Full, Closed, Lost; the future has the error of the work itself, or Lost."""
         with self._lock:
             if self._closed:
                 raise Closed("the server is ending and accepts no further request")
+            if self._failed and task != "warm":
+                raise self._no_replica()
             if len(self._asked) >= self.bounds.room:
                 raise Full(len(self._asked), max(1, math.ceil(self._seconds)))
             future = asyncio.run_coroutine_threadsafe(self._computed(task, item, size), self._loop)
             self._asked.add(future)
         future.add_done_callback(self._asked.discard)
         return future
+
+    def fail(self) -> None:
+        """Refuse what waits, and everything until a replica was warmed: none could be started."""
+        self._failed = True
+        self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in self._at_work])
 
     def close(self, seconds: float | None = None) -> None:
         """Accept nothing more, and wait at most `seconds` for what was accepted."""
@@ -200,12 +209,15 @@ class ReplicasLine:
 
     async def _computed(self, task: str, item: Any, size: int) -> Any:
         began = time.monotonic()
+        if (own := asyncio.current_task()) is not None:
+            self._at_work.add(own)
+            own.add_done_callback(self._at_work.discard)
         try:
             outcome = await self._outcome(task, item, size)
         except Lost:
             self.note(False)
             raise
-        self._seconds = time.monotonic() - began
+        self._seconds, self._failed = time.monotonic() - began, False
         self.note(True)
         if outcome.error:
             raise outcome.error
@@ -221,14 +233,19 @@ class ReplicasLine:
                 return answer
             except asyncio.CancelledError:
                 response.cancel()  # also where a replica has it in its line already
+                if self._failed:
+                    raise self._no_replica() from None
                 raise
             except RayTaskError:
                 raise
             except RayError as error:
                 self._report(error)
             except RayServeException:
-                raise Lost(f"no replica of {self.name} could be started; the server's output says why") from None
+                raise self._no_replica() from None
         raise Lost(f"{attempt + 1} replicas of {self.name} were lost while they computed this request")
+
+    def _no_replica(self) -> Lost:
+        return Lost(f"no replica of {self.name} could be started; the server's output says why")
 
     def _report(self, error: RayError) -> None:
         """Warn once of a replica that is lost, not for each of its requests."""
@@ -246,6 +263,7 @@ class Replicated(Served):
         """Start the replicas, and return before they are there. `bounds`: of a replica's batch, and with `room` of the
         requests that may wait while every replica computes a batch."""
         super().__init__(served.name, served.answering)
+        self.line: ReplicasLine
         bounds = bounds or Bounds()
         self.application = f"vitalfew-{re.sub(r'[^A-Za-z0-9]+', '-', self.name)[-60:]}-{token_hex(4)}"
         self._options = options(self.answering, replicas, bounds)
@@ -288,6 +306,7 @@ class Replicated(Served):
         if found is not None and found.status == FAILED:
             said = " ".join(each.message for each in found.deployments.values()).strip()
             logger.warning("%s: no replica could be started: %s", self.name, said.splitlines()[-1] if said else "")
+            self.line.fail()
             self.deploy()
 
     def _note(self, answered: bool) -> None:
