@@ -51,8 +51,8 @@ def serve(
         typer.Option(
             "--replicas",
             metavar="N|MIN-MAX",
-            help="With --runner ray: replicas of every configuration, each on a CPU; of a range as many as the load "
-            "needs. Default: 1.",
+            help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
+            "load needs. Default: 1.",
         ),
     ] = None,
     store: StoreOption = DEFAULT_STORE,

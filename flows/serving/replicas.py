@@ -67,7 +67,7 @@ class Replicas:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplicaResult:
     """The result of a request, or its error: as a value, because Ray would write an error's text, which may quote a
     question, into its logs."""
 
@@ -106,12 +106,12 @@ class Replica:
         self.served.warm().result()
         Thread(target=self._watch, name="watch", daemon=True).start()
 
-    async def compute(self, task: str, item: Any, size: int) -> Outcome:
+    async def compute(self, task: str, item: Any, size: int) -> ReplicaResult:
         """Compute a request together with those that wait here. One that is cancelled leaves the line."""
         try:
-            return Outcome(await asyncio.wrap_future(self.served.line.submit(task, item, size)))
+            return ReplicaResult(await asyncio.wrap_future(self.served.line.submit(task, item, size)))
         except Exception as error:
-            return Outcome(error=portable(error))
+            return ReplicaResult(error=portable(error))
 
     def _watch(self) -> None:
         """Follow the index's name. End when the server is gone."""
@@ -223,13 +223,13 @@ class ReplicasLine:
             raise outcome.error
         return outcome.result
 
-    async def _outcome(self, task: str, item: Any, size: int) -> Outcome:
+    async def _outcome(self, task: str, item: Any, size: int) -> ReplicaResult:
         """Ask until a replica has answered. Raises Lost if there is none, or if every one is lost that tries."""
         for attempt in range(1 + ray_pool.LOSSES):
             self.again += attempt > 0
             response = self.compute.remote(task, item, size)
             try:
-                answer: Outcome = await response
+                answer: ReplicaResult = await response
                 return answer
             except asyncio.CancelledError:
                 response.cancel()  # also where a replica has it in its line already
@@ -248,7 +248,7 @@ class ReplicasLine:
         return Lost(f"no replica of {self.name} could be started; the server's output says why")
 
     def _report(self, error: RayError) -> None:
-        """Warn once of a replica that is lost, not for each of its requests."""
+        """Warn once of a replica that is lost, not for every request of it."""
         actor = str(getattr(error, "actor_id", ""))
         if actor not in self._lost:
             self._lost.add(actor)
@@ -256,7 +256,7 @@ class ReplicasLine:
 
 
 class Replicated(Served):
-    """A configuration whose replicas compute. Its own `Answering` loads no model: it says what is served, and reads
+    """A configuration whose replicas compute. Its `Answering` loads no model: it says what is served, and reads
     passages."""
 
     def __init__(self, served: Served, replicas: Replicas, presence: Any, bounds: Bounds | None = None) -> None:
@@ -314,8 +314,8 @@ class Replicated(Served):
 
 
 def options(answering: Answering, replicas: Replicas, bounds: Bounds) -> dict[str, Any]:
-    """Ray Serve's options of a deployment. More replicas are started where each has had more than half a batch to do
-    for some seconds."""
+    """Ray Serve's options of a deployment. More replicas are started if the present ones have had more than half a
+    batch to do for some seconds."""
     number: dict[str, Any] = {"num_replicas": replicas.least}
     if replicas.least < replicas.most:
         range_of = {"min_replicas": replicas.least, "max_replicas": replicas.most}

@@ -28,7 +28,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
-from vitalfew.flows.serving.replicas import Outcome, Replicas, ReplicasLine, portable
+from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
 from vitalfew.storage.runs import find_index, save_index
 from vitalfew.tasks.datasets.base import InputError
 
@@ -99,9 +99,9 @@ def asked(line: ReplicasLine, item: str = "?") -> "Future[Any]":
 def test_a_request_of_a_lost_replica_is_asked_again_and_no_other(line: Any) -> None:
     from ray.exceptions import ActorDiedError, ActorUnavailableError
 
-    line.compute.outcomes = [ActorDiedError(), ActorUnavailableError("gone", b"0" * 16), Outcome("yes")]
+    line.compute.outcomes = [ActorDiedError(), ActorUnavailableError("gone", b"0" * 16), ReplicaResult("yes")]
     assert asked(line, "first").result(PATIENCE) == "yes"
-    line.compute.outcomes = [Outcome("no")]
+    line.compute.outcomes = [ReplicaResult("no")]
     assert asked(line, "second").result(PATIENCE) == "no"
     assert (line.compute.asked, line.again) == (["first"] * 3 + ["second"], 2)
     assert line.notes == [True, True]
@@ -117,7 +117,7 @@ def test_a_request_that_every_replica_is_lost_with_is_given_up(line: Any) -> Non
 
 
 def test_the_error_of_the_work_is_not_asked_again(line: Any) -> None:
-    line.compute.outcomes = [Outcome(error=InputError("it has no index"))]
+    line.compute.outcomes = [ReplicaResult(error=InputError("it has no index"))]
     with pytest.raises(InputError, match="it has no index"):
         asked(line).result(PATIENCE)
     assert len(line.compute.asked) == 1
@@ -131,7 +131,7 @@ def test_a_full_line_refuses_and_a_request_that_is_cancelled_leaves_it(line: Any
     first.cancel()
     until(lambda: line.waiting == 1)
     until(lambda: line.compute.cancelled == 1)
-    line.compute.outcomes = [Outcome(1)]
+    line.compute.outcomes = [ReplicaResult(1)]
     assert second.result(PATIENCE) == 1
     with pytest.raises(CancelledError):
         first.result(PATIENCE)
@@ -145,7 +145,7 @@ def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_
         with pytest.raises(Lost, match="no replica of small could be started"):
             refused()
     warmed = line.submit("warm", "?", 1)
-    line.compute.outcomes = [Outcome("warm"), Outcome("yes")]
+    line.compute.outcomes = [ReplicaResult("warm"), ReplicaResult("yes")]
     assert (warmed.result(PATIENCE), asked(line).result(PATIENCE)) == ("warm", "yes")
     assert line.notes == [False, True, True]
 
@@ -157,7 +157,7 @@ def test_a_closed_line_finishes_what_it_accepted(line: Any) -> None:
         until(lambda: line._closed)
         with pytest.raises(Closed):
             asked(line)
-        line.compute.outcomes = [Outcome("done")]
+        line.compute.outcomes = [ReplicaResult("done")]
         closing.result(PATIENCE)
     assert accepted.result(0) == "done"
 
