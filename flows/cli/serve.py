@@ -37,6 +37,13 @@ def serve(
             "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
         ),
     ] = None,
+    keep_questions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-questions",
+            help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
+        ),
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
@@ -52,16 +59,20 @@ def serve(
     prepare(verbose)
     began = time.monotonic()
     from vitalfew.flows.serving.application import application
+    from vitalfew.flows.serving.recording import RequestRows
     from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
+    from vitalfew.flows.serving.telemetry import tracing
+    from vitalfew.storage.requests import RequestLog
 
-    keys = checked_keys(host)
+    keys, traces = checked_keys(host), tracing()
     entries = read_entries(configurations, index, parse_assignments(assignments or []))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):
         served = opened(store, entries)
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
-    app = application(served, keys, known_origins(host, port, origin or ()))
+    rows = RequestRows(RequestLog(store), keep_questions)
+    app = application(served, keys, known_origins(host, port, origin or ()), rows=rows, tracing=traces)
 
     def ready(seconds: float) -> None:
         say(f"Ready after {time.monotonic() - began:.1f} s.")
