@@ -212,6 +212,7 @@ class Retrieve(MethodStage):
     shared: ClassVar[bool] = False
     config: RetrieveConfig
     method: Retriever
+    _held: Searcher | None = None
 
     def method_identity(self) -> dict[str, Any]:
         own = self.method.identity() if hasattr(self.method, "identity") else {}
@@ -220,7 +221,11 @@ class Retrieve(MethodStage):
     @property
     def searcher(self) -> Searcher:
         """The open index; the methods of a process that search the same artifacts share it."""
-        return _searcher(self.index.name, tuple(self.corpus.items()))
+        return self._held or _searcher(self.index.name, tuple(self.corpus.items()))
+
+    def hold(self) -> None:
+        """Keep the index open as long as the stage is there, however many others are opened."""
+        self._held = self.searcher
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = self.searcher
