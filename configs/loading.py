@@ -42,6 +42,8 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             parsed = parse(value)
         except ValueError as error:
             raise ConfigError(f"--set {assignment}: the value is not valid YAML: {error}") from error
+        if value.endswith(":") and isinstance(parsed, Mapping):  # as YAML, a section without content
+            parsed = value
         for key in reversed(keys):
             parsed = {key: parsed}
         result = merged(result, parsed)

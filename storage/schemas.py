@@ -484,6 +484,34 @@ METHODS = table(
     column("fingerprint", TEXT, "artifact in that table; join on the column `fingerprint` of the table"),
 )
 
+REQUESTS = table(
+    "requests",
+    "a request that a server answered or refused",
+    column("request_id", TEXT, "the request; the response has it in the header X-Request-Id"),
+    column("received", pa.timestamp("us", "UTC"), "time of arrival"),
+    column("path", TEXT, "address of the server, and for agents the tool: /mcp search"),
+    column("configuration", TEXT, "configuration that answered; NULL if there is none of that name", True),
+    column("fingerprint", TEXT, "fingerprint of the configuration's settings, models, prompts and index", True),
+    column("key", TEXT, "name of the client's key; NULL where none is needed", True),
+    column("question", TEXT, "the question; NULL unless the server keeps questions", True),
+    column("hits", list_of(SPAN), "spans of the passages that the search gave, or that the answer was written from"),
+    column("prompt_tokens", LONG, "tokens of all prompts; NULL unless a model generated", True, "tokens"),
+    column("completion_tokens", LONG, "tokens that a model generated; NULL unless one did", True, "tokens"),
+    column(
+        "tokens_saved", LONG, "length of the whole passages minus that of the contexts; NULL if unknown", True, "words"
+    ),
+    column("usd", DOUBLE, "cost at the prices in configs/prices.yaml; NULL unless a model generated", True, "USD"),
+    column("seconds", DOUBLE, "time from arrival to the end of the response", unit="seconds"),
+    column(
+        "steps",
+        pa.map_(TEXT, pa.field("value", DOUBLE, False)),
+        "time by step, the question's share of its batch; empty unless a model generated",
+        unit="seconds",
+    ),
+    column("status", INTEGER, "HTTP status; 499 if the client hung up"),
+    column("error", TEXT, "reason if there is no answer, else empty"),
+)
+
 
 # The tables of training: labels to learn from, and its steps.
 

@@ -188,7 +188,8 @@ def _check_unchanged(keys: dict[Path, str]) -> None:
 def _source_name(format_name: str, dataset: Dataset) -> str:
     if dataset.path is not None:
         return f"{format_name}:{dataset.path.name}"
-    return f"{format_name}:" + ",".join(f"{key}={value}" for key, value in dataset.options.model_dump().items())
+    given = {key: value for key, value in dataset.options.model_dump().items() if value is not None}
+    return f"{format_name}:" + ",".join(f"{key}={value}" for key, value in given.items())
 
 
 class _Run:

@@ -39,6 +39,7 @@ METHODS: dict[str, dict[str, str]] = {
         "pubhealth": "vitalfew.tasks.datasets.questions:PubHealth",
         "qmsum": "vitalfew.tasks.datasets.qmsum:QMSum",
         "ctxs": "vitalfew.tasks.datasets.comprehension:Ctxs",
+        "requests": "vitalfew.tasks.datasets.requests:Requests",
         "synthetic": "vitalfew.tasks.datasets.synthetic:Synthetic",
         "python_manual": "vitalfew.tasks.datasets.python_manual:PythonManual",
     },

@@ -28,7 +28,10 @@ COMPUTING = ("precision", "batch_tokens")
 
 @dataclass(frozen=True)
 class SearchHit:
-    """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context)."""
+    """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
+
+    `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
+    """
 
     rank: int
     score: float
@@ -37,6 +40,8 @@ class SearchHit:
     unit_id: int
     passage_id: int
     position: int
+    start: int
+    end: int
     title: str
     text: str
     passage: str
@@ -158,7 +163,9 @@ class Searcher:
         for rank, row in enumerate(self.texts(top, unit)[0]):
             shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])
             core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
-            passage = self.units.passage(shard, row["passage_id"])
+            passage, text = self.units.passage(shard, row["passage_id"]), row["text"].strip()
+            start = row.get("start", 0) + len(row["text"]) - len(row["text"].lstrip())
+            is_rewritten = unit == "sentence" and row["start"] == row["end"]
             hits.append(
                 SearchHit(
                     rank=rank + 1,
@@ -168,8 +175,10 @@ class Searcher:
                     unit_id=int(top.ids[0, rank]),
                     passage_id=row["passage_id"],
                     position=row.get("position", 0),
+                    start=row["start"] if is_rewritten else start,
+                    end=row["end"] if is_rewritten else start + len(text),
                     title=passage["title"],
-                    text=row["text"].strip(),
+                    text=text,
                     passage=passage["text"],
                 )
             )
@@ -203,6 +212,7 @@ class Retrieve(MethodStage):
     shared: ClassVar[bool] = False
     config: RetrieveConfig
     method: Retriever
+    _held: Searcher | None = None
 
     def method_identity(self) -> dict[str, Any]:
         own = self.method.identity() if hasattr(self.method, "identity") else {}
@@ -211,7 +221,11 @@ class Retrieve(MethodStage):
     @property
     def searcher(self) -> Searcher:
         """The open index; the methods of a process that search the same artifacts share it."""
-        return _searcher(self.index.name, tuple(self.corpus.items()))
+        return self._held or _searcher(self.index.name, tuple(self.corpus.items()))
+
+    def hold(self) -> None:
+        """Keep the index open as long as the stage is there, however many others are opened."""
+        self._held = self.searcher
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = self.searcher

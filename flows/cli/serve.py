@@ -55,6 +55,13 @@ def serve(
             "load needs. Default: 1.",
         ),
     ] = None,
+    keep_questions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-questions",
+            help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
+        ),
+    ] = False,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
@@ -71,9 +78,12 @@ def serve(
     prepare(verbose)
     began = time.monotonic()
     from vitalfew.flows.serving.application import application
+    from vitalfew.flows.serving.recording import RequestRows
     from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
+    from vitalfew.flows.serving.telemetry import tracing
+    from vitalfew.storage.requests import RequestLog
 
-    keys = checked_keys(host)
+    keys, traces = checked_keys(host), tracing()
     entries = read_entries(configurations, index, parse_assignments(assignments or []))
     listening = listen(host, port)
     port = listening.getsockname()[1]
@@ -85,8 +95,9 @@ def serve(
         say(f"Ready after {time.monotonic() - began:.1f} s.")
         sys.stdout.flush()
 
+    rows, origins = RequestRows(RequestLog(store), keep_questions), known_origins(host, port, origin or ())
     with _computing(served, runner, replicas) as computing:
-        run(application(computing, keys, known_origins(host, port, origin or ())), listening, ready)
+        run(application(computing, keys, origins, rows=rows, tracing=traces), listening, ready)
     err.print("Stopped. All accepted requests were answered.")
 
 

@@ -214,6 +214,8 @@ class Answering:
             if not self._opened:
                 for stage in self.stages:
                     stage.open()
+                for stage in self._retrieving():
+                    stage.hold()
                 self._opened = True
             made = self._made(texts)
         found = dict(zip(texts, made.answers(texts, self.fingerprint), strict=True))

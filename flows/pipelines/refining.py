@@ -1,6 +1,7 @@
 """Refine passages of any retriever with any refiner, in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from vitalfew.tasks.registry import construct, declared, kept, with_options
 
 Passage = str | Mapping[str, Any]
 """A text, or a mapping with `text` and perhaps `title`."""
+_TURN = Lock()
+"""Refiners and encoders are shared by all calls, and compute for one at a time."""
 
 
 def refine(
@@ -27,7 +30,7 @@ def refine(
     `refiner`: a refiner of `vitalfew methods`; `passages`: best first; `max_tokens`: words and punctuation marks of all
     contexts together, at most; `settings`: further ones of the section `refine`. A context's sources name a passage by
     its place, from 0, with the span that was kept. Raises UnknownName, ConfigError, InputError, FileNotFoundError for a
-    missing model.
+    missing model. Calls from several threads take turns.
     """
     if not question.strip():
         raise InputError("the question is empty")
@@ -40,7 +43,8 @@ def refine(
         )
     if not options.text:
         options = options.model_copy(update={"text": "unit"})
-    method: Refiner = kept(options, "refine")
+    with _TURN:
+        method: Refiner = kept(options, "refine")
     texts = [_passage(number, passage) for number, passage in enumerate(passages)]
     if not texts:
         return []
@@ -49,8 +53,9 @@ def refine(
         Hit(title, text, number, 0, len(text), tuple(spans))
         for number, ((title, text), spans) in enumerate(zip(texts, bounds, strict=True))
     ]
-    vectors = _vectors(question, hits) if method.needs_vectors else None
-    refined = method.refine([question], [hits], vectors, no_tick)
+    with _TURN:
+        vectors = _vectors(question, hits) if method.needs_vectors else None
+        refined = method.refine([question], [hits], vectors, no_tick)
     return [
         RagContext(
             each.text, each.tokens, tuple(RagSource(place, texts[place][0], *span) for place, *span in each.origin)

@@ -17,8 +17,9 @@ from pydantic import Field
 
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, check
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
+from vitalfew.flows.serving.recording import current
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
@@ -62,9 +63,12 @@ class Doors:
 
         def waited(task: str, question: str) -> Any:
             check(question)
-            return served.line.submit(task, question, len(question)).result()
+            current().asked(served.name, question, served.answering.fingerprint)
+            current().found(result := served.line.submit(task, question, len(question)).result())
+            return result
 
         def read(passage_id: int) -> dict[str, Any]:
+            current().asked(served.name, None, served.answering.fingerprint)
             return cls.of(served.answering).read(passage_id)
 
         return cls(lambda question: waited("search", question), lambda question: waited("answer", question), read)
@@ -78,14 +82,14 @@ def agents_server(doors: Doors) -> MCPServer:
     @server.tool(annotations=reads, structured_output=False)
     async def search(question: str, max_tokens: MaxTokens = 500) -> str:
         """Find the sentences or passages that fit a question best. Every line begins with the id of its passage."""
-        hits = await _called(doors.search, question)
+        hits = await _called("search", doors.search, question)
         lines = (f"[{hit.passage_id}] {_titled(hit.title, hit.text)}" for hit in hits)
         return _fitting(lines, max_tokens) or "nothing found"
 
     @server.tool(annotations=reads, structured_output=False)
     async def answer(question: str, max_tokens: MaxTokens = 500) -> str:
         """Answer a question. Below the answer stand its texts, with the ids of their passages."""
-        found = await _called(doors.answer, question)
+        found = await _called("answer", doors.answer, question)
         if found.error:
             raise ToolError(f"no answer: {found.error}")
         return _fitting([found.text, *_sources(found)], max_tokens)
@@ -95,18 +99,20 @@ def agents_server(doors: Doors) -> MCPServer:
         """Read a passage, from the character `start`. Where it goes on, the last line says with which `start`."""
         if not passage_id.isdecimal():
             raise ToolError(f"passage_id must be a number that `search` gave, got {passage_id[:50]!r}")
-        row = await _called(doors.read, int(passage_id))
+        row = await _called("read", doors.read, int(passage_id))
         return _part(_titled(row["title"], row["text"]), start, max_tokens)
 
     return server
 
 
-async def _called(call: Callable[..., T], *arguments: Any) -> T:
+async def _called(tool: str, call: Callable[..., T], *arguments: Any) -> T:
     """Call in a thread. Raises ToolError, with the sentence of an error that its reader can correct."""
+    current().tool = tool
     try:
         return await asyncio.to_thread(call, *arguments)
-    except (ValueError, LookupError, OSError, Full, Closed) as error:
-        raise ToolError(str(error.args[-1] if isinstance(error, KeyError) else error)) from error
+    except (ValueError, LookupError, OSError, Full, Closed, Lost) as error:
+        current().error = message = str(error.args[-1] if isinstance(error, KeyError) else error)
+        raise ToolError(message) from error
 
 
 def _titled(title: str, text: str) -> str:

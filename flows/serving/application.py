@@ -23,8 +23,11 @@ from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
 from vitalfew.flows.serving.errors import Refused
 from vitalfew.flows.serving.metrics import Metrics
+from vitalfew.flows.serving.recording import RequestRows, current
+from vitalfew.flows.serving.refining import NAMES as REFINERS
 from vitalfew.flows.serving.refining import PassagesToRefine, RefinersLine
 from vitalfew.flows.serving.searching import Documents
+from vitalfew.flows.serving.telemetry import Tracing
 
 logger = logging.getLogger("vitalfew")
 
@@ -78,7 +81,8 @@ class ServedModels:
             first = asyncio.FIRST_COMPLETED
             await asyncio.wait({future, gone}, timeout=self.limits.seconds, return_when=first)
             if future.done():
-                return future.result()
+                current().found(result := future.result())
+                return result
             if gone.done():
                 raise Refused(errors.GONE, "the client hung up")
             raise Refused(504, f"there was no result within {self.limits.seconds:g} s", "timeout")
@@ -117,9 +121,12 @@ def application(
     keys: Mapping[str, str] | None = None,
     hosts: Collection[str] = (),
     limits: Limits | None = None,
+    rows: RequestRows | None = None,
+    tracing: Tracing | None = None,
 ) -> FastAPI:
     """Make the application. `keys`: by name; without any, none is needed. `hosts`: the origins by which clients reach
-    it, such as http://rag.example:8765; others are refused."""
+    it, such as http://rag.example:8765; others are refused. `rows`, `tracing`: where every request is
+    recorded."""
     limits = limits or Limits()
     service = ServedModels(configurations, limits)
 
@@ -134,13 +141,15 @@ def application(
         watching.cancel()
         for line in service.lines:
             await asyncio.to_thread(line.close, limits.seconds)
+        for log in filter(None, (rows and rows.log, tracing)):
+            await asyncio.to_thread(log.close)
 
     agents = agents_server(Doors.served(next(iter(service.served.values()))))
     app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None)
     app.state.service = service
     _add_own(app, service)
-    metrics = Metrics([], service.served)
-    _add_answering(app, service, metrics)
+    metrics = Metrics([], service.served, rows)
+    _add_answering(app, service)
     _add_watching(app, service, metrics)
     metrics.paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
     # Its Host and Origin are checked by the gate, like those of every other request.
@@ -151,7 +160,7 @@ def application(
     # The last one added is the first one that a request comes to.
     app.add_middleware(Entrance, keys=keys or {}, most=limits.body, seconds=limits.seconds)
     app.add_middleware(Gate, origins=hosts or origins(8765))
-    app.add_middleware(Counting, metrics=metrics)
+    app.add_middleware(Counting, counted=metrics.request, recorded=[each.ended for each in (rows, tracing) if each])
     return app
 
 
@@ -164,6 +173,7 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
     async def search(body: shapes.SearchBody, request: Request) -> Any:
         """Search the index of a model, as its method does: the hits, best first, that fit into `max_tokens`."""
         served = service.find(body.model)
+        asked(served, body.question)
         hits = await service.computed(request, served, "search", body.question, len(body.question))
         return JSONResponse(shapes.searched(hits, served.name, body.max_tokens))
 
@@ -173,6 +183,7 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
         passages = [passage.model_dump() for passage in body.passages]
         item = PassagesToRefine(body.refiner, body.question, passages, body.max_tokens)
         size = len(body.question) + sum(len(passage.text) for passage in body.passages)
+        current().asked(body.refiner if body.refiner in REFINERS else service.refiners.name, body.question)
         contexts = await service.computed(request, service.refiners, "refine", item, size)
         return JSONResponse(shapes.refined(contexts, body.refiner))
 
@@ -181,6 +192,7 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
         """Rank documents for a query, by the cosine of their vectors: the encoder is the one of the model's index."""
         served, texts = service.find(body.model), shapes.texts_of(body)
         item, size = Documents(body.query, texts), len(body.query) + sum(map(len, texts))
+        asked(served, body.query)
         scores = await service.computed(request, served, "rerank", item, size)
         return JSONResponse(shapes.ranked(body, scores, served.name, f"rerank-{uuid4().hex}"))
 
@@ -193,6 +205,11 @@ def _add_own(app: FastAPI, service: ServedModels) -> None:
     async def model(model: str) -> Any:
         """Show a configuration."""
         return JSONResponse(_model(service.find(model)))
+
+
+def asked(served: Served, question: str) -> None:
+    """Note the question and the configuration in the request's record."""
+    current().asked(served.name, question, served.answering.fingerprint)
 
 
 def _model(served: Served) -> dict[str, Any]:
@@ -208,10 +225,10 @@ def _model(served: Served) -> dict[str, Any]:
     return {"id": served.name, "object": "model", "created": 0, "owned_by": "vitalfew", "vitalfew": own}
 
 
-def _add_answering(app: FastAPI, service: ServedModels, metrics: Metrics) -> None:
+def _add_answering(app: FastAPI, service: ServedModels) -> None:
     async def answered(request: Request, served: Served, question: str) -> RagAnswer:
+        asked(served, question)
         answer: RagAnswer = await service.computed(request, served, "answer", question, len(question))
-        metrics.answer(served.name, answer)
         return answer
 
     @app.post("/answer", tags=["questions"])
@@ -256,17 +273,22 @@ def _add_watching(app: FastAPI, service: ServedModels, metrics: Metrics) -> None
 def _explain_errors(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def refused(request: Request, error: Refused) -> Response:
-        return errors.response(error)
+        return _explained(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         if isinstance(error.body, bytes) and error.body:  # it was not read as JSON: a page of another site can send it
-            return errors.response(Refused(415, "send JSON, with the header Content-Type: application/json"))
-        return errors.response(errors.of_validation(error.errors()))
+            return _explained(Refused(415, "send JSON, with the header Content-Type: application/json"))
+        return _explained(errors.of_validation(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
-        return errors.response(Refused(error.status_code, _sentence(error)), error.headers)
+        return _explained(Refused(error.status_code, _sentence(error)), error.headers)
+
+
+def _explained(error: Refused, headers: Mapping[str, str] | None = None) -> Response:
+    current().error = str(error)
+    return errors.response(error, headers)
 
 
 def _sentence(error: HTTPException) -> str:

@@ -6,16 +6,15 @@ Neither keys nor bodies are logged: of an error that is a bug, its type and its 
 import asyncio
 import hmac
 import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.server.guard import Guard
-from vitalfew.flows.serving.errors import Refused, place, response
-from vitalfew.flows.serving.metrics import Metrics
+from vitalfew.flows.serving.errors import GONE, Refused, place, response
+from vitalfew.flows.serving.recording import RequestRecord, begin, current
 
 logger = logging.getLogger("vitalfew")
 
@@ -45,32 +44,42 @@ def parse_keys(value: str) -> dict[str, str]:
     return keys
 
 
-class Counting:
-    """Counts requests, and answers those whose handling fails by a bug."""
+Watcher = Callable[[RequestRecord], None]
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self.app, self.metrics = app, metrics
+
+class Counting:
+    """Records every request, gives it an id, and answers those whose handling fails by a bug.
+
+    `counted` gets every record, `recorded` those of requests that ask something.
+    """
+
+    def __init__(self, app: ASGIApp, counted: Watcher, recorded: Sequence[Watcher]) -> None:
+        self.app, self.counted, self.recorded = app, counted, recorded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.monotonic(), 0
+        status, record = 0, begin(scope["path"], Headers(scope=scope).get("traceparent", ""))
 
         async def noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = record.request_id
             await send(message)
 
         try:
             await self.app(scope, receive, noted)
         except Exception as error:
-            logger.error("a request failed: %s", place(error))
+            logger.error("the request %s failed: %s", record.request_id, place(error))
+            record.error = f"{type(error).__name__}: a bug, whose place is in the log"
             if status == 0:
                 await response(Refused(500, "the server has a bug; its log says where"))(scope, receive, noted)
         finally:
-            self.metrics.request(scope["path"], status, time.monotonic() - began)
+            record.ended(status or GONE)
+            for watcher in (self.counted, *(self.recorded if record.is_asked else ())):
+                watcher(record)
 
 
 class Entrance:
@@ -81,31 +90,37 @@ class Entrance:
 
     def __init__(self, app: ASGIApp, keys: Mapping[str, str], most: int, seconds: float) -> None:
         self.app, self.most, self.seconds = app, most, seconds
-        self.keys = [f"Bearer {key}".encode() for key in keys.values()]
+        self.keys = {name: f"Bearer {key}".encode() for name, key in keys.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         try:
-            self._check_key(scope)
+            current().key = self._key(scope)
+            current().admitted = True
             body = await asyncio.wait_for(self._body(scope, receive), self.seconds)
         except TimeoutError:
             refused = Refused(408, f"the body did not arrive within {self.seconds:g} s")
+            current().error = str(refused)
             await response(refused, {"Connection": "close"})(scope, receive, send)
         except Refused as error:
+            current().error = str(error)
             await response(error, _headers(error))(scope, receive, send)
         else:
             if body is not None:
                 await self.app(scope, _replayed(body, receive), send)
 
-    def _check_key(self, scope: Scope) -> None:
+    def _key(self, scope: Scope) -> str | None:
+        """The name of the request's key; None where none is needed. Raises Refused."""
         if not self.keys or scope["path"] in OPEN:
-            return
+            return None
         given = Headers(scope=scope).get("authorization", "").encode("latin-1")
         # Every key is compared, so that the time says nothing of which one is nearly right.
-        if not any([hmac.compare_digest(given, key) for key in self.keys]):
+        known = [name for name, key in self.keys.items() if hmac.compare_digest(given, key)]
+        if not known:
             raise Refused(401, f"a key is needed: send 'Authorization: Bearer KEY', with a key of {KEYS} of the server")
+        return known[0]
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The whole body; None if the client hung up before its end. Raises Refused if it is too long."""

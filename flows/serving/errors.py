@@ -8,6 +8,8 @@ import pyarrow as pa
 from starlette.responses import JSONResponse
 
 from vitalfew.flows.serving.batching import Closed, Full, Lost
+from vitalfew.storage.files import Damaged
+from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
 
@@ -17,6 +19,11 @@ GONE = 499
 """The status of a request whose client hung up: nobody receives it, but it is counted."""
 KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
+
+
+DAMAGED = (OSError, MemoryError, Damaged, IndexMismatch, IndexNotFound, pa.ArrowException, RuntimeError)
+"""Errors of files that are missing or not as they were written, and of memory that lacks; libraries in C++ (FAISS,
+OpenVINO, PyTorch) say RuntimeError of both. All others are bugs."""
 
 
 class Refused(Exception):
@@ -49,12 +56,13 @@ def of_computing(error: Exception, model: str) -> Refused:
         return Refused(503, str(error), "ending", retry_after=1)
     if isinstance(error, Lost):
         return Refused(503, str(error), "unavailable", retry_after=5)
-    if isinstance(error, OSError | ValueError | IndexNotFound | RuntimeError | pa.ArrowException):
+    if isinstance(error, DAMAGED):
         logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
             503,
-            f"{model} cannot answer now: its index or a model of it is missing or damaged ({type(error).__name__}). "
-            "`vitalfew store verify` names the file; other configurations are served on",
+            f"{model} cannot answer now: its index or a model of it is missing or damaged, or memory lacks "
+            f"({type(error).__name__}; the log says where). `vitalfew store verify` names a damaged file; other "
+            "configurations are served on",
             "unavailable",
             retry_after=5,
         )

@@ -7,6 +7,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 
 from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.serving.configurations import Served
+from vitalfew.flows.serving.recording import RequestRecord, RequestRows
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 OTHER = "other"
@@ -18,7 +19,7 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, paths: Iterable[str], served: Mapping[str, Served]) -> None:
+    def __init__(self, paths: Iterable[str], served: Mapping[str, Served], rows: RequestRows | None = None) -> None:
         self.paths = frozenset(paths)
         self.registry = CollectorRegistry()
         self.requests = Counter("vitalfew_requests", "Requests", ["path", "status"], registry=self.registry)
@@ -39,6 +40,9 @@ class Metrics:
         self.errors = Counter(
             "vitalfew_unanswered", "Questions to which the model gave no answer", ["model"], registry=self.registry
         )
+        if rows:
+            lost = Gauge("vitalfew_requests_lost", "Requests without a row in the table", registry=self.registry)
+            lost.set_function(lambda: rows.log.lost)
         waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
         ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
         again = Gauge(
@@ -50,12 +54,14 @@ class Metrics:
             waiting.labels(name).set_function(partial(_waiting, each))
             ready.labels(name).set_function(partial(_ready, each))
 
-    def request(self, path: str, status: int, seconds: float) -> None:
-        path = path if path in self.paths else OTHER
-        self.requests.labels(path, str(status)).inc()
-        self.seconds.labels(path).observe(seconds)
+    def request(self, record: RequestRecord) -> None:
+        path = record.path if record.path in self.paths else OTHER
+        self.requests.labels(path, str(record.status)).inc()
+        self.seconds.labels(path).observe(record.seconds)
+        if record.answer and record.configuration:
+            self._answer(record.configuration, record.answer)
 
-    def answer(self, model: str, answer: RagAnswer) -> None:
+    def _answer(self, model: str, answer: RagAnswer) -> None:
         for step, seconds in answer.seconds.items():
             self.steps.labels(model, step).observe(seconds)
         counts = {"in": answer.prompt_tokens, "out": answer.completion_tokens, "saved": answer.tokens_saved}

@@ -30,7 +30,7 @@ from vitalfew.flows import ray_pool
 from vitalfew.flows.pipelines.answering import Answering, Configured
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
-from vitalfew.flows.serving.errors import place
+from vitalfew.flows.serving.errors import DAMAGED, place
 from vitalfew.storage.runs import IndexNotFound, find_index
 from vitalfew.tasks.models.batches import THREADS
 
@@ -144,11 +144,11 @@ def _up_to_date(plan: ReplicaPlan, node: str) -> Configured:
 
 
 def portable(error: Exception) -> Exception:
-    """The error, if another process can make it from its pickle; else a RuntimeError that names its class."""
+    """The error, if another process can make it from its pickle; else one that names its class."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # whatever the class of an error does with its arguments
-        return RuntimeError(type(error).__name__)
+        return (RuntimeError if isinstance(error, DAMAGED) else Exception)(type(error).__name__)
     return error
 
 

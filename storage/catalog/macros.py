@@ -147,6 +147,28 @@ _OF_TEXT = """
     ) AS g ORDER BY g.fingerprint LIMIT 1
 """
 
+_SLOW = """
+SELECT r.seconds, r.steps, r.seconds - list_sum(map_values(r.steps)) AS other_seconds, r.received, r.path,
+    r.configuration, r.status, r.prompt_tokens, r.completion_tokens, r.question, r.request_id
+FROM requests AS r WHERE model = '' OR r.configuration = model ORDER BY r.seconds DESC, r.request_id LIMIT n
+"""
+
+_UNANSWERED = """
+SELECT r.received, r.configuration, r.path, r.status, r.error, r.question, r.request_id
+FROM requests AS r WHERE r.error <> '' AND (model = '' OR r.configuration = model)
+ORDER BY r.received DESC, r.request_id LIMIT n
+"""
+
+_TRAFFIC = """
+SELECT date_trunc(every, r.received) AS time, r.configuration, r.path, count(*) AS requests,
+    count_if(r.error <> '') AS unanswered, quantile_cont(r.seconds, 0.5) AS p50_seconds,
+    quantile_cont(r.seconds, 0.99) AS p99_seconds, sum(r.prompt_tokens)::BIGINT AS prompt_tokens,
+    sum(r.completion_tokens)::BIGINT AS completion_tokens, sum(r.tokens_saved)::BIGINT AS tokens_saved,
+    sum(r.usd) AS usd
+FROM requests AS r WHERE model = '' OR r.configuration = model
+GROUP BY ALL ORDER BY time, r.configuration, r.path
+"""
+
 MACROS = (
     Macro(
         "best", "run := '', n := 1",
@@ -177,6 +199,23 @@ MACROS = (
         "quoted", "run := ''",
         "quoted and actual cost, one row per artifact; a ratio is actual divided by quoted",
         "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
+    ),
+    Macro(
+        "slow_requests", "model := '', n := 20",
+        "the requests to `vitalfew serve` that took longest, with the seconds of every step; the others are those of "
+        "the line, of the batch's other questions and of the network",
+        "SELECT seconds, steps, path, status FROM slow_requests(n := 5)", _SLOW,
+    ),
+    Macro(
+        "unanswered", "model := '', n := 50",
+        "the last requests to `vitalfew serve` that got no answer, and why; the question only with --keep-questions",
+        "SELECT received, status, error FROM unanswered(n := 5)", _UNANSWERED,
+    ),
+    Macro(
+        "traffic", "every := 'hour', model := ''",
+        "the requests to `vitalfew serve` by time (UTC; every minute, hour or day), configuration and path: how many, "
+        "seconds, tokens, tokens saved, USD",
+        "SELECT time, configuration, requests, p99_seconds FROM traffic(every := 'day')", _TRAFFIC,
     ),
     Macro(
         "nearest", "text_id, n := 10",

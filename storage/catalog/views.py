@@ -37,7 +37,12 @@ _EVERY = {
     "run_id": ColumnInfo("the run that completed that artifact"),
 }
 
-_WITHOUT = {"runs": ("fingerprint", "run_id"), "methods": ("fingerprint", "run_id"), "quotes": ("run_id",)}
+_WITHOUT = {
+    "runs": ("fingerprint", "run_id"),
+    "methods": ("fingerprint", "run_id"),
+    "quotes": ("run_id",),
+    "requests": ("run_id",),
+}
 """The columns among these that a table lacks."""
 
 
@@ -131,8 +136,8 @@ def columns(table: str) -> dict[str, ColumnInfo]:
 
 logger = logging.getLogger("vitalfew")
 
-OWN_RUNS = ("costs", "quotes")
-"""Tables about artifacts that belong to none: they outlive them."""
+OWN_RUNS = ("costs", "quotes", "requests")
+"""Tables that belong to no artifact: they outlive all of them."""
 
 GROWN = ("candidates", "costs", "refinements", "summaries")
 """Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
@@ -300,7 +305,8 @@ def _write_table(
 
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:
-    """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent."""
+    """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent; the
+    requests of all servers."""
     found = files.find(store, f"{table}/*/*.parquet")
     for path, fault in zip(found, files.at_once(store, _fault, found), strict=True):
         if fault is None:
@@ -322,13 +328,13 @@ def _select(table: str, paths: list[str]) -> str:
     `quotes` no run)."""
     known = schemas.TABLES.get(table, pa.schema([]))
     columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
-    none = f"SELECT {', '.join([*columns, 'NULL::VARCHAR AS fingerprint'])}"
+    own = [] if "fingerprint" in known.names else ["split_part(filename, '/', -2) AS fingerprint"]
+    none = f"SELECT {', '.join([*columns, *('NULL::VARCHAR AS fingerprint' for _ in own)])}"
     if not paths:
         return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
     listed = ", ".join(map(quoted, sorted(paths)))
-    directory = "split_part(filename, '/', -2) AS fingerprint"
     files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN or not len(known)})"
-    rows = f"SELECT * EXCLUDE (filename), {directory} FROM {files}"
+    rows = f"SELECT {', '.join(['* EXCLUDE (filename)', *own])} FROM {files}"
     if table in GROWN:  # all files may lack a column
         rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
     if table in OWN_RUNS:

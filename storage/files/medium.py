@@ -7,7 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-RECORDS = ("*/*/manifest.json", "runs/*.json", "indexes/*.json", "quotes/*/*.parquet", "costs/*/*.parquet")
+RECORDS = (
+    "*/*/manifest.json",
+    "runs/*.json",
+    "indexes/*.json",
+    "quotes/*/*.parquet",
+    "costs/*/*.parquet",
+    "requests/*/*.parquet",
+)
 """Where the records of a store lie."""
 
 

@@ -12,15 +12,17 @@ from pydantic import Field
 
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
+from vitalfew.tasks.datasets.documents.blocks import Block, Document, parts
+from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError
 
 FILE_LIMIT = 64 << 20
 """The largest file that is read, in unpacked bytes."""
 _MARKDOWN = re.compile(r"\.(md|markdown|mdown|mkd)(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
-_GAP = re.compile(r"\s+")
+MARKDOWN_LIMIT = 2 << 20
+"""Characters of a Markdown file; what a parser makes of it takes a hundred times its size. A longer one is read as
+text."""
 
 
 class FolderOptions(DatasetOptions):
@@ -35,8 +37,8 @@ class FolderOptions(DatasetOptions):
     words: int = Field(
         default=300,
         ge=0,
-        description="most words in a passage: a file is cut between paragraphs, a longer paragraph between lines, "
-        "a longer line between words; 0: a file is one passage",
+        description="most words in a passage: a text is cut between paragraphs, a longer paragraph between lines, "
+        "a longer line between words; 0: a file, of Markdown the text below a heading, is one passage",
     )
 
 
@@ -50,11 +52,15 @@ class _File(NamedTuple):
 class Folder(FileDataset):
     """Passages of the text and Markdown files in a folder, in the order of their paths; no questions.
 
-    Files are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. A passage's title is the file's first Markdown heading,
-    or the file's name; its source_id is the file's path in the folder. Binary files, files in other encodings and
-    symbolic links that lead out of the folder are rejected. The offset is the file's number.
+    Files are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Markdown is cut at its headings: a passage's title is the
+    path of headings above it ("Travel rules › Abroad"), below the title in the front matter, the heading of all others,
+    or the file's name. Comments, link definitions and tables of contents are left out; a code block or a table stays
+    whole, with the paragraph before it. The source_id is the file's path in the folder, and the heading as in an
+    address: travel.md#abroad. Binary files, files in other encodings and symbolic links that lead out of the folder are
+    rejected. The offset is the file's number.
     """
 
+    version: ClassVar[str] = "2"
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
     Options: ClassVar[type[DatasetOptions]] = FolderOptions
     options: FolderOptions
@@ -112,10 +118,15 @@ class Folder(FileDataset):
 
     def _passages(self, name: str) -> Iterator[Passage]:
         """Yield the passages of a file. Raises RowError."""
-        text = _text_of(self._root / name)
-        title = (_heading(text) if _MARKDOWN.search(name) else "") or name.rpartition("/")[2].strip()
-        for passage in cut(text, self.options.words):
-            yield Passage(title, passage, name)
+        text, last = _text_of(self._root / name), name.rpartition("/")[2].strip()
+        is_markdown = bool(_MARKDOWN.search(name)) and len(text) <= MARKDOWN_LIMIT
+        document = read_markdown(text) if is_markdown else Document([Block(text.strip())])
+        found = False
+        for title, passage, place in parts(document, last, self.options.words):
+            found = True
+            yield Passage(title, passage, f"{name}#{place}" if place else name)
+        if not found:
+            raise RowError("empty_text", "the file has no text below its headings")
 
 
 def _names(root: Path, hidden: bool) -> Iterator[str]:
@@ -159,42 +170,3 @@ def _text_of(path: Path) -> str:
     if not text.strip():
         raise RowError("empty_text", "the file is blank")
     return text
-
-
-def _heading(text: str) -> str:
-    """Return the first heading of a Markdown text (`# Heading`) outside code blocks, "" without any."""
-    in_code = False
-    for line in text.splitlines():
-        if _FENCE.match(line):
-            in_code = not in_code
-        elif not in_code and (heading := _HEADING.match(line)) and heading[1].strip():
-            return heading[1].strip()
-    return ""
-
-
-class _Gap(NamedTuple):
-    """White space between two words. `rank` says how good a cut there is (2: a blank line, 1: a line break)."""
-
-    rank: int
-    words: int
-    start: int
-    end: int
-
-
-def cut(text: str, words: int) -> Iterator[str]:
-    """Cut a text into passages of at most `words` words, which together hold all its words; 0 leaves it whole.
-
-    A passage ends at the last blank line that keeps it short enough, else at the last line break, else between two
-    words. It has at least a quarter of `words`, so that a heading stays with the text below it.
-    """
-    text = text.strip()
-    start, before = 0, 0
-    gaps: list[_Gap] = []
-    for count, match in enumerate(_GAP.finditer(text) if words else (), start=1):
-        gaps.append(_Gap(min(match[0].count("\n"), 2), count, match.start(), match.end()))
-        if count - before == words:
-            best = max(gap for gap in gaps if 4 * (gap.words - before) >= words)
-            yield text[start : best.start]
-            start, before = best.end, best.words
-            gaps = [gap for gap in gaps if gap.words > best.words]
-    yield text[start:]

@@ -56,6 +56,10 @@ def test_a_value_on_the_command_line_is_read_in_the_same_way(value: str) -> None
         parse_assignments([f"grid={value}"])
 
 
+def test_a_data_set_without_options_is_a_value() -> None:
+    assert parse_assignments(["questions.dataset=requests:"]) == {"questions": {"dataset": "requests:"}}
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.sampled_from([*"{}[]:,&*a\n -?!|'#", "<<", ": ", "&a ", "*a", "0"]), max_size=20).map("".join))
 def test_any_text_is_a_value_or_an_error(text: str) -> None:

@@ -329,7 +329,7 @@ def test_a_missing_framework_is_named_with_its_remedy(name: str) -> None:
 
 
 def hit(text: str, passage: str) -> SearchHit:
-    return SearchHit(1, 0.5, 0.5, None, 7, 3, 0, "Title", text, passage)
+    return SearchHit(1, 0.5, 0.5, None, 7, 3, 0, 0, len(text), "Title", text, passage)
 
 
 def test_a_span_is_named_where_the_passage_has_the_text_once() -> None:

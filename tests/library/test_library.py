@@ -1,6 +1,7 @@
 """The public API on a small store: typed, lazy, and with the figures and the errors of the command line."""
 
 import asyncio
+import copy
 import json
 import subprocess
 import sys
@@ -53,7 +54,9 @@ def test_a_search_is_that_of_the_command_line(store: vf.Store) -> None:
         ],
     )
     assert [vars(hit) for hit in hits] == json.loads(done.stdout)
-    assert hits.pl().shape == (5, 10)
+    assert hits.pl().shape == (5, 12)
+    assert [hit.passage[hit.start : hit.end] for hit in hits] == [hit.text for hit in hits]
+    assert copy.deepcopy(index).search(QUESTION, top_k=5, alpha=0.5).pl().equals(hits.pl())
     assert list(hits.pl()["text"]) == [hit.text for hit in hits]
     assert asyncio.run(index.asearch(QUESTION, top_k=5, alpha=0.5)).pl().equals(hits.pl())
     assert index.passage(hits[0].passage_id)["text"] == hits[0].passage

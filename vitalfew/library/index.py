@@ -56,7 +56,7 @@ class Hits(Sequence["SearchHit"]):
         return Hits(kept)
 
     def pl(self) -> "pl.DataFrame":
-        """A row per hit: rank, score, core, context, unit_id, passage_id, position, title, text, passage."""
+        """A row per hit: rank, score, core, context, unit_id, passage_id, position, span, title, text, passage."""
         import polars as pl
 
         return pl.DataFrame([vars(hit) for hit in self._hits], infer_schema_length=None)
@@ -84,6 +84,10 @@ class Index:
         """Raises IndexNotFound."""
         self.store, self.named = store, find_index(store, name)
         self._lock = Lock()
+
+    def __deepcopy__(self, memo: Any) -> "Index":
+        """An index does not change and is shared by threads: the copy of what holds it, such as a chain, shares it."""
+        return self
 
     @property
     def name(self) -> str:

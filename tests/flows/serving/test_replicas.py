@@ -43,7 +43,7 @@ def test_replicas_are_a_number_or_a_range() -> None:
             Replicas.parse(text)
 
 
-class Unpicklable(ValueError):
+class Unpicklable(OSError):
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} and {two}")
 

@@ -6,14 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.samples import Sample
 from tests.tasks.datasets.test_datasets import check, dataset, only, read
 from vitalfew.tasks.datasets import folder
 from vitalfew.tasks.datasets.base import InputError, Passage, Reject
-from vitalfew.tasks.datasets.folder import cut
 
 
 def files(root: Path, **content: str | bytes) -> Path:
@@ -34,15 +31,20 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
         b_md="Intro.\n\n```\n# no heading\n```\n## The *Lamp* ##\n\nText.",
         a__c_txt="# A comment\n",
         a_md="#no heading\n\n# \n",
-        b__d_md_gz=gzip.compress(b"\xef\xbb\xbf# Packed"),
+        b__d_md_gz=gzip.compress(b"\xef\xbb\xbf# Packed\n\nText."),
+        c_md="# Headings\n\n## alone\n",
     )
     records = read("folder", root)
     check(records)
     assert [(number, record.title, record.source_id) for number, record in records if isinstance(record, Passage)] == [
         (1, "a.md", "a.md"),
         (2, "c.txt", "a/c.txt"),
-        (3, "The *Lamp*", "b.md"),
-        (4, "Packed", "b/d.md.gz"),
+        (3, "The Lamp", "b.md"),
+        (3, "The Lamp", "b.md#the-lamp"),
+        (4, "Packed", "b/d.md.gz#packed"),
+    ]
+    assert [(reject.reason, reject.detail) for reject in only(Reject, records)] == [
+        ("empty_text", "c.md: the file has no text below its headings")
     ]
     assert only(Passage, records)[1].text == "# A comment"
 
@@ -137,24 +139,3 @@ def test_folders_that_have_nothing_are_errors(tmp_path: Path) -> None:
         read("folder", tmp_path, glob="*.md")
     with pytest.raises(InputError, match=r"a\.txt is a file, and this format reads a folder"):
         read("folder", tmp_path / "a.txt")
-
-
-def test_passages_end_at_paragraphs_else_at_lines_else_at_words() -> None:
-    paragraphs = "a b c d\n\ne f g h\n \ni j k l"
-    assert list(cut(paragraphs, 9)) == ["a b c d\n\ne f g h", "i j k l"]
-    assert list(cut(paragraphs, 0)) == list(cut(paragraphs, 12)) == [paragraphs]
-    assert list(cut("# H\n\na b c\nd e f g h i j k l m n", 10)) == ["# H\n\na b c", "d e f g h i j k l m", "n"]
-    assert list(cut("a b c d e", 2)) == ["a b", "c d", "e"]
-
-
-@settings(max_examples=100, deadline=None)
-@given(text=st.text("ab \n\t\r\u2003", max_size=80), words=st.integers(1, 12))
-def test_cutting_keeps_every_word_and_no_passage_is_too_long(text: str, words: int) -> None:
-    passages = list(cut(text, words))
-    assert " ".join(passages).split() == text.split()
-    assert all(len(passage.split()) <= words and passage == passage.strip() for passage in passages)
-    assert all(4 * len(passage.split()) >= words for passage in passages[:-1])
-    assert passages == [""] or all(passages)
-    position = 0
-    for passage in passages:  # each a piece of the text as it is
-        position = text.index(passage, position) + len(passage)

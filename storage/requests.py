@@ -1,0 +1,98 @@
+"""The requests that servers got: rows of `requests`, in files of the server that wrote them."""
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from threading import Condition, Thread
+from typing import Any
+
+import pyarrow as pa
+
+from vitalfew.storage import files, schemas
+
+logger = logging.getLogger("vitalfew")
+
+EVERY = 2.0
+"""Seconds between two writings: what a kill loses at most."""
+FILE = 4096
+"""Rows of a file, from which on another one is begun: until then it is written anew with every batch."""
+KEPT = 50_000
+"""Rows that wait at most while they cannot be written; then the oldest are lost."""
+
+
+def paths(store: Path) -> list[Path]:
+    """The files of a store's requests, oldest first."""
+    return sorted(files.find(store / "requests", "*/*.parquet"))
+
+
+class RequestLog:
+    """Writes rows of `requests` in batches, by a separate thread: whoever adds a row never waits for the disk.
+
+    While the disk is full, rows wait, and the oldest of too many are lost; `lost` counts them.
+    """
+
+    def __init__(self, store: Path, every: float = EVERY, kept: int = KEPT) -> None:
+        """`every`: seconds between two writings; `kept`: rows that wait at most."""
+        server = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(3)}"
+        self.folder, self.every, self.kept = store / "requests" / server, every, kept
+        self.lost = 0
+        self._waiting: deque[Mapping[str, Any]] = deque()
+        self._written, self._number = schemas.REQUESTS.empty_table(), 0
+        self._changed, self._closed, self._failed = Condition(), False, False
+        self._thread = Thread(target=self._run, name="requests", daemon=True)
+        self._thread.start()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row of `schemas.REQUESTS`; a column that it lacks is NULL."""
+        with self._changed:
+            self._waiting.append(row)
+            self._bound()
+            self._changed.notify_all()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Write what waits, and end; wait for that at most `seconds`."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                self._changed.wait_for(lambda: self._closed, self.every)
+                closed = self._closed
+            self._write()
+            if closed:
+                return
+
+    def _write(self) -> None:
+        """Write all that waits; where that fails, it waits on."""
+        while batch := self._taken():
+            table = pa.concat_tables([self._written, pa.Table.from_pylist(batch, schemas.REQUESTS)])
+            try:
+                files.write_table(self.folder / f"{self._number:05}.parquet", table)
+            except (files.NotWritten, files.BucketError) as error:
+                if not self._failed:
+                    logger.warning("requests cannot be written, which is tried again: %s", error)
+                self._failed = True
+                with self._changed:
+                    self._waiting.extendleft(reversed(batch))
+                    self._bound()
+                return
+            self._failed, self._written = False, table
+            if len(table) == FILE:
+                self._written, self._number = schemas.REQUESTS.empty_table(), self._number + 1
+
+    def _taken(self) -> list[Mapping[str, Any]]:
+        """The rows that wait, as many as the file has room for."""
+        with self._changed:
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), FILE - len(self._written)))]
+
+    def _bound(self) -> None:
+        while len(self._waiting) > self.kept:
+            self._waiting.popleft()
+            self.lost += 1

@@ -1,0 +1,232 @@
+"""What a server tells of its requests: rows of `requests`, their macros, the dataset `requests:`, traces."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.support.serving import Running, experiment, served
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.serving.application import application
+from vitalfew.flows.serving.recording import RequestRows
+from vitalfew.flows.serving.telemetry import tracing
+from vitalfew.storage import requests
+from vitalfew.storage.catalog.database import query
+from vitalfew.storage.requests import RequestLog
+from vitalfew.tasks.datasets.base import InputError, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
+
+KEY = "0123456789abcdefghij"
+QUESTIONS = [f"Who founded the town number {number}?" for number in range(5)]
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return experiment(tmp_path_factory.mktemp("recording"))
+
+
+def asked(client: httpx.Client, path: str, **body: Any) -> httpx.Response:
+    return client.post(path, json=body, headers=HEADERS)
+
+
+def serve(store: Path, file: Path, keep: bool) -> None:
+    """Ask a server of the store everything, once."""
+
+    def make(hosts: set[str]) -> Any:
+        configurations = [served(file, name) for name in ("sentences", "alone")]
+        return application(configurations, {"team": KEY}, hosts, rows=RequestRows(RequestLog(store, 0.01), keep))
+
+    with Running(make) as running, running.ready().client() as client:
+        for question in QUESTIONS[:3]:
+            assert "X-Request-Id" in asked(client, "/answer", question=question, model="sentences").headers
+        found = asked(client, "/search", question=QUESTIONS[0], model="sentences")
+        asked(client, "/answer", question="Does this fail?", model="alone")
+        asked(client, "/answer", question="", model="sentences")
+        asked(client, "/answer", question=QUESTIONS[0], model="another")
+        asked(client, "/v1/rerank", query=QUESTIONS[3], documents=["a", "b"], model="sentences")
+        messages = [{"role": "user", "content": QUESTIONS[4]}]
+        asked(client, "/v1/chat/completions", model="sentences", messages=messages, stream=True)
+        for path, key in (("/health", "none"), ("/metrics", KEY), ("/nothing", KEY), ("/answer", "a wrong key")):
+            client.post(path, json={"question": "Hm?"}, headers={"Authorization": f"Bearer {key}"})
+        call(client, "search", question=QUESTIONS[1])
+        (passage,) = {hit["passage_id"] for hit in found.json()["hits"][:1]}
+        call(client, "read", passage_id=passage)
+
+
+def call(client: httpx.Client, tool: str, **arguments: Any) -> httpx.Response:
+    """Call a tool as an agent does."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    accept = {"Accept": "application/json, text/event-stream", **HEADERS}
+    return client.post("/mcp", json=body, headers=accept).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, file: Path) -> Path:
+    """A store whose server kept questions."""
+    own = tmp_path_factory.mktemp("asked") / "store"
+    serve(own, file, keep=True)
+    return own
+
+
+def rows(store: Path, columns: str, where: str = "true") -> list[tuple[Any, ...]]:
+    return query(store, f"SELECT {columns} FROM requests WHERE {where} ORDER BY received").fetchall()
+
+
+def test_every_question_is_a_row(store: Path) -> None:
+    expected = [
+        *(("/answer", "sentences", question, 200) for question in QUESTIONS[:3]),
+        ("/search", "sentences", QUESTIONS[0], 200),
+        ("/answer", "alone", "Does this fail?", 200),
+        ("/answer", None, None, 422),
+        ("/answer", None, None, 404),
+        ("/v1/rerank", "sentences", QUESTIONS[3], 200),
+        ("/v1/chat/completions", "sentences", QUESTIONS[4], 200),
+        ("/mcp search", "sentences", QUESTIONS[1], 200),
+        ("/mcp read", "sentences", None, 200),
+    ]
+    assert rows(store, "path, configuration, question, status") == expected
+    assert rows(store, "DISTINCT key, usd IS NOT NULL", "path = '/answer' AND status = 200") == [("team", True)]
+
+
+def test_a_row_says_what_an_answer_took(store: Path) -> None:
+    (row,) = rows(
+        store,
+        "len(hits), hits[1].passage_id > 0, prompt_tokens > 0, tokens_saved > 0, map_keys(steps), fingerprint, "
+        "seconds >= list_sum(map_values(steps)), error",
+        f"question = '{QUESTIONS[0]}' AND path = '/answer'",
+    )
+    hits, is_passage, prompt, saved, steps, fingerprint, whole, error = row
+    assert hits > 0
+    assert (is_passage, prompt, saved, whole, error) == (True, True, True, True, "")
+    assert {"retrieve", "refine", "generate"} <= set(steps)
+    assert len(fingerprint) == 16
+    assert rows(store, "len(hits), fingerprint", "path = '/search'") == [(8, fingerprint)]
+    errors = [error for (error,) in rows(store, "error", "error <> ''")]
+    assert len(errors) == 3
+    assert "no answer to this" in errors[0]
+    assert errors[2].startswith("there is no model 'another'")
+
+
+def test_macros_show_the_traffic(store: Path) -> None:
+    slowest = query(store, "SELECT seconds FROM slow_requests(n := 3)").fetchall()
+    assert slowest == sorted(rows(store, "seconds"), reverse=True)[:3]
+    unanswered = query(store, "SELECT status FROM unanswered() ORDER BY received").fetchall()
+    assert unanswered == [(200,), (422,), (404,)]
+    traffic = query(
+        store, "SELECT requests, unanswered FROM traffic(every := 'day', model := 'sentences') WHERE path = '/answer'"
+    )
+    assert traffic.fetchall() == [(3, 0)]
+    assert query(store, "SELECT sum(requests) FROM traffic()").fetchall() == [(11,)]
+
+
+def questions(specification: str) -> list[str]:
+    records = [record for _, record in parse_dataset(specification)[1].records()]
+    return [record.text for record in records if isinstance(record, Question)]
+
+
+def test_what_was_asked_can_be_asked_again(store: Path) -> None:
+    everything = [*QUESTIONS[:3], "Does this fail?", QUESTIONS[3], QUESTIONS[4]]
+    assert questions(f"requests:store={store}") == everything
+    assert questions(f"requests:store={store},unanswered=true") == ["Does this fail?"]
+    assert questions(f"requests:store={store},configuration=alone") == ["Does this fail?"]
+    assert questions(f"requests:store={store},since=2026-01-01,until=2126-01-01T00:00:00Z") == everything
+    with pytest.raises(InputError, match=r"none of the 11 requests"):
+        questions(f"requests:store={store},until=2026-01-01")
+    with pytest.raises(InputError, match=r"has no requests: `vitalfew serve … --keep-questions"):
+        parse_dataset(f"requests:store={store.parent}")[1].identity()
+
+
+def test_a_dataset_is_fixed_while_the_server_writes_on(store: Path, tmp_path: Path, file: Path) -> None:
+    own = tmp_path / "store"
+    shutil.copytree(store, own)
+    opened = parse_dataset(f"requests:store={own}")[1]
+    before, identity = [*opened.records()], opened.identity()
+    serve(own, file, keep=True)
+    assert [*opened.records()] == before
+    assert parse_dataset(f"requests:store={own}")[1].identity() != opened.identity() == identity
+
+
+def test_questions_are_kept_only_where_that_is_wanted(tmp_path: Path, file: Path) -> None:
+    serve(tmp_path, file, keep=False)
+    assert query(tmp_path, "SELECT count(*), count(question) FROM requests").fetchall() == [(11, 0)]
+    assert not [path for path in requests.paths(tmp_path) if b"town number" in path.read_bytes()]
+    with pytest.raises(InputError, match=r"none of the 11 requests of .* has a question: start the server with"):
+        questions(f"requests:store={tmp_path}")
+
+
+class Collector(ThreadingHTTPServer):
+    """Receives the spans that an application sends by OTLP."""
+
+    def __init__(self) -> None:
+        self.spans: list[Any] = []
+        super().__init__(("127.0.0.1", 0), Receiving)
+
+
+class Receiving(BaseHTTPRequestHandler):
+    """A request of an exporter."""
+
+    server: Collector
+
+    def do_POST(self) -> None:
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.server.spans += scope.spans
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *arguments: Any) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_a_request_is_a_span_of_the_clients_trace(
+    file: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+    traces = tracing()
+    parent = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+
+    def make(hosts: set[str]) -> Any:
+        return application([served(file, "sentences")], hosts=hosts, tracing=traces)
+
+    with Running(make) as running, running.ready().client(headers=parent) as client:
+        client.post("/answer", json={"question": QUESTIONS[0]})
+        client.post("/search", json={"question": ""})
+        client.get("/health")
+        call(client, "answer", question=QUESTIONS[1])
+    answered, refused, agent = sorted(collector.spans, key=lambda span: span.start_time_unix_nano)
+    assert [span.name for span in (answered, refused, agent)] == ["chat sentences", "retrieval", "execute_tool answer"]
+    assert (answered.trace_id.hex(), answered.parent_span_id.hex()) == ("ab" * 16, "cd" * 8)
+    told = {each.key: each.value for each in answered.attributes}
+    assert told["gen_ai.request.model"].string_value == "sentences"
+    assert told["gen_ai.usage.input_tokens"].int_value > 0
+    assert told["vitalfew.seconds.retrieve"].double_value > 0
+    assert answered.end_time_unix_nano > answered.start_time_unix_nano
+    assert {each.key: each.value.string_value for each in refused.attributes}["error.type"] == "422"
+    assert not any(QUESTIONS[0] in str(span) for span in collector.spans)
+
+
+def test_traces_are_made_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    assert tracing() is None
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(ConfigError, match=r"pip install 'vitalfew\[otel\]'"):
+        tracing()
