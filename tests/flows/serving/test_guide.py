@@ -50,6 +50,8 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
     for step in steps(PAGE):
         if isinstance(step, File):
             (tmp_path / step.name).write_text(step.content)
+        elif step.needs:
+            assert step.needs == "a cluster"  # `test_replicas.py` has one
         elif step.words()[:2] == ["vitalfew", "serve"]:
             words = [sys.executable, "-m", "vitalfew.flows.cli", *step.words()[1:], "--port", "0"]
             own = environment | (keys if "--host" in words else {})
