@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ import pytest
 
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
+from tests.support.object_store import s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
@@ -226,7 +227,13 @@ def nodes() -> Iterator[Nodes]:
 
 @contextmanager
 def serving(
-    nodes: Nodes, folder: Path, *methods: str, store: Path, replicas: str = "2", ready: bool = True
+    nodes: Nodes,
+    folder: Path,
+    *methods: str,
+    store: Path | str,
+    replicas: str = "2",
+    ready: bool = True,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """A server whose experiment no node sees. What is left of it ends with the block."""
     file = nodes.driver / "trial.yaml"
@@ -243,6 +250,7 @@ def serving(
             "PYTHONPATH": str(ROOT),
             "VITALFEW_TEST_HALT": str(folder),
             "VITALFEW_SERVE_KEYS": "",
+            **(environment or {}),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -458,3 +466,21 @@ def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_pa
         assert server.answer(questions(1)[0]).status_code == 200
         said = " ".join(server.end().split())  # which a terminal of 80 columns breaks
         assert "passages: no replica could be started: OSError: the model is damaged" in said
+
+
+@pytest.mark.slow
+def test_nodes_share_only_a_bucket_and_its_keys_are_in_no_file_of_ray(nodes: Nodes, tmp_path: Path) -> None:
+    texts = questions(4)
+    with s3_server("served") as bucket:
+        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
+        place = f"s3://{bucket.bucket}/store"
+        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(searchable()), place]
+        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
+        with serving(nodes, tmp_path, "sentences", store=place, replicas="1", environment=environment) as server:
+            answers = [server.answer(text).json() for text in texts]
+            server.end()
+        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
+    expected = answering(nodes, searchable(), "sentences").answer(texts)
+    assert all(same(answer, each) for answer, each in zip(answers, expected, strict=True))
+    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
+    assert written.returncode == 1  # and no question either
