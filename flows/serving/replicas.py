@@ -39,6 +39,7 @@ from vitalfew.tasks.models.batches import THREADS
 import ray
 from ray import serve
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
+from ray.serve._private import replica as ray_serve_replica
 from ray.serve.exceptions import RayServeException
 
 logger = logging.getLogger("vitalfew")
@@ -99,6 +100,7 @@ class Replica:
         os.environ[THREADS] = "1"  # the replicas are the parallelism
         ray_pool.take_over(plan.secrets)
         node = ray.util.get_node_ip_address()
+        _listen_at(node)
         ray_pool.check_places(plan.places, node)
         self.plan = plan
         self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node)), plan.bounds)
@@ -130,6 +132,14 @@ class Replica:
         except RayError as error:
             return isinstance(error, ActorDiedError)  # another error passes: the actor is moved to another node
         return False
+
+
+def _listen_at(address: str) -> None:
+    """Have Ray Serve's own server in this process, which it starts next, listen at the node's address alone. Ray Serve
+    2.60 has it listen at every address of the machine, also on a Ray of one machine, which is to be private."""
+    listen = ray_serve_replica.add_port_to_grpc_server
+    host = f"[{address}]" if ":" in address else address
+    ray_serve_replica.add_port_to_grpc_server = lambda server, place: listen(server, place.replace("[::]", host))
 
 
 def _up_to_date(plan: ReplicaPlan, node: str) -> Configured:

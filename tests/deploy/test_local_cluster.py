@@ -89,7 +89,7 @@ def test_all_parts_work_and_end(running: Running, tmp_path: Path) -> None:
     _answer(environment)
     _listen_on_this_machine_alone(running)
     _index(environment, tmp_path)
-    _serve(environment, tmp_path)
+    _serve(running, environment, tmp_path)
     status, said = running.end()
     assert (status, "Traceback" in said) == (0, False), said
     assert not [environment[name] for name in environment if "KEY" in name and environment[name] in said]
@@ -165,8 +165,8 @@ def _index(environment: dict[str, str], folder: Path) -> None:
     assert "The Silent Bridge" in found.stdout, found.stderr
 
 
-def _serve(environment: dict[str, str], folder: Path) -> None:
-    """By replicas on two of the nodes, from the bucket."""
+def _serve(running: Running, environment: dict[str, str], folder: Path) -> None:
+    """By replicas on two of the nodes, from the bucket. They, too, listen on this machine alone."""
     words = ["serve", SERVED, "--index", "notes", "--store", environment["VITALFEW_STORE"], "--port", "0"]
     command = [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", "2"]
     own = {**environment, "PYTHONPATH": str(ROOT)}
@@ -177,6 +177,8 @@ def _serve(environment: dict[str, str], folder: Path) -> None:
         body = json.dumps({"question": "Who wrote the novel?"}).encode()
         with urlopen(Request(f"{address}/search", body, {"Content-Type": "application/json"}), timeout=60) as answer:
             assert "The Silent Bridge" in answer.read().decode()
+        assert any("ServeReplica" in " ".join(process.cmdline()) for process in running.processes())
+        _listen_on_this_machine_alone(running)
     finally:
         server.terminate()
         said, _ = server.communicate(timeout=PATIENCE)
