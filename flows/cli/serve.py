@@ -2,7 +2,9 @@
 
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -83,7 +85,7 @@ def serve(
     from vitalfew.flows.serving.telemetry import tracing
     from vitalfew.storage.requests import RequestLog
 
-    keys, traces = checked_keys(host), tracing()
+    keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
     entries = read_entries(configurations, index, parse_assignments(assignments or []))
     listening = listen(host, port)
     port = listening.getsockname()[1]
@@ -96,20 +98,20 @@ def serve(
         sys.stdout.flush()
 
     rows, origins = RequestRows(RequestLog(store), keep_questions), known_origins(host, port, origin or ())
-    with _computing(served, runner, replicas) as computing:
-        run(application(computing, keys, origins, rows=rows, tracing=traces), listening, ready)
+    with computing(served) as models:
+        run(application(models, keys, origins, rows=rows, tracing=traces), listening, ready)
     err.print("Stopped. All accepted requests were answered.")
 
 
-def _computing(served: "list[Served]", runner: str, replicas: str | None) -> "AbstractContextManager[list[Served]]":
-    """The configurations as this process serves them, or with replicas. Raises ConfigError."""
+def _computing(runner: str, replicas: str | None) -> "Callable[[list[Served]], AbstractContextManager[list[Served]]]":
+    """Return what makes configurations compute: in this process as they are, or with replicas. Raises ConfigError."""
     if runner == "serial":
         if replicas:
             raise ConfigError("--replicas needs --runner ray")
-        return nullcontext(served)
+        return nullcontext
     from vitalfew.flows.serving.replicas import Replicas, on_ray
 
-    return on_ray(served, Replicas.parse(replicas or "1"))
+    return partial(on_ray, replicas=Replicas.parse(replicas or "1"))
 
 
 def _announce(served: "list[Served]", address: str, keys: list[str]) -> None:

@@ -129,14 +129,18 @@ class Replica:
     def _is_left(self) -> bool:
         try:
             ray.get(self.plan.presence.ping.remote(), timeout=FOLLOW)
-        except RayError as error:
-            return isinstance(error, ActorDiedError)  # another error passes: the actor is moved to another node
+        except ActorDiedError:
+            return True
+        except Exception as error:  # it is moved to another node, or the cluster has no answer now
+            logger.info("%s: the server does not answer: %s", self.plan.name, type(error).__name__)
         return False
 
 
 def _listen_at(address: str) -> None:
-    """Have Ray Serve's own server in this process, which it starts next, listen at the node's address alone. Ray Serve
-    2.60 has it listen at every address of the machine, also on a Ray of one machine, which is to be private."""
+    """Have the server that Ray Serve starts in this process, for other deployments, listen at the node's address alone.
+
+    Ray Serve 2.60 has it listen at every address of the machine, also on a Ray of one machine, which is to be private.
+    """
     listen = ray_serve_replica.add_port_to_grpc_server
     host = f"[{address}]" if ":" in address else address
     ray_serve_replica.add_port_to_grpc_server = lambda server, place: listen(server, place.replace("[::]", host))

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
@@ -26,6 +27,7 @@ from tests.support.object_store import s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
@@ -42,6 +44,17 @@ def test_replicas_are_a_number_or_a_range() -> None:
     for text in ("", "0", "8-2", "two", "1-", "-1", "1-2-3"):
         with pytest.raises(ConfigError, match="--replicas"):
             Replicas.parse(text)
+
+
+def test_the_command_says_what_it_cannot_do_before_it_opens_anything() -> None:
+    for options, said in ((["--replicas", "2"], "needs --runner ray"), (["--runner", "ray", "--replicas", "x"], "'x'")):
+        done = CliRunner().invoke(app, ["serve", "nothing:here", *options])
+        assert (done.exit_code, said in done.output) == (1, True), done.output
+
+
+def test_a_server_of_one_process_imports_no_ray() -> None:
+    program = "import sys, vitalfew.flows.cli.serve, vitalfew.flows.serving.application, vitalfew.flows.serving.running"
+    subprocess.run([sys.executable, "-c", f"{program}; assert 'ray' not in sys.modules"], cwd=ROOT, check=True)
 
 
 class Unpicklable(OSError):
