@@ -49,8 +49,8 @@ class Part(NamedTuple):
 
 def parts(document: Document, name: str, words: int) -> Iterator[Part]:
     """Cut a document into passages of at most `words` words (0: one passage per heading). `name`: the title of a
-    document that has none."""
-    title = document.title or _heading_of_all(document.blocks)
+    document without one."""
+    title = document.title or heading_of_all(document.blocks)
     path, places = list[Block](), Counter[str]()
     for heading, blocks in _sections(document.blocks):
         if heading:
@@ -63,14 +63,14 @@ def parts(document: Document, name: str, words: int) -> Iterator[Part]:
             yield Part(BETWEEN.join(shown), text, "&".join(filter(None, [place, *part])))
 
 
-def _heading_of_all(blocks: Sequence[Block]) -> str:
+def heading_of_all(blocks: Sequence[Block]) -> str:
     """The first heading, if all others are below it: the document's title; else empty."""
     first, *others = [block for block in blocks if block.level] or [Block("")]
     return first.text if all(other.level > first.level for other in others) else ""
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[Block | None, list[Block]]]:
-    """Every heading with the blocks up to the next one; those before the first have none."""
+    """Every heading with the blocks up to the next one; None for those before the first."""
     heading, own = None, list[Block]()
     for block in blocks:
         if block.level:

@@ -18,7 +18,7 @@ from vitalfew.tasks.datasets.documents.blocks import Block, Document
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _ANCHOR = re.compile(r"\s*\{#[^}]*\}\s*$")
-"""What several generators of sites read as the address of a heading: `## Usage {#usage}`."""
+"""The address of a heading, as several generators of sites read it: `## Usage {#usage}`."""
 _WHOLE = ("fence", "code_block", "table_open")
 _LEFT_OUT = ("hr", "front_matter")
 
@@ -36,7 +36,7 @@ def read_markdown(text: str) -> Document:
 
 
 def _front_matter(text: str) -> dict[str, Any] | None:
-    """The fields of front matter; None if it is none."""
+    """The fields of front matter; None for another text."""
     try:
         matter = parse(text)
     except ValueError:
@@ -81,7 +81,7 @@ def _plain(inline: Token) -> str:
 
 
 def _is_contents(inner: Sequence[Token]) -> bool:
-    """Return whether a block is nothing but links into its own page."""
+    """Return whether a block is nothing but links into this page."""
     children = [child for inline in inner for child in inline.children or ()]
     links = [child for child in children if child.type == "link_open"]
     return (
