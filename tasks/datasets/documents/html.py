@@ -6,7 +6,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-from vitalfew.tasks.datasets.documents.blocks import Block, Document, heading_of_all
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument, heading_of_all
 
 _UNSHOWN = (
     "script, style, noscript, template, nav, aside, form, button, svg, iframe, dialog, [hidden], [aria-hidden=true], "
@@ -27,7 +27,7 @@ _DEEPEST = 500
 """Elements that a text stands in at most; of a deeper one the nearest count."""
 
 
-def read_html(content: str) -> Document:
+def read_html(content: str) -> ReadDocument:
     """Read a page. Its `<title>`, which often names the site too, counts where no heading stands above all others."""
     tree = LexborHTMLParser(content)
     named = tree.css_first("title")
@@ -36,7 +36,7 @@ def read_html(content: str) -> Document:
         node.decompose()
     roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
     blocks = [*_blocks(roots[0] if roots else tree.body)] if roots or tree.body else []
-    return Document(blocks, "" if heading_of_all(blocks) else title)
+    return ReadDocument(blocks, "" if heading_of_all(blocks) else title)
 
 
 def _blocks(root: Any) -> Iterator[Block]:

@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from vitalfew.configs.loading import parse
-from vitalfew.tasks.datasets.documents.blocks import Block, Document
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
@@ -23,7 +23,7 @@ _WHOLE = ("fence", "code_block", "table_open")
 _LEFT_OUT = ("hr", "front_matter")
 
 
-def read_markdown(text: str) -> Document:
+def read_markdown(text: str) -> ReadDocument:
     """Read a Markdown text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�")
     tokens = MarkdownIt("commonmark").enable("table").use(front_matter_plugin).parse(text)
@@ -32,7 +32,7 @@ def read_markdown(text: str) -> Document:
     if first and matter is None:  # a text between two rules
         tokens = MarkdownIt("commonmark").enable("table").parse(text)
     title = matter.get("title") if matter else None
-    return Document([*_blocks(tokens, text.split("\n"))], title.strip() if isinstance(title, str) else "")
+    return ReadDocument([*_blocks(tokens, text.split("\n"))], title.strip() if isinstance(title, str) else "")
 
 
 def _front_matter(text: str) -> dict[str, Any] | None:

@@ -5,14 +5,14 @@ import re
 
 from pypdf import PdfReader
 
-from vitalfew.tasks.datasets.documents.blocks import Block, Document
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 from vitalfew.tasks.datasets.rows import RowError
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _BROKEN_WORD = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
-def read_pdf(content: bytes) -> Document:
+def read_pdf(content: bytes) -> ReadDocument:
     """Read a PDF. Raises RowError: it is encrypted, or has no text."""
     reader = PdfReader(io.BytesIO(content))
     if reader.is_encrypted and not _opens(reader):
@@ -25,7 +25,7 @@ def read_pdf(content: bytes) -> Document:
     ]
     if not blocks:
         raise RowError("no_text", f"the PDF has {len(reader.pages)} pages and no text: pages of scans need OCR first")
-    return Document(blocks)
+    return ReadDocument(blocks)
 
 
 def _opens(reader: PdfReader) -> bool:

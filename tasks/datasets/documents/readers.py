@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from vitalfew.tasks.datasets.documents.blocks import Block, Document
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.rows import RowError
 
@@ -17,8 +17,8 @@ MARKDOWN_LIMIT = 2 << 20
 text."""
 
 
-class Reader(NamedTuple):
-    """A function "module:function" that makes a Document of a file, of its bytes or of its text. `packages`: the
+class DocumentReader(NamedTuple):
+    """A function "module:function" that makes a document of a file, of its bytes or of its text. `packages`: the
     modules that it needs, of the extra `documents`."""
 
     function: str
@@ -26,14 +26,14 @@ class Reader(NamedTuple):
     is_binary: bool = False
 
 
-READERS: dict[str, Reader] = {
-    ".html": Reader("html:read_html", ("selectolax",)),
-    ".htm": Reader("html:read_html", ("selectolax",)),
-    ".xhtml": Reader("html:read_html", ("selectolax",)),
-    ".rst": Reader("rst:read_rst", ("docutils",)),
-    ".ipynb": Reader("office:read_notebook", ("nbformat", "mammoth", "selectolax")),
-    ".docx": Reader("office:read_docx", ("mammoth", "selectolax", "nbformat"), is_binary=True),
-    ".pdf": Reader("pdf:read_pdf", ("pypdf",), is_binary=True),
+READERS: dict[str, DocumentReader] = {
+    ".html": DocumentReader("html:read_html", ("selectolax",)),
+    ".htm": DocumentReader("html:read_html", ("selectolax",)),
+    ".xhtml": DocumentReader("html:read_html", ("selectolax",)),
+    ".rst": DocumentReader("rst:read_rst", ("docutils",)),
+    ".ipynb": DocumentReader("office:read_notebook", ("nbformat", "mammoth", "selectolax")),
+    ".docx": DocumentReader("office:read_docx", ("mammoth", "selectolax", "nbformat"), is_binary=True),
+    ".pdf": DocumentReader("pdf:read_pdf", ("pypdf",), is_binary=True),
 }
 
 
@@ -54,7 +54,7 @@ def missing(name: str) -> Sequence[str]:
     return [package for package in reader.packages if find_spec(package) is None] if reader else []
 
 
-def read_document(name: str, content: Any) -> Document:
+def read_document(name: str, content: Any) -> ReadDocument:
     """Read a file, of bytes if `is_binary`, else of text. Raises RowError."""
     if reader := READERS.get(ending(name)):
         if missing(name):
@@ -65,10 +65,10 @@ def read_document(name: str, content: Any) -> Document:
         return _read(getattr(import_module(f"vitalfew.tasks.datasets.documents.{module}"), function), content)
     if ending(name) in MARKDOWN and len(content) <= MARKDOWN_LIMIT:
         return read_markdown(content)
-    return Document([Block(content.strip())])
+    return ReadDocument([Block(content.strip())])
 
 
-def _read(read: Callable[[Any], Document], content: Any) -> Document:
+def _read(read: Callable[[Any], ReadDocument], content: Any) -> ReadDocument:
     """Raises RowError, also for the errors that a reader has with a broken file: they are of any kind."""
     try:
         return read(content)

@@ -14,7 +14,7 @@ from docutils.parsers.rst import Directive, directives, roles
 from docutils.parsers.rst.languages import get_language
 from docutils.utils import new_document
 
-from vitalfew.tasks.datasets.documents.blocks import Block, Document
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 
 _DIRECTIVE = re.compile(r"^\s*\.\. +(?:\|[^|\n]+\| +)?([\w:+.-]+?)::(?:\s|$)", re.MULTILINE)
 _ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`")
@@ -72,10 +72,10 @@ class _LeftOut(_Unknown):
         return []
 
 
-def read_rst(text: str) -> Document:
+def read_rst(text: str) -> ReadDocument:
     """Read a text."""
     _know(text)
-    return Document([*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)])
+    return ReadDocument([*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)])
 
 
 def _know(text: str) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from tests.tasks.datasets.test_datasets import dataset, only, read
 from vitalfew.tasks.datasets.base import Passage, Reject
-from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, Document, Part, cut, parts
+from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, ReadDocument, DocumentPart, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.documents.readers import READERS
 from vitalfew.tasks.datasets.documents.rst import read_rst
 
 
-def markdown(text: str, words: int = 300) -> list[Part]:
+def markdown(text: str, words: int = 300) -> list[DocumentPart]:
     return [*parts(read_markdown(text), "file.md", words)]
 
 
@@ -36,10 +36,10 @@ def texts(text: str, words: int = 300) -> list[str]:
 def test_a_title_is_the_path_of_headings() -> None:
     text = "# Travel\n\nA.\n\n## Abroad\n\nB.\n\n### Visa *or* `none` {#visa}\n\nC.\n\n## At home\n\nD."
     assert markdown(text) == [
-        Part("Travel", "A.", "travel"),
-        Part("Travel › Abroad", "B.", "abroad"),
-        Part("Travel › Abroad › Visa or none", "C.", "visa-or-none"),
-        Part("Travel › At home", "D.", "at-home"),
+        DocumentPart("Travel", "A.", "travel"),
+        DocumentPart("Travel › Abroad", "B.", "abroad"),
+        DocumentPart("Travel › Abroad › Visa or none", "C.", "visa-or-none"),
+        DocumentPart("Travel › At home", "D.", "at-home"),
     ]
     assert titles("Setext\n===\n\nA.\n\nbelow\n---\n\nB.") == ["Setext", "Setext › below"]
 
@@ -52,7 +52,7 @@ def test_where_several_headings_stand_side_by_side_the_file_names_the_document()
 
 def test_front_matter_names_the_document_and_is_no_text() -> None:
     matter = "---\ntitle: npm-ci\nsection: 1\n---\n\n"
-    assert markdown(f"{matter}### Synopsis\n\nText.") == [Part("npm-ci › Synopsis", "Text.", "synopsis")]
+    assert markdown(f"{matter}### Synopsis\n\nText.") == [DocumentPart("npm-ci › Synopsis", "Text.", "synopsis")]
     assert titles(f"{matter}# NPM-CI\n\nText.\n\n## Use\n\nText.") == ["npm-ci", "npm-ci › Use"]
     assert titles("---\nsection: 1\n---\n\n# Heading\n\nText.") == ["Heading"]
     for broken in ("---\n\nTwo rules.\n\n---\n", "---\n- a\n- b\n---\n", "---\na: [\n---\n"):
@@ -112,7 +112,7 @@ def test_no_passage_ends_on_a_heading_and_places_are_unique() -> None:
 
 def test_pages_are_places_and_no_passage_has_two() -> None:
     blocks = [Block("One.", page=1), Block("Two.", page=1), Block("Three.", page=2), Block("x " * 30, page=3)]
-    found = [*parts(Document(blocks), "a.pdf", 20)]
+    found = [*parts(ReadDocument(blocks), "a.pdf", 20)]
     assert [(part.text, part.place) for part in found[:2]] == [("One.\n\nTwo.", "page=1"), ("Three.", "page=2")]
     assert [part.place for part in found[2:]] == ["page=3", "page=3&part=2"]
     assert {part.title for part in found} == {"a.pdf"}
@@ -132,7 +132,7 @@ BLOCKS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(blocks=BLOCKS, words=st.integers(0, 25))
 def test_every_word_below_the_headings_is_in_a_passage(blocks: list[Block], words: int) -> None:
-    found = [*parts(Document(blocks), "name", words)]
+    found = [*parts(ReadDocument(blocks), "name", words)]
     kept = " ".join(block.text for block in blocks if not block.level).split()
     assert " ".join(part.text for part in found).split() == kept
     assert len({part.place for part in found}) == len(found)
@@ -160,14 +160,14 @@ b = 2</pre><p hidden>Unseen.</p></main><footer>Imprint</footer></body></html>"""
 
 def test_a_page_is_its_main_part() -> None:
     assert [*parts(read_html(HTML), "travel.html", 300)] == [
-        Part("Travel", "A trip abroad needs the word of the director.\n\nLoose text in a div.", "travel"),
-        Part(
+        DocumentPart("Travel", "A trip abroad needs the word of the director.\n\nLoose text in a div.", "travel"),
+        DocumentPart(
             "Travel › Costs",
             "As follows:\n\nwhat | USD\ntrain | 20\n\n- one\n- in one\n- two\n\na  = 1\nb = 2",
             "costs",
         ),
     ]
-    assert [*parts(read_html("<title>T</title><p>Text."), "a.html", 300)] == [Part("T", "Text.", "")]
+    assert [*parts(read_html("<title>T</title><p>Text."), "a.html", 300)] == [DocumentPart("T", "Text.", "")]
     deep = "<div>" * 20_000 + "deep"
     assert [part.text for part in parts(read_html(deep), "a.html", 300)] == ["deep"]
 
@@ -213,7 +213,7 @@ train  20
 
 def test_a_text_of_sphinx_is_read_without_sphinx() -> None:
     (travel, costs) = parts(read_rst(RST), "travel.rst", 300)
-    assert travel == Part(
+    assert travel == DocumentPart(
         "Travel rules",
         "A trip abroad needs the word of the director, see function.\n\nAdded in version 3.1 The director's word.",
         "travel-rules",
