@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.tasks.datasets.test_datasets import dataset, only, read
 from vitalfew.tasks.datasets.base import Passage, Reject
-from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, ReadDocument, DocumentPart, cut, parts
+from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.documents.readers import READERS
