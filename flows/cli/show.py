@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.padding import Padding
+from rich.table import Column
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
@@ -203,11 +204,9 @@ def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> 
 
 def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     if format == "table":
-        shown = table(*relation.columns)
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
-        for row in fetched[:most]:
-            shown.add_row(*(escape(_cell(value)) for value in row))
-        out.print(shown)
+        cells = [[_cell(value) for value in row] for row in fetched[:most]]
+        (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
         return
@@ -222,6 +221,34 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     for number, row in enumerate(streamed):
         print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
     print("\n]")
+
+
+_NARROW = 16
+"""Characters of a column at least, if it has so many, for a table to be readable."""
+
+
+def _fit(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table of these cells fits the terminal, with longer cells on several lines."""
+    widths = [max(map(len, (name, *own))) for name, *own in zip(columns, *cells, strict=True)]
+    least = (max(len(name), min(width, _NARROW)) for name, width in zip(columns, widths, strict=True))
+    return sum(least) + len(widths) <= out.width
+
+
+def _beside(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    shown = table(*(Column(escape(name), overflow="fold") for name in columns))
+    for row in cells:
+        shown.add_row(*map(escape, row))
+    out.print(shown)
+
+
+def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print every row as lines, a column each."""
+    for number, row in enumerate(cells, 1):
+        out.print(f"row {number}", style="bold")
+        shown = table(show_header=False)
+        for name, cell in zip(columns, row, strict=True):
+            shown.add_row(Text(name, style="dim"), Text(cell, overflow="fold"))
+        out.print(shown)
 
 
 def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
