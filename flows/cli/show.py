@@ -190,7 +190,7 @@ def _first(text: str, room: int) -> str:
 
 
 def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
-    """Print the rows of a query, at most `most` in a table; csv and json are streamed to standard output.
+    """Print the rows of a query, at most `most` in a table; others are streamed to standard output.
 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
@@ -209,6 +209,14 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
         (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
+        return
+    if format == "parquet":
+        import pyarrow.parquet as pq
+
+        read = relation.arrow()
+        with pq.ParquetWriter(sys.stdout.buffer, read.schema, compression="zstd") as file:
+            for batch in read:
+                file.write_batch(batch)
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
     streamed = (row for batch in batches for row in batch)
