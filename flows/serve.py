@@ -29,7 +29,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.forms import ReEncode
-from vitalfew.flows.pipelines.named import corpora, find_corpus
+from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.server.access import PATIENCE
 from vitalfew.flows.server.api import end_with_parent
 
@@ -87,10 +87,8 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
 
 
 def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
-    """The deployments of all flows for this store, with the schedules of the corpora.
-
-    Raises ConfigError, and ValueError for a schedule that cron does not understand, which names the file.
-    """
+    """The deployments of all flows for this store, with the schedules of the corpora, except those whose files or
+    schedules cannot be read. Raises ConfigError."""
     served = []
     for entrypoint in FLOWS:
         module, _, name = entrypoint.partition(":")
@@ -113,17 +111,15 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
 
 def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
     """The deployment of re-encoding, with the schedules of the corpora."""
-    files = corpora(store, own)
     place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
     schedules = []
-    for name in files:
-        corpus = find_corpus(name, store, own)
+    for name, corpus in read_corpora(store, own)[0].items():
         if corpus.cron:
             given = ReEncode.model_validate({**place, "corpus": name}).model_dump(mode="json", exclude_unset=True)
             try:
                 schedules.append(Cron(corpus.cron, timezone=corpus.timezone, parameters={"parameters": given}))
             except ValueError as error:
-                raise ValueError(f"{files[name]}: cron {corpus.cron!r}: {error}") from None
+                logger.warning("the corpus %s is not scheduled: cron %r: %s", name, corpus.cron, error)
     return _deployment(flow, place, schedules)
 
 

@@ -40,7 +40,7 @@ def _staged(schema: pa.Schema) -> pa.Schema:
 
 
 # What copies are told by; their texts are not read.
-_HEAD = ("key", "ordinal", "check", "source", "offset")
+_HEAD = ("key", "ordinal", "check", "source", "offset", "source_id")
 STAGED = {table: _staged(schemas.TABLES[table]) for table in ("passages", "questions", "rejects")}
 _RECORDED = ("records", *CorpusSize._fields, "questions", "rejects")
 """The counts that are recorded of a run."""
@@ -221,7 +221,9 @@ class _Run:
             first = self._first.setdefault((table, row["key"]), {**row, **origin})
             if first["ordinal"] != ordinal:
                 reason = "duplicate" if first["check"] == row["check"] else "id_collision"
-                record = Reject(reason, f"the same id as row {first['offset']} of {first['source']}")
+                named, original = row["source_id"], first["source_id"]
+                detail = f"the same id as row {first['offset']} of {first['source']}"
+                record = Reject(reason, f"{named}: {detail}, {original}" if named and original else detail)
                 table, row = _row(record)
         if table == "rejects":
             row["key"] = content_id(source, offset)
@@ -258,6 +260,9 @@ def _without_copies(heads: pa.Table) -> tuple[np.ndarray, pa.Table]:
     places = pc.binary_join_element_wise(
         "the same id as row", originals["offset"].cast(pa.string()), "of", originals["source"], " "
     )
+    named = pc.binary_join_element_wise(copies["source_id"], ": ", places, ", ", originals["source_id"], "")
+    are_named = pc.and_(pc.not_equal(copies["source_id"], ""), pc.not_equal(originals["source_id"], ""))
+    details = pc.utf8_slice_codeunits(pc.if_else(are_named, named, places), 0, MOST_DETAIL)
     stage = pa.array(["load"] * copies.num_rows, pa.string())
-    columns = [stage, copies["source"], copies["offset"], reasons, places]
+    columns = [stage, copies["source"], copies["offset"], reasons, details]
     return np.sort(ordinals[first]), pa.table(columns, schema=schemas.REJECTS)

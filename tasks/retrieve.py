@@ -31,6 +31,7 @@ class SearchHit:
     """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
+    `source_id`: the passage's name in its source, such as a file and the heading in it.
     """
 
     rank: int
@@ -43,6 +44,7 @@ class SearchHit:
     start: int
     end: int
     title: str
+    source_id: str
     text: str
     passage: str
 
@@ -178,6 +180,7 @@ class Searcher:
                     start=row["start"] if is_rewritten else start,
                     end=row["end"] if is_rewritten else start + len(text),
                     title=passage["title"],
+                    source_id=passage["source_id"],
                     text=text,
                     passage=passage["text"],
                 )

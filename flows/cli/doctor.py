@@ -79,17 +79,12 @@ def _ask(server: "Server", path: str, body: Any = None) -> Any:
 
 def _corpora(store: Path) -> list[Check]:
     """Check the file of every corpus and say when the corpus is re-encoded."""
-    from vitalfew.configs.loading import ConfigError
-    from vitalfew.flows.pipelines.named import corpora, find_corpus
+    from vitalfew.flows.pipelines.named import read_corpora
 
-    checks = []
-    for name in corpora(store):
-        try:
-            cron = find_corpus(name, store).cron
-            checks.append(Check(f"corpus {name}", True, f"re-encoded at {cron}" if cron else "re-encoded on request"))
-        except ConfigError as error:
-            checks.append(Check(f"corpus {name}", False, str(error), needed=False))
-    return checks
+    read, bad = read_corpora(store)
+    when = {name: f"re-encoded at {each.cron}" if each.cron else "re-encoded on request" for name, each in read.items()}
+    good = [Check(f"corpus {name}", True, text) for name, text in when.items()]
+    return [*good, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
 
 
 def _webhook() -> list[Check]:

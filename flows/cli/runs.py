@@ -87,13 +87,14 @@ def search(
             help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
         ),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Search an index: show rank, score, its core and context parts, and every sentence in its passage.
+    """Search an index: show rank, score, title and file of every hit, and the »matched text« in its passage.
 
     vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
     """
@@ -110,7 +111,7 @@ def search(
     if as_json:
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
-        show.hits(question, index, request, hits)
+        show.hits(question, index, request, hits, full)
 
 
 def evaluate(

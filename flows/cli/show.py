@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Column
 from rich.text import Text
 
@@ -130,32 +131,66 @@ def _store(parameters: Execution) -> str:
     return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
 
 
-def hits(question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any]) -> None:
-    """Print hits as a table; the sentence is highlighted in its passage."""
+def hits(question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any], full: bool = False) -> None:
+    """Print hits in three lines: rank, score, title, file and place; then the matched text, between » and «, with some
+    words around it. `full`: with the parts of the score and the whole passage."""
     alpha = getattr(request, "alpha", None)
     how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
-    figures = (Column(heading, justify="right", no_wrap=True) for heading in ("#", "score", "core", "context"))
-    shown = table(*figures, "sentence in its passage")
     for hit in ranked:
-        context = "–" if hit.context is None else f"{hit.context:.3f}"
-        shown.add_row(str(hit.rank), f"{hit.score:.4g}", f"{hit.core:.3f}", context, _in_passage(hit))
-    out.print(shown)
+        out.print(_heading(hit), no_wrap=True, overflow="ellipsis")
+        if full:
+            context = "" if hit.context is None else f", context {hit.context:.3f}"
+            out.print(f"    core {hit.core:.3f}{context}", style="dim")
+        room = None if full else 2 * (out.width - _INDENT) - _WRAPPED
+        out.print(Padding(_marked(hit, room), (0, 0, 0, _INDENT)))
+    if not ranked:
+        out.print("There are no hits.")
 
 
-def _in_passage(hit: Any) -> Text:
-    text = Text()
-    text.append(f"{printable(hit.title) or 'untitled'} ", style="cyan")
-    text.append(f"[sentence {hit.position + 1}]\n", style="dim")
-    before, sentence, after = hit.passage.partition(hit.text)
-    text.append(printable(before), style="dim")
-    text.append(printable(sentence), style="bold")
-    text.append(printable(after) + "\n", style="dim")
+_INDENT = 4
+_WRAPPED = 12
+"""Characters that the end of a line may leave free, where a long word begins the next one."""
+
+
+def _heading(hit: Any) -> Text:
+    text = Text(f"{hit.rank:>3} {hit.score:.3f}  ")
+    place = printable(hit.source_id)
+    room = max(12, out.width - len(text) - len(place) - 3)
+    title = printable(hit.title) or "untitled"
+    text.append(title if len(title) <= room else f"{title[: room - 1]}…", style="cyan")
+    text.append(f"  {place}", style="dim")
     return text
 
 
+def _marked(hit: Any, room: int | None) -> Text:
+    """The text of a hit in its passage, marked; `room`: characters of all of it, at most."""
+    start, end = (hit.start, hit.end) if hit.end > hit.start else (0, 0)
+    before, found, after = hit.passage[:start], hit.text, hit.passage[end:] if end else ""
+    if room is not None:
+        before, found, after = (" ".join(part.split()) for part in (before, found, after))
+        found = found if len(found) <= room - 2 else f"{found[: room - 3]}…"
+        left = max(0, room - len(found) - 4)
+        before, after = _last(before, left // 3), after
+        after = _first(after, left - len(before))
+        before, after = before and f"{before} ", after and f" {after}"
+    text = Text(printable(before), style="dim")
+    text.append(f"»{printable(found)}«", style="not dim bold")
+    return text.append(printable(after))
+
+
+def _last(text: str, room: int) -> str:
+    """The last words of a text, in so many characters."""
+    return text if len(text) <= room else f"…{text[-room:].partition(' ')[2]}" if room > 1 else ""
+
+
+def _first(text: str, room: int) -> str:
+    """The first words of a text, in so many characters."""
+    return text if len(text) <= room else f"{text[:room].rpartition(' ')[0]}…" if room > 1 else ""
+
+
 def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> None:
-    """Print the rows of a query, at most `most` in a table; csv and json are streamed to standard output.
+    """Print the rows of a query, at most `most` in a table; others are streamed to standard output.
 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
@@ -169,13 +204,19 @@ def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> 
 
 def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     if format == "table":
-        shown = table(*relation.columns)
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
-        for row in fetched[:most]:
-            shown.add_row(*(escape(_cell(value)) for value in row))
-        out.print(shown)
+        cells = [[_cell(value) for value in row] for row in fetched[:most]]
+        (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
+        return
+    if format == "parquet":
+        import pyarrow.parquet as pq
+
+        read = relation.arrow()
+        with pq.ParquetWriter(sys.stdout.buffer, read.schema, compression="zstd") as file:
+            for batch in read:
+                file.write_batch(batch)
         return
     batches = (batch.to_pylist() for batch in relation.arrow())
     streamed = (row for batch in batches for row in batch)
@@ -188,6 +229,34 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     for number, row in enumerate(streamed):
         print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
     print("\n]")
+
+
+_NARROW = 16
+"""Characters of a column at least, if it has so many, for a table to be readable."""
+
+
+def _fit(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table of these cells fits the terminal, with longer cells on several lines."""
+    widths = [max(map(len, (name, *own))) for name, *own in zip(columns, *cells, strict=True)]
+    least = (max(len(name), min(width, _NARROW)) for name, width in zip(columns, widths, strict=True))
+    return sum(least) + len(widths) <= out.width
+
+
+def _beside(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    shown = table(*(Column(escape(name), overflow="fold") for name in columns))
+    for row in cells:
+        shown.add_row(*map(escape, row))
+    out.print(shown)
+
+
+def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print every row as lines, a column each."""
+    for number, row in enumerate(cells, 1):
+        out.print(f"row {number}", style="bold")
+        shown = table(show_header=False)
+        for name, cell in zip(columns, row, strict=True):
+            shown.add_row(Text(name, style="dim"), Text(cell, overflow="fold"))
+        out.print(shown)
 
 
 def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption
 
@@ -14,6 +15,7 @@ class Format(StrEnum):
     table = "table"
     csv = "csv"
     json = "json"
+    parquet = "parquet"
 
 
 def sql(
@@ -36,12 +38,15 @@ def sql(
     """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.
 
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
+        vitalfew sql "FROM passages" --format parquet > passages.parquet
 
     Without a query, opens a prompt with history and completion, or reads the query from standard input if that is not
     a terminal. For tables, columns and macros, see `vitalfew tables`. A query may take half of the memory.
     """
     from vitalfew.storage.catalog.database import connect, limited
 
+    if format is Format.parquet and sys.stdout.isatty():
+        raise ConfigError("Parquet is for a file: vitalfew sql … --format parquet > rows.parquet")
     if query is None and sys.stdin.isatty():
         from vitalfew.flows.cli.prompt import prompt
 

@@ -49,15 +49,17 @@ def ui(
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    from vitalfew.flows.pipelines.named import corpora as files
-    from vitalfew.flows.pipelines.named import find_corpus
+    from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.home import prepare as prepare_home
     from vitalfew.flows.server.processes import ProcessEnded
     from vitalfew.flows.server.service import service
 
     if told := prepare_home(store):
         err.print(escape(told), soft_wrap=True)
-    scheduled = {name: cron for name in files(store, corpora) if (cron := find_corpus(name, store, corpora).cron)}
+    read, bad = read_corpora(store, corpora)
+    for name, error in bad.items():
+        err.print(escape(f"The corpus {name} is left out, and the others are served. {error}"), soft_wrap=True)
+    scheduled = {name: corpus.cron for name, corpus in read.items() if corpus.cron}
     try:
         with ExitStack() as stack:
             with err.status("Starting Prefect's server …"):

@@ -32,7 +32,19 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
     try:
         return build(Corpus, {"name": name, "store": store}, read_yaml(known[name]))
     except ConfigError as error:
-        raise ConfigError(f"{known[name]}: {error}") from None
+        text = str(error).removeprefix(f"{known[name]}: ")  # read_yaml names the file itself
+        raise ConfigError(f"{known[name]}: {text}") from None
+
+
+def read_corpora(store: Path, own: Path | None = None) -> tuple[dict[str, Corpus], dict[str, str]]:
+    """All corpora by name, and the errors of those whose files cannot be read: a bad file disables its corpus alone."""
+    read, bad = dict[str, Corpus](), dict[str, str]()
+    for name in corpora(store, own):
+        try:
+            read[name] = find_corpus(name, store, own)
+        except ConfigError as error:
+            bad[name] = str(error)
+    return read, bad
 
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"

@@ -141,8 +141,8 @@ def application(
         watching.cancel()
         for line in service.lines:
             await asyncio.to_thread(line.close, limits.seconds)
-        for log in filter(None, (rows and rows.log, tracing)):
-            await asyncio.to_thread(log.close)
+        for close in [told.close for told in (rows, tracing) if told]:
+            await asyncio.to_thread(close)
 
     agents = agents_server(Doors.served(next(iter(service.served.values()))))
     app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None)

@@ -85,6 +85,9 @@ class RequestRows:
     def ended(self, record: RequestRecord) -> None:
         self.log.add(record.row(self.keep_questions))
 
+    def close(self) -> None:
+        self.log.close()
+
 
 _current: ContextVar[RequestRecord | None] = ContextVar("record", default=None)
 

@@ -1,7 +1,6 @@
-"""A folder of text and Markdown files, cut into passages at paragraphs."""
+"""A folder of documents, cut into passages at headings and paragraphs."""
 
 import os
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -12,17 +11,13 @@ from pydantic import Field
 
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
-from vitalfew.tasks.datasets.documents.blocks import Block, Document, parts
-from vitalfew.tasks.datasets.documents.markdown import read_markdown
-from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
+from vitalfew.tasks.datasets.documents.blocks import parts
+from vitalfew.tasks.datasets.documents.readers import ending, is_binary, missing, read_document
+from vitalfew.tasks.datasets.files import FileDataset, check_source, open_counted, open_source
 from vitalfew.tasks.datasets.rows import RowError
 
 FILE_LIMIT = 64 << 20
 """The largest file that is read, in unpacked bytes."""
-_MARKDOWN = re.compile(r"\.(md|markdown|mdown|mkd)(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
-MARKDOWN_LIMIT = 2 << 20
-"""Characters of a Markdown file; what a parser makes of it takes a hundred times its size. A longer one is read as
-text."""
 
 
 class FolderOptions(DatasetOptions):
@@ -38,7 +33,7 @@ class FolderOptions(DatasetOptions):
         default=300,
         ge=0,
         description="most words in a passage: a text is cut between paragraphs, a longer paragraph between lines, "
-        "a longer line between words; 0: a file, of Markdown the text below a heading, is one passage",
+        "a longer line between words; 0: the text below a heading is one passage",
     )
 
 
@@ -50,14 +45,16 @@ class _File(NamedTuple):
 
 
 class Folder(FileDataset):
-    """Passages of the text and Markdown files in a folder, in the order of their paths; no questions.
+    """Passages of the documents in a folder, in the order of their paths; no questions.
 
-    Files are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Markdown is cut at its headings: a passage's title is the
-    path of headings above it ("Travel rules › Abroad"), below the title in the front matter, the heading of all others,
-    or the file's name. Comments, link definitions and tables of contents are left out; a code block or a table stays
-    whole, with the paragraph before it. The source_id is the file's path in the folder, and the heading as in an
-    address: travel.md#abroad. Binary files, files in other encodings and symbolic links that lead out of the folder are
-    rejected. The offset is the file's number.
+    Markdown and text are read, and with `pip install 'vitalfew[documents]'` HTML, reStructuredText, PDF, DOCX and
+    notebooks. Documents are cut at headings: a passage's title is the path of headings above it ("Travel rules ›
+    Abroad"), below the title in the front matter, the heading of all others, or the file's name. Comments, link
+    definitions, navigation and tables of contents are left out; a code block or a table stays whole, with the paragraph
+    before it. The source_id is the file's path in the folder with the heading or the page as in an address:
+    travel.md#abroad, rules.pdf#page=3. Texts are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Other binary files,
+    files in other encodings, PDFs without text, and symbolic links that lead out of the folder are rejected. The offset
+    is the file's number.
     """
 
     version: ClassVar[str] = "2"
@@ -69,7 +66,10 @@ class Folder(FileDataset):
         return [self._root / file.name for file in self._files if file.fault is None]
 
     def identity(self) -> dict[str, Any]:
-        return {"names": content_id(*(file.name for file in self._files))}
+        own: dict[str, Any] = {"names": content_id(*(file.name for file in self._files))}
+        # With the extra installed, the same files give more passages.
+        unread = sorted({ending(file.name) for file in self._files if missing(file.name)})
+        return own | {"unread": unread} if unread else own
 
     def records(self) -> Iterator[tuple[int, Record]]:
         for number, file in enumerate(self._files, start=1):
@@ -118,15 +118,14 @@ class Folder(FileDataset):
 
     def _passages(self, name: str) -> Iterator[Passage]:
         """Yield the passages of a file. Raises RowError."""
-        text, last = _text_of(self._root / name), name.rpartition("/")[2].strip()
-        is_markdown = bool(_MARKDOWN.search(name)) and len(text) <= MARKDOWN_LIMIT
-        document = read_markdown(text) if is_markdown else Document([Block(text.strip())])
+        path, last = self._root / name, name.rpartition("/")[2].strip()
+        document = read_document(name, _content_of(path, archive=True) if is_binary(name) else _text_of(path))
         found = False
         for title, passage, place in parts(document, last, self.options.words):
             found = True
             yield Passage(title, passage, f"{name}#{place}" if place else name)
         if not found:
-            raise RowError("empty_text", "the file has no text below its headings")
+            raise RowError("empty_text", "the file has no text, or none below its headings")
 
 
 def _names(root: Path, hidden: bool) -> Iterator[str]:
@@ -152,15 +151,21 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
-def _text_of(path: Path) -> str:
-    """Return the text of a file. Raises RowError."""
+def _content_of(path: Path, archive: bool = False) -> bytes:
+    """Return the bytes of a file, unpacked; with `archive`, also of a format that is an archive. Raises RowError."""
     try:
-        with open_source(path) as source:
+        with open_counted(path) if archive else open_source(path) as source:
             content = source.read(FILE_LIMIT + 1)
     except (InputError, OSError) as error:
         raise RowError("unreadable_file", ascii(str(error))[1:-1]) from error
     if len(content) > FILE_LIMIT:
         raise RowError("over_long", f"the file is larger than {FILE_LIMIT:,} bytes: cut it into several")
+    return content
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file. Raises RowError."""
+    content = _content_of(path)
     if b"\0" in content:
         raise RowError("binary_file", f"a NUL at byte {content.index(0) + 1}")
     try:

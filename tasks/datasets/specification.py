@@ -18,9 +18,8 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
         raise InputError(f"{escaped}: the path is not UTF-8 and could not be stored. Rename the file, or link to it")
     name, colon, rest = specification.partition(":")
     if not colon and not (name in METHODS["dataset"] and not resolve("dataset", name).reads_path):
-        example = f"hotpotqa:{specification}" if os.path.exists(specification) else "hotpotqa:questions.json"
         raise InputError(
-            f"{specification!r} is not FORMAT:PATH; write for example {example!r}. "
+            f"{specification!r} is not FORMAT:PATH; write for example {_likely(specification)!r}. "
             f"Formats: {', '.join(sorted(METHODS['dataset']))}"
         )
     if name not in METHODS["dataset"]:
@@ -39,6 +38,18 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     source = Path(path).expanduser()
     is_name = method.takes_name and not os.path.exists(source)
     return name, method(source if is_name else source.absolute(), validated)
+
+
+def _likely(path: str) -> str:
+    """An example of FORMAT:PATH, with the path if it is there."""
+    path = os.path.expanduser(path)
+    if os.path.isdir(path):
+        return f"beir:{path}" if os.path.exists(os.path.join(path, "corpus.jsonl")) else f"folder:{path}"
+    ending = os.path.splitext(path)[1].lower().lstrip(".")
+    known = {"jsonl": "jsonl", "csv": "csv", "tsv": "csv", "parquet": "parquet", "json": "squad"}
+    if not os.path.exists(path):
+        return "folder:handbook"
+    return f"{known[ending]}:{path}" if ending in known else f"folder:{os.path.dirname(path) or '.'}"
 
 
 def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.forms import NONE_YET, EvaluateForm, IndexForm, Names, ReEncode, Source, names, with_names
 from vitalfew.flows.index_corpus import index_corpus
-from vitalfew.flows.pipelines.named import corpora, find_corpus
+from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
 from vitalfew.flows.re_encode import re_encode
 from vitalfew.storage.runs import NamedIndex, remove_index, save_index
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
@@ -106,6 +106,10 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
     (own / "wrong.yaml").write_text("dataset: x\n")
     with pytest.raises(ConfigError, match=r"(?s)wrong\.yaml: .*did you mean 'datasets'"):
         find_corpus("wrong", tmp_path / "store")
+    (own / "broken.yaml").write_text("datasets: [")
+    read, bad = read_corpora(tmp_path / "store")
+    assert ({*read} - {"demo"}, {*bad}) == ({"wiki"}, {"wrong", "broken"})
+    assert bad["broken"].count("broken.yaml") == 1
     with pytest.raises(ConfigError, match="give an existing directory of corpora"):
         corpora(tmp_path / "store", tmp_path / "nowhere")
 

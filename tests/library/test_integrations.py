@@ -328,14 +328,14 @@ def test_a_missing_framework_is_named_with_its_remedy(name: str) -> None:
     assert last.endswith(f"pip install 'vitalfew[{EXTRAS[name]}]'")
 
 
-def hit(text: str, passage: str) -> SearchHit:
-    return SearchHit(1, 0.5, 0.5, None, 7, 3, 0, 0, len(text), "Title", text, passage)
+def hit(start: int, end: int) -> SearchHit:
+    return SearchHit(1, 0.5, 0.5, None, 7, 3, 0, start, end, "Title", "a.md#title", "b c", "a b c")
 
 
-def test_a_span_is_named_where_the_passage_has_the_text_once() -> None:
-    assert metadata_of(hit("b c", "a b c")) == {"title": "Title", "passage_id": 3, "span": [2, 5]}
-    for text, passage in (("b", "b a b"), ("aa", "aaa"), ("d", "a b c"), ("", "a")):
-        assert "span" not in metadata_of(hit(text, passage))
+def test_a_hit_names_its_source_and_its_span_unless_it_was_rewritten() -> None:
+    named = {"title": "Title", "source": "a.md#title", "passage_id": 3}
+    assert metadata_of(hit(2, 5)) == {**named, "span": [2, 5]}
+    assert metadata_of(hit(0, 0)) == named
 
 
 def test_metadata_of_one_source_are_kept_and_of_several_what_they_share() -> None:

@@ -54,7 +54,7 @@ def test_a_search_is_that_of_the_command_line(store: vf.Store) -> None:
         ],
     )
     assert [vars(hit) for hit in hits] == json.loads(done.stdout)
-    assert hits.pl().shape == (5, 12)
+    assert hits.pl().shape == (5, 13)
     assert [hit.passage[hit.start : hit.end] for hit in hits] == [hit.text for hit in hits]
     assert copy.deepcopy(index).search(QUESTION, top_k=5, alpha=0.5).pl().equals(hits.pl())
     assert list(hits.pl()["text"]) == [hit.text for hit in hits]

@@ -1,7 +1,6 @@
 """Parts that all adapters share: the metadata of hits and of refined contexts, and the error of a missing framework."""
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from vitalfew.flows.pipelines.answering import RagContext
@@ -11,9 +10,8 @@ from vitalfew.tasks.datasets.base import InputError
 if TYPE_CHECKING:
     from vitalfew.tasks.retrieve import SearchHit
 
-UNPROMPTED = ("passage_id", "span", "sources")
+UNPROMPTED = ("source", "passage_id", "span", "sources")
 """Keys of metadata that say where a text is from, and that no prompt needs."""
-_lock = Lock()
 
 
 def missing(package: str, extra: str, error: ImportError) -> ImportError:
@@ -22,12 +20,10 @@ def missing(package: str, extra: str, error: ImportError) -> ImportError:
 
 
 def metadata_of(hit: "SearchHit") -> dict[str, Any]:
-    """title, passage_id and, where the passage has the hit's text exactly once, its span: [start, end] in code points,
-    half-open."""
-    start = hit.passage.find(hit.text)
-    known = bool(hit.text) and start >= 0 and hit.passage.find(hit.text, start + 1) < 0
-    span = {"span": [start, start + len(hit.text)]} if known else {}
-    return {"title": hit.title, "passage_id": hit.passage_id, **span}
+    """title, source (a file and the heading in it, say), passage_id and, unless a model rewrote the text, its span in
+    the passage: [start, end] in code points, half-open."""
+    span = {"span": [hit.start, hit.end]} if hit.end > hit.start else {}
+    return {"title": hit.title, "source": hit.source_id, "passage_id": hit.passage_id, **span}
 
 
 def refined(
@@ -46,8 +42,7 @@ def refined(
         title = own.get("title")
         passages.append({"text": text, "title": title if isinstance(title, str) else ""})
     options = settings if max_tokens is None else {**settings, "max_tokens": max_tokens}
-    with _lock:
-        return refine(refiner, question, passages, **options)
+    return refine(refiner, question, passages, **options)
 
 
 def places(context: RagContext, count: int) -> list[int]:

@@ -56,7 +56,7 @@ class Hits(Sequence["SearchHit"]):
         return Hits(kept)
 
     def pl(self) -> "pl.DataFrame":
-        """A row per hit: rank, score, core, context, unit_id, passage_id, position, span, title, text, passage."""
+        """A row per hit, with the columns rank, score, core, context, title, source_id, text, passage and others."""
         import polars as pl
 
         return pl.DataFrame([vars(hit) for hit in self._hits], infer_schema_length=None)

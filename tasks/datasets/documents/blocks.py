@@ -31,14 +31,14 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ReadDocument:
     """The blocks of a document in their order. `title`: that it states apart from its headings; empty if none."""
 
     blocks: Sequence[Block]
     title: str = ""
 
 
-class Part(NamedTuple):
+class DocumentPart(NamedTuple):
     """A passage of a document. `place`: the heading it stands under or its page, as in an address, `description` or
     `page=3`, and `part=2` for the second passage there; no other passage has it. Empty before the first heading."""
 
@@ -47,10 +47,10 @@ class Part(NamedTuple):
     place: str
 
 
-def parts(document: Document, name: str, words: int) -> Iterator[Part]:
+def parts(document: ReadDocument, name: str, words: int) -> Iterator[DocumentPart]:
     """Cut a document into passages of at most `words` words (0: one passage per heading). `name`: the title of a
-    document that has none."""
-    title = document.title or _heading_of_all(document.blocks)
+    document without one."""
+    title = document.title or heading_of_all(document.blocks)
     path, places = list[Block](), Counter[str]()
     for heading, blocks in _sections(document.blocks):
         if heading:
@@ -60,17 +60,17 @@ def parts(document: Document, name: str, words: int) -> Iterator[Part]:
             place = f"page={page}" if page else _slug(path[-1].text) if path else ""
             places[place] += 1
             part = [f"part={places[place]}"] if places[place] > 1 else []
-            yield Part(BETWEEN.join(shown), text, "&".join(filter(None, [place, *part])))
+            yield DocumentPart(BETWEEN.join(shown), text, "&".join(filter(None, [place, *part])))
 
 
-def _heading_of_all(blocks: Sequence[Block]) -> str:
+def heading_of_all(blocks: Sequence[Block]) -> str:
     """The first heading, if all others are below it: the document's title; else empty."""
     first, *others = [block for block in blocks if block.level] or [Block("")]
     return first.text if all(other.level > first.level for other in others) else ""
 
 
 def _sections(blocks: Iterable[Block]) -> Iterator[tuple[Block | None, list[Block]]]:
-    """Every heading with the blocks up to the next one; those before the first have none."""
+    """Every heading with the blocks up to the next one; None for those before the first."""
     heading, own = None, list[Block]()
     for block in blocks:
         if block.level:

@@ -13,17 +13,17 @@ from markdown_it.token import Token
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from vitalfew.configs.loading import parse
-from vitalfew.tasks.datasets.documents.blocks import Block, Document
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _ANCHOR = re.compile(r"\s*\{#[^}]*\}\s*$")
-"""What several generators of sites read as the address of a heading: `## Usage {#usage}`."""
+"""The address of a heading, as several generators of sites read it: `## Usage {#usage}`."""
 _WHOLE = ("fence", "code_block", "table_open")
 _LEFT_OUT = ("hr", "front_matter")
 
 
-def read_markdown(text: str) -> Document:
+def read_markdown(text: str) -> ReadDocument:
     """Read a Markdown text."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�")
     tokens = MarkdownIt("commonmark").enable("table").use(front_matter_plugin).parse(text)
@@ -32,11 +32,11 @@ def read_markdown(text: str) -> Document:
     if first and matter is None:  # a text between two rules
         tokens = MarkdownIt("commonmark").enable("table").parse(text)
     title = matter.get("title") if matter else None
-    return Document([*_blocks(tokens, text.split("\n"))], title.strip() if isinstance(title, str) else "")
+    return ReadDocument([*_blocks(tokens, text.split("\n"))], title.strip() if isinstance(title, str) else "")
 
 
 def _front_matter(text: str) -> dict[str, Any] | None:
-    """The fields of front matter; None if it is none."""
+    """The fields of front matter; None for another text."""
     try:
         matter = parse(text)
     except ValueError:
@@ -81,7 +81,7 @@ def _plain(inline: Token) -> str:
 
 
 def _is_contents(inner: Sequence[Token]) -> bool:
-    """Return whether a block is nothing but links into its own page."""
+    """Return whether a block is nothing but links into this page."""
     children = [child for inline in inner for child in inline.children or ()]
     links = [child for child in children if child.type == "link_open"]
     return (

@@ -1,9 +1,11 @@
 """The command line as a user meets it."""
 
+import io
 import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -51,6 +53,30 @@ def test_sql_formats(store: Path) -> None:
     assert rows[0] == {"stage": "encode", "shards": 4}
     nothing = run("sql", "SELECT * FROM rejects WHERE false", "--store", store, "--format", "json")
     assert json.loads(nothing.stdout) == []
+    parquet = run("sql", query, "--store", store, "--format", "parquet").stdout_bytes
+    assert pl.read_parquet(io.BytesIO(parquet)).rows() == [("encode", 4), ("index", 1), ("load", 4), ("split", 4)]
+
+
+def test_rows_that_are_too_wide_stand_one_below_the_other(store: Path) -> None:
+    wide = run("sql", "SELECT * FROM costs WHERE shard = 0 ORDER BY stage", "--store", store).output
+    assert re.findall(r"^row \d+$", wide, re.MULTILINE) == ["row 1", "row 2", "row 3", "row 4"]
+    assert re.search(r"^stage +encode", wide, re.MULTILINE)
+    assert "row 1" not in run("sql", "SELECT stage, shard FROM costs", "--store", store).output
+
+
+def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
+    search = ("search", "Who built the mill?", "--index", "test", "--store", store, "--top-k", 2)
+    short, full = run(*search).output, run(*search, "--full").output
+    (first, _) = json.loads(run(*search, "--json").stdout)
+    assert first["passage"][first["start"] : first["end"]] == first["text"]
+    for shown in (short, full):
+        assert f"»{first['text'].split()[0]}" in shown
+        assert shown.count("«") == 2
+    lines = short.split("\n\n", 1)[1].rstrip().splitlines()
+    assert len(lines) <= 6
+    assert max(map(len, lines)) <= 80
+    assert "core " in full
+    assert " ".join(first["passage"].split()[-3:]) in " ".join(full.split())
 
 
 def test_text_of_a_store_is_no_formula_in_a_spreadsheet(store: Path) -> None:

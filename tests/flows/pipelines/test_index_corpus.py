@@ -148,6 +148,18 @@ def test_copies_are_kept_once_and_over_long_texts_refused(tmp_path: Path) -> Non
     assert reasons == [("duplicate", 4, 2), ("over_long", 1, 6)]
 
 
+def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, title in (("a.md", "One"), ("b.md", "Two"), ("c.md", "Two")):
+        (tmp_path / "folder" / name).write_text(f"# {title}\n\nThe same text.\n")
+    for run_rows in (load.RUN_ROWS, 1):  # within a run of what was read, and between two
+        store = tmp_path / str(run_rows)
+        monkeypatch.setattr(load, "RUN_ROWS", run_rows)
+        index(store, f"folder:{tmp_path / 'folder'}")
+        details = sql(store, 'SELECT detail FROM rejects ORDER BY "offset"')
+        assert details == [(f"{name}.md#two: the same id as row 1 of folder:folder, a.md#one",) for name in "bc"]
+
+
 class Interrupted(Exception):
     """Stands for whatever ends a run."""
 

@@ -1,13 +1,27 @@
 """Documents as blocks, and the passages that they are cut into."""
 
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, Document, Part, cut, parts
+from tests.tasks.datasets.test_datasets import dataset, only, read
+from vitalfew.tasks.datasets.base import Passage, Reject
+from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
+from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
+from vitalfew.tasks.datasets.documents.readers import READERS
+from vitalfew.tasks.datasets.documents.rst import read_rst
 
 
-def markdown(text: str, words: int = 300) -> list[Part]:
+def markdown(text: str, words: int = 300) -> list[DocumentPart]:
     return [*parts(read_markdown(text), "file.md", words)]
 
 
@@ -22,10 +36,10 @@ def texts(text: str, words: int = 300) -> list[str]:
 def test_a_title_is_the_path_of_headings() -> None:
     text = "# Travel\n\nA.\n\n## Abroad\n\nB.\n\n### Visa *or* `none` {#visa}\n\nC.\n\n## At home\n\nD."
     assert markdown(text) == [
-        Part("Travel", "A.", "travel"),
-        Part("Travel › Abroad", "B.", "abroad"),
-        Part("Travel › Abroad › Visa or none", "C.", "visa-or-none"),
-        Part("Travel › At home", "D.", "at-home"),
+        DocumentPart("Travel", "A.", "travel"),
+        DocumentPart("Travel › Abroad", "B.", "abroad"),
+        DocumentPart("Travel › Abroad › Visa or none", "C.", "visa-or-none"),
+        DocumentPart("Travel › At home", "D.", "at-home"),
     ]
     assert titles("Setext\n===\n\nA.\n\nbelow\n---\n\nB.") == ["Setext", "Setext › below"]
 
@@ -38,7 +52,7 @@ def test_where_several_headings_stand_side_by_side_the_file_names_the_document()
 
 def test_front_matter_names_the_document_and_is_no_text() -> None:
     matter = "---\ntitle: npm-ci\nsection: 1\n---\n\n"
-    assert markdown(f"{matter}### Synopsis\n\nText.") == [Part("npm-ci › Synopsis", "Text.", "synopsis")]
+    assert markdown(f"{matter}### Synopsis\n\nText.") == [DocumentPart("npm-ci › Synopsis", "Text.", "synopsis")]
     assert titles(f"{matter}# NPM-CI\n\nText.\n\n## Use\n\nText.") == ["npm-ci", "npm-ci › Use"]
     assert titles("---\nsection: 1\n---\n\n# Heading\n\nText.") == ["Heading"]
     for broken in ("---\n\nTwo rules.\n\n---\n", "---\n- a\n- b\n---\n", "---\na: [\n---\n"):
@@ -98,7 +112,7 @@ def test_no_passage_ends_on_a_heading_and_places_are_unique() -> None:
 
 def test_pages_are_places_and_no_passage_has_two() -> None:
     blocks = [Block("One.", page=1), Block("Two.", page=1), Block("Three.", page=2), Block("x " * 30, page=3)]
-    found = [*parts(Document(blocks), "a.pdf", 20)]
+    found = [*parts(ReadDocument(blocks), "a.pdf", 20)]
     assert [(part.text, part.place) for part in found[:2]] == [("One.\n\nTwo.", "page=1"), ("Three.", "page=2")]
     assert [part.place for part in found[2:]] == ["page=3", "page=3&part=2"]
     assert {part.title for part in found} == {"a.pdf"}
@@ -118,7 +132,7 @@ BLOCKS = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(blocks=BLOCKS, words=st.integers(0, 25))
 def test_every_word_below_the_headings_is_in_a_passage(blocks: list[Block], words: int) -> None:
-    found = [*parts(Document(blocks), "name", words)]
+    found = [*parts(ReadDocument(blocks), "name", words)]
     kept = " ".join(block.text for block in blocks if not block.level).split()
     assert " ".join(part.text for part in found).split() == kept
     assert len({part.place for part in found}) == len(found)
@@ -133,6 +147,228 @@ def test_any_text_is_markdown(text: str) -> None:
     for part in markdown(text, words=5):
         assert part.text.strip()
         assert part.title
+
+
+HTML = """<!doctype html><html><head><title>Travel - Handbook</title><style>p {}</style></head><body>
+<header>Logo</header><nav><ul><li><a href="/">Home</a></li></ul></nav>
+<main><h1>Travel <a class="headerlink" href="#travel">¶</a></h1><p>A trip <b>abroad</b>
+needs the word of the <i>director</i>.</p><div>Loose text <span>in a div.</span></div>
+<h2>Costs</h2><p>As follows:</p><table><tr><th>what</th><th>USD</th></tr><tr><td>train</td><td>20</td></tr></table>
+<ul><li>one<ul><li>in one</li></ul></li><li>two</li></ul><pre>a  = 1
+b = 2</pre><p hidden>Unseen.</p></main><footer>Imprint</footer></body></html>"""
+
+
+def test_a_page_is_its_main_part() -> None:
+    assert [*parts(read_html(HTML), "travel.html", 300)] == [
+        DocumentPart("Travel", "A trip abroad needs the word of the director.\n\nLoose text in a div.", "travel"),
+        DocumentPart(
+            "Travel › Costs",
+            "As follows:\n\nwhat | USD\ntrain | 20\n\n- one\n- in one\n- two\n\na  = 1\nb = 2",
+            "costs",
+        ),
+    ]
+    assert [*parts(read_html("<title>T</title><p>Text."), "a.html", 300)] == [DocumentPart("T", "Text.", "")]
+    deep = "<div>" * 20_000 + "deep"
+    assert [part.text for part in parts(read_html(deep), "a.html", 300)] == ["deep"]
+
+
+RST = """
+.. _travel:
+
+Travel rules
+============
+
+.. toctree::
+
+   other
+
+A trip abroad needs the word of the :role:`director <people>`, see :py:func:`~module.function`.
+
+.. versionadded:: 3.1
+   The director's word.
+
+Costs
+-----
+
+.. command:: pay :sub:`x`
+
+   :option: value
+
+   Pay as follows::
+
+      pay(20)
+
+.. include:: /etc/hostname
+
+* one
+* two
+
+=====  ===
+what   USD
+=====  ===
+train  20
+=====  ===
+"""
+
+
+def test_a_text_of_sphinx_is_read_without_sphinx() -> None:
+    (travel, costs) = parts(read_rst(RST), "travel.rst", 300)
+    assert travel == DocumentPart(
+        "Travel rules",
+        "A trip abroad needs the word of the director, see function.\n\nAdded in version 3.1 The director's word.",
+        "travel-rules",
+    )
+    assert (costs.title, costs.place) == ("Travel rules › Costs", "costs")
+    assert "Pay as follows:\n\npay(20)" in costs.text
+    assert costs.text.endswith("- one\n- two\n\nwhat | USD\ntrain | 20")
+
+
+def pdf(path: Path, *pages: str, password: str = "") -> None:
+    """Write a PDF; a page without text is a picture."""
+    from matplotlib.backends.backend_pdf import PdfPages
+
+    with plt.rc_context({"pdf.fonttype": 42}), PdfPages(path) as file:
+        for text in pages:
+            figure = plt.figure(figsize=(8, 4))
+            figure.text(0.1, 0.5, text) if text else figure.figimage([[0.0, 1.0]])
+            file.savefig(figure)
+            plt.close(figure)
+    if password:
+        from pypdf import PdfReader, PdfWriter
+
+        writer = PdfWriter(clone_from=PdfReader(path))
+        writer.encrypt(password, algorithm="RC4-128")
+        writer.write(path)
+
+
+def docx() -> bytes:
+    name = "http://schemas.openxmlformats.org/"
+    body = "".join(
+        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+        for style, text in (
+            ("Heading1", "Travel"),
+            ("Normal", "A trip abroad."),
+            ("Heading2", "Costs"),
+            ("", "20 USD."),
+        )
+    )
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/></w:style>'
+        for level in (1, 2)
+    )
+    space = f'xmlns:w="{name}wordprocessingml/2006/main"'
+    kind, package = f"{name}officeDocument/2006/relationships", f"{name}package/2006"
+    files = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
+        'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r" '
+        f'Type="{kind}/officeDocument" Target="word/document.xml"/></Relationships>',
+        "word/_rels/document.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="s" '
+        f'Type="{kind}/styles" Target="styles.xml"/></Relationships>',
+        "word/document.xml": f"<w:document {space}><w:body>{body}</w:body></w:document>",
+        "word/styles.xml": f"<w:styles {space}>{styles}</w:styles>",
+    }
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+    return file.getvalue()
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    made = [
+        {"cell_type": kind, "metadata": {}, "source": text, "id": str(number)}
+        | ({"outputs": [], "execution_count": None} if kind == "code" else {})
+        for number, (kind, text) in enumerate(cells)
+    ]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a file of every kind."""
+    pdf(tmp_path / "a.pdf", "Page one.", "Page two.")
+    (tmp_path / "b.docx").write_bytes(docx())
+    (tmp_path / "c.ipynb").write_text(notebook(("markdown", "# Notes\n\nText:"), ("code", "x = 1")))
+    (tmp_path / "d.html").write_text(HTML)
+    (tmp_path / "e.rst").write_text(RST)
+    return tmp_path
+
+
+def test_a_folder_may_hold_every_kind_of_document(folder: Path) -> None:
+    found = only(Passage, read("folder", folder))
+    assert [(each.title, each.source_id) for each in found] == [
+        ("a.pdf", "a.pdf#page=1"),
+        ("a.pdf", "a.pdf#page=2"),
+        ("Travel", "b.docx#travel"),
+        ("Travel › Costs", "b.docx#costs"),
+        ("Notes", "c.ipynb#notes"),
+        ("Travel", "d.html#travel"),
+        ("Travel › Costs", "d.html#costs"),
+        ("Travel rules", "e.rst#travel-rules"),
+        ("Travel rules › Costs", "e.rst#costs"),
+    ]
+    assert [each.text for each in found[:5]] == [
+        "Page one.",
+        "Page two.",
+        "A trip abroad.",
+        "20 USD.",
+        "Text:\n\nx = 1",
+    ]
+
+
+def rejected(folder: Path) -> dict[str, tuple[str, str]]:
+    found = only(Reject, read("folder", folder))
+    return {each.detail.partition(":")[0]: (each.reason, each.detail.partition(": ")[2]) for each in found}
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    pdf(tmp_path / "scan.pdf", "")
+    pdf(tmp_path / "secret.pdf", "Hidden.", password="secret")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing else")
+    (tmp_path / "broken.docx").write_bytes(docx()[:-40])
+    (tmp_path / "broken.ipynb").write_text("{}")
+    (tmp_path / "good.txt").write_text("Text.")
+    found = rejected(tmp_path)
+    assert {name: reason for name, (reason, _) in found.items()} == {
+        "scan.pdf": "no_text",
+        "secret.pdf": "encrypted",
+        "broken.pdf": "unreadable_file",
+        "broken.docx": "unreadable_file",
+        "broken.ipynb": "unreadable_file",
+    }
+    assert found["scan.pdf"][1] == "the PDF has 1 pages and no text: pages of scans need OCR first"
+    assert "needs a password" in found["secret.pdf"][1]
+    assert found["broken.docx"][1].startswith("it is broken or not what its name says (BadZipFile")
+
+
+def test_a_reader_that_is_not_installed_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = dataset("folder", folder).identity()
+    for package in ("pypdf", "docutils"):
+        monkeypatch.setitem(sys.modules, package, None)
+    found = rejected(folder)
+    assert found == {
+        name: ("missing_reader", f"to read {name[1:]}: pip install 'vitalfew[documents]', then index again")
+        for name in ("a.pdf", "e.rst")
+    }
+    assert dataset("folder", folder).identity() == whole | {"unread": [".pdf", ".rst"]}
+
+
+@pytest.mark.parametrize("ending", sorted(READERS))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_bytes_give_passages_or_a_reject(
+    tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
+) -> None:
+    folder: Any = tmp_path_factory.mktemp("any")
+    made = {".docx": docx, ".ipynb": lambda: notebook(("markdown", "# A")).encode(), ".rst": lambda: RST.encode()}
+    content = bytearray(made.get(ending, lambda: HTML.encode())())
+    for _ in range(data.draw(st.integers(0, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        content[start : start + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=8))
+    (folder / f"a{ending}").write_bytes(bytes(content) or b" ")
+    for record in (record for _, record in read("folder", folder)):
+        assert record.text.strip() if isinstance(record, Passage) else record.detail.startswith(f"a{ending}")  # type: ignore[union-attr]
 
 
 def test_passages_end_at_paragraphs_else_at_lines_else_at_words() -> None:

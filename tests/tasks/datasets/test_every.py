@@ -89,6 +89,25 @@ def test_paths_that_no_file_can_have_are_errors(specification: str, message: str
         parse_dataset(specification)[1].files()
 
 
+@pytest.mark.parametrize(
+    ("path", "suggested"),
+    [
+        ("d", "folder:d"),
+        ("judged", "beir:judged"),
+        ("a.csv", "csv:a.csv"),
+        ("d/b.md", "folder:d"),
+        ("no", "folder:handbook"),
+    ],
+)
+def test_a_path_without_a_format_gets_a_suggestion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, suggested: str
+) -> None:
+    Sample({"d/b.md": b"x", "judged/corpus.jsonl": b"", "a.csv": b"text"}).write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=rf"'{path}' is not FORMAT:PATH; write for example '{suggested}'"):
+        parse_dataset(path)
+
+
 @pytest.mark.parametrize("archive", ["zip", "tar", "gztar"])
 @pytest.mark.parametrize("name", ["jsonl", "squad", "csv"])
 def test_archives_are_refused_with_a_remedy(tmp_path: Path, name: str, archive: str) -> None:

@@ -44,7 +44,7 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
         (4, "Packed", "b/d.md.gz#packed"),
     ]
     assert [(reject.reason, reject.detail) for reject in only(Reject, records)] == [
-        ("empty_text", "c.md: the file has no text below its headings")
+        ("empty_text", "c.md: the file has no text, or none below its headings")
     ]
     assert only(Passage, records)[1].text == "# A comment"
 

@@ -1,0 +1,127 @@
+"""reStructuredText as blocks, by docutils.
+
+A document of Sphinx has directives and roles that docutils does not know: the text in them is read, their names are
+not. No file that a document names is read, and nothing in it is executed.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive, directives, roles
+from docutils.parsers.rst.languages import get_language
+from docutils.utils import new_document
+
+from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
+
+_DIRECTIVE = re.compile(r"^\s*\.\. +(?:\|[^|\n]+\| +)?([\w:+.-]+?)::(?:\s|$)", re.MULTILINE)
+_ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`")
+_TARGET = re.compile(r"\s*<[^<>]*>$")
+_LEFT_OUT = ("toctree", "contents", "index", "meta", "raw", "include", "literalinclude", "image", "highlight")
+"""Directives of lists of pages, of files, and of pictures."""
+_VERSIONS = {
+    "versionadded": "Added in version ",
+    "versionchanged": "Changed in version ",
+    "deprecated": "Deprecated since version ",
+}
+SETTINGS = {
+    "report_level": 5,
+    "halt_level": 5,
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "smart_quotes": False,
+    "doctitle_xform": False,
+    "sectsubtitle_xform": False,
+}
+
+
+class _AnyOption(dict[str, Any]):
+    """Takes every option of a directive as it is."""
+
+    def __missing__(self, name: str) -> Any:
+        return directives.unchanged
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Unknown(Directive):
+    """A directive that docutils does not know: its argument and its content are text."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec = _AnyOption()
+
+    def run(self) -> list[nodes.Node]:
+        held = nodes.container()
+        if self.arguments:
+            inline, _ = self.state.inline_text(self.arguments[0], self.lineno)
+            held += nodes.paragraph("", "", nodes.Text(_VERSIONS.get(self.name, "")), *inline)
+        self.state.nested_parse(self.content, self.content_offset, held)
+        return [held]
+
+
+class _LeftOut(_Unknown):
+    """A directive that shows no text."""
+
+    def run(self) -> list[nodes.Node]:
+        return []
+
+
+def read_rst(text: str) -> ReadDocument:
+    """Read a text."""
+    _know(text)
+    return ReadDocument([*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)])
+
+
+def _know(text: str) -> None:
+    """Let docutils know the directives and roles of a text that it does not know."""
+    english, document = get_language("en"), new_document("")
+    for name in {*_DIRECTIVE.findall(text), *_LEFT_OUT}:
+        if name in _LEFT_OUT:
+            directives.register_directive(name, _LeftOut)
+        elif directives.directive(name, english, document)[0] is None:
+            directives.register_directive(name, _Unknown)
+    for name in set(_ROLE.findall(text)):
+        if roles.role(name, english, 0, document.reporter)[0] is None:
+            roles.register_local_role(name, _role)
+
+
+def _role(
+    name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = ()
+) -> tuple[list[nodes.Node], list[nodes.Node]]:
+    """The text of a role: of `title <target>` the title, of `~module.name` the name."""
+    shown = _TARGET.sub("", nodes.unescape(text)).lstrip("!")
+    if shown.startswith("~"):
+        shown = shown[1:].rpartition(".")[2]
+    return [nodes.literal(rawtext, shown)], []
+
+
+def _blocks(parent: nodes.Element, level: int) -> Iterator[Block]:
+    for node in parent.children:
+        if isinstance(node, nodes.section):
+            yield from _blocks(node, level + 1)
+        elif isinstance(node, nodes.title):
+            yield Block(" ".join(node.astext().split()), max(1, level))
+        elif isinstance(node, nodes.literal_block | nodes.doctest_block | nodes.table):
+            yield Block(_table(node) if isinstance(node, nodes.table) else node.astext(), is_whole=True)
+        elif isinstance(node, nodes.bullet_list | nodes.enumerated_list):
+            yield Block("\n".join(f"- {_joined(item)}" for item in node.children))
+        elif isinstance(node, nodes.paragraph | nodes.term | nodes.line_block | nodes.field):
+            if text := _joined(node):
+                yield Block(text)
+        elif isinstance(node, nodes.Element) and not isinstance(node, nodes.Invisible | nodes.system_message):
+            yield from _blocks(node, level)
+
+
+def _joined(node: nodes.Node) -> str:
+    return " ".join(node.astext().split())
+
+
+def _table(node: nodes.table) -> str:
+    rows = node.findall(nodes.row)
+    return "\n".join(" | ".join(_joined(cell) for cell in row.children) for row in rows)
