@@ -70,7 +70,10 @@ def of_computing(error: Exception, model: str) -> Refused:
 
 
 def place(error: BaseException) -> str:
-    """The type and the place of an error, for a log: its message may quote a question."""
+    """The type and the place of an error, for a log: its message may quote a question. An error that came from another
+    process has the place there as `place`."""
+    if there := vars(error).get("place"):
+        return str(there)
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next

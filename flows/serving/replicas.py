@@ -158,11 +158,13 @@ def _up_to_date(plan: ReplicaPlan, node: str) -> Configured:
 
 
 def portable(error: Exception) -> Exception:
-    """The error, if another process can make it from its pickle; else one that names its class."""
+    """The error with its place, if another process can make it from its pickle; else one that names its class."""
+    vars(error)["place"] = where = place(error)
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # whatever the class of an error does with its arguments
-        return (RuntimeError if isinstance(error, DAMAGED) else Exception)(type(error).__name__)
+        error = (RuntimeError if isinstance(error, DAMAGED) else Exception)(type(error).__name__)
+        vars(error)["place"] = where
     return error
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -31,6 +32,7 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
+from vitalfew.flows.serving.errors import place
 from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
 from vitalfew.storage.runs import find_index, save_index
 from vitalfew.tasks.datasets.base import InputError
@@ -62,11 +64,24 @@ class Unpicklable(OSError):
         super().__init__(f"{one} and {two}")
 
 
-def test_an_error_travels_or_is_named() -> None:
-    error = portable(InputError("the question is empty"))
-    assert (type(error), str(error)) == (InputError, "the question is empty")
-    named = portable(Unpicklable("a", "b"))
-    assert (type(named), str(named)) == (RuntimeError, "Unpicklable")
+@pytest.mark.parametrize(
+    ("raised", "arrives"),
+    [
+        (InputError("the question is empty"), InputError("the question is empty")),
+        (Unpicklable("a", "b"), RuntimeError("Unpicklable")),  # as damage
+        (KeyError("a bug"), KeyError("a bug")),
+    ],
+)
+def test_an_error_travels_with_its_place(raised: Exception, arrives: Exception) -> None:
+    try:
+        raise raised
+    except Exception as error:
+        arrived = pickle.loads(pickle.dumps(portable(error)))
+    assert (type(arrived), str(arrived)) == (type(arrives), str(arrives))
+    try:
+        raise arrived
+    except Exception as error:
+        assert re.fullmatch(rf"{type(raised).__name__} at .*/test_replicas\.py:\d+", place(error))
 
 
 @dataclass
