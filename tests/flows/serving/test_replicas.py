@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -25,7 +26,7 @@ from typer.testing import CliRunner
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
 from tests.support.object_store import s3_server
-from tests.support.ray_nodes import ROOT, Nodes, three_nodes
+from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
@@ -190,6 +191,8 @@ def test_a_closed_line_finishes_what_it_accepted(line: Any) -> None:
 
 # On three nodes
 
+soon = partial(wait_for, seconds=PATIENCE)
+
 
 @dataclass
 class RunningServer:
@@ -284,12 +287,12 @@ def serving(
     try:
         server = RunningServer(process, _address(process), folder)
         if ready:
-            until(server.is_ready)
+            soon(server.is_ready)
         yield server
     finally:
         process.kill()
         process.wait()
-        until(lambda: not _replicas(nodes))
+        soon(lambda: not _replicas(nodes))
 
 
 def _address(process: "subprocess.Popen[str]") -> str:
@@ -340,8 +343,8 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path,
     with serving(nodes, tmp_path, "sentences", store=searchable()) as server, ThreadPoolExecutor(len(texts)) as pool:
         with server.halted():
             waiting = [pool.submit(server.answer, text) for text in texts]
-            until(lambda: server.figure("waiting") == len(texts))
-            until(lambda: len({number for number, _ in server.begun()}) == 2)
+            soon(lambda: server.figure("waiting") == len(texts))
+            soon(lambda: len({number for number, _ in server.begun()}) == 2)
             head = nodes.raylets[0]  # the server's own node
             killed = next(number for number, _ in server.begun() if psutil.Process(number).ppid() != head)
             lost = [question for number, question in server.begun() if number == killed]
@@ -349,7 +352,7 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path,
                 psutil.Process(killed).kill()
             else:
                 nodes.kill(psutil.Process(killed).ppid())
-            until(lambda: server.figure("computed_again") >= len(lost))
+            soon(lambda: server.figure("computed_again") >= len(lost))
         answers = [future.result() for future in waiting]
         assert {answer.status_code for answer in answers} == {200}
         expected = answering(nodes, searchable(), "sentences").answer(texts)
@@ -357,7 +360,7 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path,
         # What the other replica was computing meanwhile is computed once.
         assert Counter(question for _, question in server.begun()) == Counter([*texts, *lost])
         assert len(lost) <= server.figure("computed_again") < len(texts)
-        until(lambda: server.answer(texts[0]).is_success and len({number for number, _ in server.begun()}) == 3)
+        soon(lambda: server.answer(texts[0]).is_success and len({number for number, _ in server.begun()}) == 3)
         assert "a replica was lost" in server.end()
     assert _replicas(nodes) == []
 
@@ -432,10 +435,10 @@ def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, 
         clients = [pool.submit(ask) for _ in range(4)]
         try:
             save_index(store, second)
-            until(lambda: shown() != before)
+            soon(lambda: shown() != before)
             after = shown()
             # Only when both replicas have followed are so many answers in a row from the new index.
-            until(lambda: all(server.answer(text).json()["fingerprint"] == after for _ in range(40)))
+            soon(lambda: all(server.answer(text).json()["fingerprint"] == after for _ in range(40)))
         finally:
             ended.set()
         seen = [each for client in clients for each in client.result()]
@@ -449,7 +452,7 @@ def test_replicas_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> N
     with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1") as server:
         assert len(_replicas(nodes)) == 1
         server.process.kill()
-        until(lambda: not _replicas(nodes))
+        soon(lambda: not _replicas(nodes))
 
 
 @pytest.mark.slow
@@ -458,7 +461,7 @@ def test_a_server_that_ends_answers_what_it_accepted(nodes: Nodes, tmp_path: Pat
     with serving(nodes, tmp_path, "passages", store=searchable()) as server, ThreadPoolExecutor(8) as pool:
         with server.halted():
             waiting = [pool.submit(server.answer, text) for text in texts]
-            until(lambda: server.figure("waiting") == len(texts))
+            soon(lambda: server.figure("waiting") == len(texts))
             server.process.send_signal(signal.SIGTERM)
         assert {future.result().status_code for future in waiting} == {200}
         server.process.communicate(timeout=PATIENCE)
@@ -475,7 +478,7 @@ def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
         with ThreadPoolExecutor(len(texts)) as pool:
             with server.halted():
                 waiting = [pool.submit(server.answer, text) for text in texts]
-                until(lambda: len({number for number, _ in server.begun()}) == 2)
+                soon(lambda: len({number for number, _ in server.begun()}) == 2)
             assert {future.result().status_code for future in waiting} == {200}
         assert server.figure("computed_again") == 0
 
@@ -484,7 +487,7 @@ def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
 def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_path: Path) -> None:
     (tmp_path / "damaged").touch()
     with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1", ready=False) as server:
-        until(server.listens)
+        soon(server.listens)
         assert not server.is_ready()
         refused = server.answer(questions(1)[0])
         assert refused.status_code == 503
@@ -493,7 +496,7 @@ def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_pa
             == "no replica of passages could be started; the server's output says why"
         )
         (tmp_path / "damaged").unlink()
-        until(server.is_ready)
+        soon(server.is_ready)
         assert server.answer(questions(1)[0]).status_code == 200
         said = " ".join(server.end().split())  # which a terminal of 80 columns breaks
         assert "passages: no replica could be started: OSError: the model is damaged" in said
