@@ -20,5 +20,6 @@ PREFECT_PASSWORD=$(secret 24)
 RAY_TOKEN=$(secret 32)
 S3_ACCESS_KEY=$(secret 10)
 S3_SECRET_KEY=$(secret 24)
+SERVE_KEY=$(secret 24)
 END
 echo "$file has new secrets. The password that Prefect's page asks for: its PREFECT_PASSWORD"

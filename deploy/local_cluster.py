@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 POOL = "vitalfew"
 WORKER = "local"
 DEPLOYMENTS = "deploy/prefect.yaml"
+SERVED = "quickstart:ParetoRAG"
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ def _tell(path: Path, cluster: Cluster) -> None:
         f"Ready. In another terminal, what a client needs (the page of Prefect's UI, too, is in that file):\n"
         f"  . {path}\n"
         f'  vitalfew index folder:docs --name docs --store "$VITALFEW_STORE"\n'
+        f'  vitalfew serve {SERVED} --index docs --store "$VITALFEW_STORE" --runner ray --replicas 2\n'
         "Ctrl-C ends all of it, and forgets what is in the bucket.",
         flush=True,
     )

@@ -1,4 +1,6 @@
-"""A stage's shards on a pool of Ray actors, which load their model once and keep it. Only this file uses Ray.
+"""A stage's shards on a pool of Ray actors, which load their model once and keep it.
+
+Only this file and the replicas of a server (`serving/replicas.py`) use Ray.
 
 A shard costs only one Ray call. The shard of a lost actor, of a killed process or a lost node, is done again by another
 one. An actor imports this file, so the file imports no Prefect, which would delay the actor's start.

@@ -2,12 +2,15 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 
-from vitalfew.configs.loading import parse_assignments
+from vitalfew.configs.loading import ConfigError, parse_assignments
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, err, out, prepare, say
 
 if TYPE_CHECKING:
@@ -37,6 +40,23 @@ def serve(
             "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
         ),
     ] = None,
+    runner: Annotated[
+        Literal["serial", "ray"],
+        typer.Option(
+            "--runner",
+            help="serial: this process answers; ray: replicas do, on the cluster at RAY_ADDRESS or, without one, on a "
+            "Ray of this machine.",
+        ),
+    ] = "serial",
+    replicas: Annotated[
+        str | None,
+        typer.Option(
+            "--replicas",
+            metavar="N|MIN-MAX",
+            help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
+            "load needs. Default: 1.",
+        ),
+    ] = None,
     keep_questions: Annotated[
         bool,
         typer.Option(
@@ -55,6 +75,7 @@ def serve(
 
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000
+        vitalfew serve serve.yaml --runner ray --replicas 2-8
     """
     prepare(verbose)
     began = time.monotonic()
@@ -64,22 +85,33 @@ def serve(
     from vitalfew.flows.serving.telemetry import tracing
     from vitalfew.storage.requests import RequestLog
 
-    keys, traces = checked_keys(host), tracing()
+    keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
     entries = read_entries(configurations, index, parse_assignments(assignments or []))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):
         served = opened(store, entries)
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
-    rows = RequestRows(RequestLog(store), keep_questions)
-    app = application(served, keys, known_origins(host, port, origin or ()), rows=rows, tracing=traces)
 
     def ready(seconds: float) -> None:
         say(f"Ready after {time.monotonic() - began:.1f} s.")
         sys.stdout.flush()
 
-    run(app, listening, ready)
+    rows, origins = RequestRows(RequestLog(store), keep_questions), known_origins(host, port, origin or ())
+    with computing(served) as models:
+        run(application(models, keys, origins, rows=rows, tracing=traces), listening, ready)
     err.print("Stopped. All accepted requests were answered.")
+
+
+def _computing(runner: str, replicas: str | None) -> "Callable[[list[Served]], AbstractContextManager[list[Served]]]":
+    """Return what makes configurations compute: in this process as they are, or with replicas. Raises ConfigError."""
+    if runner == "serial":
+        if replicas:
+            raise ConfigError("--replicas needs --runner ray")
+        return nullcontext
+    from vitalfew.flows.serving.replicas import Replicas, on_ray
+
+    return partial(on_ray, replicas=Replicas.parse(replicas or "1"))
 
 
 def _announce(served: "list[Served]", address: str, keys: list[str]) -> None:

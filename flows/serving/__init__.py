@@ -1,4 +1,5 @@
 """The server of `vitalfew serve`: it answers questions by configured methods, over HTTP.
 
-It imports no Prefect and no Ray. `application` makes the ASGI application; `running` runs it until it is asked to end.
+It imports no Prefect, and only `replicas` imports Ray. `application` makes the ASGI application; `running` runs
+it until it is asked to end.
 """

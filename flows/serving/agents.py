@@ -17,7 +17,7 @@ from pydantic import Field
 
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, check
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.recording import current
 from vitalfew.tasks.datasets.base import InputError
@@ -110,7 +110,7 @@ async def _called(tool: str, call: Callable[..., T], *arguments: Any) -> T:
     current().tool = tool
     try:
         return await asyncio.to_thread(call, *arguments)
-    except (ValueError, LookupError, OSError, Full, Closed) as error:
+    except (ValueError, LookupError, OSError, Full, Closed, Lost) as error:
         current().error = message = str(error.args[-1] if isinstance(error, KeyError) else error)
         raise ToolError(message) from error
 

@@ -18,7 +18,7 @@ from vitalfew.flows.pipelines.answering import MOST, RagAnswer
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
-from vitalfew.flows.serving.batching import WaitingLine
+from vitalfew.flows.serving.batching import RequestLine
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
 from vitalfew.flows.serving.errors import Refused
@@ -66,7 +66,7 @@ class ServedModels:
         return self.served[model]
 
     @property
-    def lines(self) -> list[WaitingLine]:
+    def lines(self) -> list[RequestLine]:
         return [self.refiners.line, *(each.line for each in self.served.values())]
 
     async def computed(self, request: Request, served: Served | RefinersLine, task: str, item: Any, size: int) -> Any:

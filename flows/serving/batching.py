@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Protocol
 
 Task = Callable[[Sequence[Any]], Sequence[Any]]
 """Computes a batch of items; returns a result for every item, in order."""
@@ -43,6 +43,28 @@ class Closed(Exception):
     """The line accepts no request any more, because the server ends."""
 
 
+class Lost(Exception):
+    """No process is left that can compute a request."""
+
+
+class RequestLine(Protocol):
+    """A line that a server puts requests into. `again`: requests so far that were computed again, because the process
+    that computed them was lost."""
+
+    again: int
+
+    @property
+    def waiting(self) -> int: ...
+
+    def start(self) -> None: ...
+
+    def submit(self, task: str, item: Any, size: int) -> "Future[Any]":
+        """Put a request into the line. Raises Full, Closed."""
+
+    def close(self, seconds: float | None = None) -> None:
+        """Accept nothing more, and finish what waits, within `seconds`."""
+
+
 @dataclass(eq=False)
 class QueuedRequest:
     """A request in the line. `size`: characters that are computed for it; `arrived`: seconds of the monotonic clock."""
@@ -56,6 +78,8 @@ class QueuedRequest:
 
 class WaitingLine:
     """Requests that wait for one thread. A batch holds neighbours of the same task."""
+
+    again = 0
 
     def __init__(self, tasks: Mapping[str, Task], bounds: Bounds, name: str = "line") -> None:
         self.tasks, self.bounds = tasks, bounds

@@ -10,7 +10,7 @@ from typing import Any
 
 from vitalfew.flows.pipelines.answering import WARM_UP, Answering, RagAnswer
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Bounds, Task, WaitingLine
+from vitalfew.flows.serving.batching import Bounds, RequestLine, Task, WaitingLine
 from vitalfew.flows.serving.errors import place
 from vitalfew.storage.runs import find_index
 
@@ -36,7 +36,7 @@ class Served:
             "rerank": self._rerank,
             "warm": self._warm,
         }
-        self.line = WaitingLine(tasks, bounds or Bounds(), f"serve {name}")
+        self.line: RequestLine = WaitingLine(tasks, bounds or Bounds(), f"serve {name}")
 
     def start(self) -> None:
         """Start the thread, which first answers a question, so that every model is loaded."""
@@ -51,17 +51,22 @@ class Served:
         """Take over the artifacts that the index's name stands for now; true if they are others than before. Blocks
         while they are opened and warmed. Raises the errors of `Answering` and `find_index`, and then changes nothing.
         """
-        chosen = self.answering.configured
-        if chosen.index is None:
+        if (following := self.moved()) is None:
             return False
-        index = find_index(self.answering.store, chosen.index.name)
-        if index.artifacts == chosen.index.artifacts:
-            return False
-        following = Answering(self.answering.store, replace(chosen, index=index))
         with LOADING:
             following.warm()
         self.answering, self.ready = following, True
         return True
+
+    def moved(self) -> Answering | None:
+        """Plan for the artifacts that the index's name stands for now; None if they are those that are served."""
+        chosen = self.answering.configured
+        if chosen.index is None:
+            return None
+        index = find_index(self.answering.store, chosen.index.name)
+        if index.artifacts == chosen.index.artifacts:
+            return None
+        return Answering(self.answering.store, replace(chosen, index=index))
 
     def _answer(self, questions: Sequence[str]) -> list[RagAnswer]:
         with self._turn():

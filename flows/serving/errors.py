@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from starlette.responses import JSONResponse
 
-from vitalfew.flows.serving.batching import Closed, Full
+from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.storage.files import Damaged
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
@@ -54,6 +54,8 @@ def of_computing(error: Exception, model: str) -> Refused:
         return Refused(429, str(error), retry_after=error.retry_after)
     if isinstance(error, Closed):
         return Refused(503, str(error), "ending", retry_after=1)
+    if isinstance(error, Lost):
+        return Refused(503, str(error), "unavailable", retry_after=5)
     if isinstance(error, DAMAGED):
         logger.warning("%s cannot answer: %s", model, place(error))
         return Refused(
@@ -68,7 +70,10 @@ def of_computing(error: Exception, model: str) -> Refused:
 
 
 def place(error: BaseException) -> str:
-    """The type and the place of an error, for a log: its message may quote a question."""
+    """The type and the place of an error, for a log: its message may quote a question. An error that came from another
+    process has the place there as `place`."""
+    if there := vars(error).get("place"):
+        return str(there)
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next

@@ -45,7 +45,12 @@ class Metrics:
             lost.set_function(lambda: rows.log.lost)
         waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
         ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
+        again = Gauge(
+            "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
+            registry=self.registry,
+        )  # fmt: skip
         for name, each in served.items():
+            again.labels(name).set_function(partial(_again, each))
             waiting.labels(name).set_function(partial(_waiting, each))
             ready.labels(name).set_function(partial(_ready, each))
 
@@ -71,6 +76,10 @@ class Metrics:
 
 def _waiting(served: Served) -> float:
     return served.line.waiting
+
+
+def _again(served: Served) -> float:
+    return served.line.again
 
 
 def _ready(served: Served) -> float:

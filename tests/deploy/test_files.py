@@ -19,11 +19,14 @@ from typer.testing import CliRunner
 from tests.deploy.test_object_store import object_server
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.serve import FLOWS
+from vitalfew.flows.serving.entrance import PROBES
+from vitalfew.flows.serving.running import known_origins
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())
+SERVER, SERVICE = yaml.safe_load_all((DEPLOY / "kuberay-serve.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 SECRET = re.compile(r"PASSWORD|TOKEN|KEY|AUTH_STRING")
@@ -99,7 +102,12 @@ def test_every_secret_is_the_users_own(tmp_path: Path) -> None:
     assert all(re.fullmatch("[0-9a-f]{20,}", value) for value in values.values())
     assert len(set(values.values())) == len(values)
     assert dict.fromkeys(values, "") == variables(DEPLOY / ".env.example")
-    assert set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text())) == {*values, "VITALFEW_FILES"}
+    assert set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text())) == {
+        *values,
+        "VITALFEW_FILES",
+        "VITALFEW_INDEX",
+        "VITALFEW_METHOD",
+    }
     again = subprocess.run(["sh", str(tmp_path / "env.sh")], capture_output=True)
     assert (again.returncode, variables(made)) == (1, values)
 
@@ -124,11 +132,11 @@ def test_a_service_is_pinned_and_reached_from_this_machine_alone(name: str) -> N
 
 def test_only_what_runs_commands_has_the_keys_of_the_bucket() -> None:
     having = {name for name, service in COMPOSE["services"].items() if "AWS_ACCESS_KEY_ID" in service["environment"]}
-    assert having == {"worker"}
+    assert having == {"serve", "worker"}
 
 
 def test_compose_reads_the_file(tmp_path: Path) -> None:
-    command = [*compose(), "--file", str(DEPLOY / "compose.yaml"), "--profile", "gpu"]
+    command = [*compose(), "--file", str(DEPLOY / "compose.yaml"), "--profile", "gpu", "--profile", "serve"]
     made = [*command, "--env-file", str(environment(tmp_path)), "config"]
     whole = yaml.safe_load(subprocess.run(made, check=True, capture_output=True, text=True).stdout)
     assert set(whole["services"]) == set(COMPOSE["services"])
@@ -191,17 +199,62 @@ def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
     assert gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
-def test_the_job_is_a_command_for_a_bucket() -> None:
-    program, command, *arguments = JOB["spec"]["entrypoint"].split()
-    assert (program, JOB["spec"]["clusterSelector"]) == ("vitalfew", {"ray.io/cluster": CLUSTER["metadata"]["name"]})
-    options = {word: value for word, value in pairwise(arguments) if word.startswith("--")}
-    assert options["--store"].startswith("s3://")
+def options(words: list[str]) -> dict[str, str]:
+    """The options of a command of vitalfew, which all exist."""
+    program, command, *arguments = words
+    given = {word: value for word, value in pairwise(arguments) if word.startswith("--")}
     said = CliRunner().invoke(app, [command, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
-    assert all(option in said for option in options)
+    assert program == "vitalfew"
+    assert all(option in said for option in given)
+    return given
+
+
+def test_the_job_is_a_command_for_a_bucket() -> None:
+    assert JOB["spec"]["clusterSelector"] == {"ray.io/cluster": CLUSTER["metadata"]["name"]}
+    assert options(JOB["spec"]["entrypoint"].split())["--store"].startswith("s3://")
+
+
+# -- The server, in both
+
+
+def served(script: str) -> dict[str, str]:
+    """The options of the command that a container ends up with, behind a Ray node that does no work."""
+    started, *_, last = script.strip().splitlines()
+    assert started.startswith("ray start --address=")
+    assert "--num-cpus=0" in started
+    return options(last.removeprefix("exec ").split())
+
+
+def test_the_server_has_replicas_on_the_cluster_and_asks_for_keys() -> None:
+    from vitalfew.flows.serving.replicas import Replicas
+
+    (script,) = COMPOSE["services"]["serve"]["command"]
+    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
+    for given in (served(script), served(*container["args"])):
+        assert (given["--runner"], given["--host"]) == ("ray", "0.0.0.0")
+        assert Replicas.parse(given["--replicas"]).most > 1
+    named = {variable["name"]: variable for variable in container["env"]}
+    assert named["RAY_ADDRESS"]["value"] == f"{CLUSTER['metadata']['name']}-head-svc:6379"
+    token = named["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
+    assert token == {"name": CLUSTER["spec"]["authOptions"]["secretName"], "key": "auth_token"}
+    assert all("valueFrom" in variable for name, variable in named.items() if SECRET.search(name))
+    assert container["image"] == pods()[0]["spec"]["containers"][0]["image"]
+
+
+def test_what_asks_whether_the_server_is_ready_is_let_in() -> None:
+    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
+    assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
+    (port,) = container["ports"]
+    assert [each["port"] for each in SERVICE["spec"]["ports"]] == [port["containerPort"]]
+    for probe in ("readinessProbe", "livenessProbe"):
+        asked = container[probe]["httpGet"]
+        (host,) = (header["value"] for header in asked["httpHeaders"] if header["name"] == "Host")
+        assert f"http://{host}" in known_origins("0.0.0.0", port["containerPort"])
+        assert asked["path"] in PROBES
 
 
 def test_kubernetes_takes_the_pods() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     assert pods()
-    for pod in pods():
-        validate.validate(pod, validate.latest_version(), strict=True)
+    for resource in (*pods(), SERVER, SERVICE):
+        validate.validate(resource, validate.latest_version(), strict=True)

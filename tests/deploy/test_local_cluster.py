@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 from uuid import uuid4
 
 import obstore
@@ -17,6 +17,8 @@ import psutil
 import pytest
 from obstore.store import S3Store
 
+from deploy.local_cluster import SERVED
+from tests.flows.serving.test_guide import until_ready
 from tests.support.own_files import write_own_files
 from tests.support.ray_nodes import wait_for
 from vitalfew.flows.server.access import PATIENCE, Server
@@ -87,6 +89,7 @@ def test_all_parts_work_and_end(running: Running, tmp_path: Path) -> None:
     _answer(environment)
     _listen_on_this_machine_alone(running)
     _index(environment, tmp_path)
+    _serve(running, environment, tmp_path)
     status, said = running.end()
     assert (status, "Traceback" in said) == (0, False), said
     assert not [environment[name] for name in environment if "KEY" in name and environment[name] in said]
@@ -160,3 +163,23 @@ def _index(environment: dict[str, str], folder: Path) -> None:
     ]
     found = subprocess.run(search, cwd=folder, env=own, capture_output=True, text=True)
     assert "The Silent Bridge" in found.stdout, found.stderr
+
+
+def _serve(running: Running, environment: dict[str, str], folder: Path) -> None:
+    """By replicas on two of the nodes, from the bucket. They, too, listen on this machine alone."""
+    words = ["serve", SERVED, "--index", "notes", "--store", environment["VITALFEW_STORE"], "--port", "0"]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", "2"]
+    own = {**environment, "PYTHONPATH": str(ROOT)}
+    server = subprocess.Popen(command, cwd=folder, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert server.stdout
+        address = until_ready(server.stdout)
+        body = json.dumps({"question": "Who wrote the novel?"}).encode()
+        with urlopen(Request(f"{address}/search", body, {"Content-Type": "application/json"}), timeout=60) as answer:
+            assert "The Silent Bridge" in answer.read().decode()
+        assert any("ServeReplica" in " ".join(process.cmdline()) for process in running.processes())
+        _listen_on_this_machine_alone(running)
+    finally:
+        server.terminate()
+        said, _ = server.communicate(timeout=PATIENCE)
+    assert (server.returncode, "Stopped." in said) == (0, True), said

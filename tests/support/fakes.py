@@ -18,6 +18,7 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
+from vitalfew.flows.pipelines.answering import WARM_UP
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
@@ -181,6 +182,26 @@ class FirstWords(Generator):
             return failed("the model has no answer to this")
         words = prompt.contexts[0].split()[:3] if prompt.contexts else []
         return Completion(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+
+
+class HaltedWords(FirstWords):
+    """FirstWords for replicas, by files of the folder that VITALFEW_TEST_HALT names: it leaves its process and every
+    question in `begun`, halts while there is a file `halt`, unless it is being warmed, and fails while there is a file
+    `damaged`."""
+
+    def generate(self, prompts: Sequence[Prompt], tick: Callable[[int, int], None] = _no_tick) -> list[Completion]:
+        if folder := os.environ.get("VITALFEW_TEST_HALT"):
+            if Path(folder, "damaged").exists():
+                raise OSError("the model is damaged")
+            if prompts[0].question != WARM_UP:
+                self._halt(Path(folder), prompts)
+        return super().generate(prompts, tick)
+
+    def _halt(self, folder: Path, prompts: Sequence[Prompt]) -> None:
+        with Path(folder, "begun").open("a") as file:
+            file.writelines(f"{os.getpid()} {prompt.question}\n" for prompt in prompts)
+        while Path(folder, "halt").exists():
+            time.sleep(0.02)
 
 
 class WordCritic:

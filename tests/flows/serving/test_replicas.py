@@ -1,0 +1,517 @@
+"""Replicas on a Ray cluster: nothing is lost with one, and answers, errors and limits are those of one process."""
+
+import asyncio
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.evaluating import searchable
+from tests.support.indexing import index
+from tests.support.object_store import s3_server
+from tests.support.ray_nodes import ROOT, Nodes, three_nodes
+from tests.support.serving import EXPERIMENT, PATIENCE, until
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
+from vitalfew.flows.serving import searching
+from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
+from vitalfew.flows.serving.errors import place
+from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
+from vitalfew.storage.runs import find_index, save_index
+from vitalfew.tasks.datasets.base import InputError
+
+# Without a cluster
+
+
+def test_replicas_are_a_number_or_a_range() -> None:
+    assert Replicas.parse("2") == Replicas(2, 2)
+    assert Replicas.parse("2-8") == Replicas(2, 8)
+    for text in ("", "0", "8-2", "two", "1-", "-1", "1-2-3"):
+        with pytest.raises(ConfigError, match="--replicas"):
+            Replicas.parse(text)
+
+
+def test_the_command_says_what_it_cannot_do_before_it_opens_anything() -> None:
+    for options, said in ((["--replicas", "2"], "needs --runner ray"), (["--runner", "ray", "--replicas", "x"], "'x'")):
+        done = CliRunner().invoke(app, ["serve", "nothing:here", *options])
+        assert (done.exit_code, said in done.output) == (1, True), done.output
+
+
+def test_a_server_of_one_process_imports_no_ray() -> None:
+    program = "import sys, vitalfew.flows.cli.serve, vitalfew.flows.serving.application, vitalfew.flows.serving.running"
+    subprocess.run([sys.executable, "-c", f"{program}; assert 'ray' not in sys.modules"], cwd=ROOT, check=True)
+
+
+class Unpicklable(OSError):
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+@pytest.mark.parametrize(
+    ("raised", "arrives"),
+    [
+        (InputError("the question is empty"), InputError("the question is empty")),
+        (Unpicklable("a", "b"), RuntimeError("Unpicklable")),  # as damage
+        (KeyError("a bug"), KeyError("a bug")),
+    ],
+)
+def test_an_error_travels_with_its_place(raised: Exception, arrives: Exception) -> None:
+    try:
+        raise raised
+    except Exception as error:
+        arrived = pickle.loads(pickle.dumps(portable(error)))
+    assert (type(arrived), str(arrived)) == (type(arrives), str(arrives))
+    assert re.fullmatch(rf"{type(raised).__name__} at .*/test_replicas\.py:\d+", place(arrived))
+
+
+@dataclass
+class FakeHandle:
+    """Stands for Ray Serve's handle: answers with the next of `outcomes`, an exception is raised; waits while empty."""
+
+    outcomes: list[Any] = field(default_factory=list)
+    asked: list[Any] = field(default_factory=list)
+    cancelled: int = 0
+
+    def remote(self, task: str, item: Any, size: int) -> "FakeHandle":
+        self.asked.append(item)
+        return self
+
+    def __await__(self) -> Iterator[Any]:
+        return self._outcome().__await__()
+
+    async def _outcome(self) -> Any:
+        while not self.outcomes:
+            await asyncio.sleep(0.001)
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+@pytest.fixture
+def line() -> Iterator[ReplicasLine]:
+    notes: list[bool] = []
+    made = ReplicasLine("small", FakeHandle(), Bounds(room=2), notes.append)
+    made.notes = notes  # type: ignore[attr-defined]
+    made.start()
+    yield made
+    made.close(PATIENCE)
+
+
+def asked(line: ReplicasLine, item: str = "?") -> "Future[Any]":
+    return line.submit("answer", item, len(item))
+
+
+def test_a_request_of_a_lost_replica_is_asked_again_and_no_other(line: Any) -> None:
+    from ray.exceptions import ActorDiedError, ActorUnavailableError
+
+    line.compute.outcomes = [ActorDiedError(), ActorUnavailableError("gone", b"0" * 16), ReplicaResult("yes")]
+    assert asked(line, "first").result(PATIENCE) == "yes"
+    line.compute.outcomes = [ReplicaResult("no")]
+    assert asked(line, "second").result(PATIENCE) == "no"
+    assert (line.compute.asked, line.again) == (["first"] * 3 + ["second"], 2)
+    assert line.notes == [True, True]
+
+
+def test_a_request_that_every_replica_is_lost_with_is_given_up(line: Any) -> None:
+    from ray.exceptions import ActorDiedError
+
+    line.compute.outcomes = [ActorDiedError() for _ in range(9)]
+    with pytest.raises(Lost, match="4 replicas of small were lost"):
+        asked(line).result(PATIENCE)
+    assert (len(line.compute.asked), line.again, line.notes) == (4, 3, [False])
+
+
+def test_the_error_of_the_work_is_not_asked_again(line: Any) -> None:
+    line.compute.outcomes = [ReplicaResult(error=InputError("it has no index"))]
+    with pytest.raises(InputError, match="it has no index"):
+        asked(line).result(PATIENCE)
+    assert len(line.compute.asked) == 1
+
+
+def test_a_full_line_refuses_and_a_request_that_is_cancelled_leaves_it(line: Any) -> None:
+    first, second = asked(line, "a"), asked(line, "b")
+    until(lambda: len(line.compute.asked) == 2)
+    with pytest.raises(Full):
+        asked(line, "c")
+    first.cancel()
+    until(lambda: line.waiting == 1)
+    until(lambda: line.compute.cancelled == 1)
+    line.compute.outcomes = [ReplicaResult(1)]
+    assert second.result(PATIENCE) == 1
+    with pytest.raises(CancelledError):
+        first.result(PATIENCE)
+
+
+def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_is_warmed(line: Any) -> None:
+    waiting = asked(line)
+    until(lambda: line.compute.asked)
+    line.fail()
+    for refused in (lambda: waiting.result(PATIENCE), lambda: asked(line)):
+        with pytest.raises(Lost, match="no replica of small could be started"):
+            refused()
+    warmed = line.submit("warm", "?", 1)
+    line.compute.outcomes = [ReplicaResult("warm"), ReplicaResult("yes")]
+    assert (warmed.result(PATIENCE), asked(line).result(PATIENCE)) == ("warm", "yes")
+    assert line.notes == [False, True, True]
+
+
+def test_a_closed_line_finishes_what_it_accepted(line: Any) -> None:
+    accepted = asked(line)
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(line.close, PATIENCE)
+        until(lambda: line._closed)
+        with pytest.raises(Closed):
+            asked(line)
+        line.compute.outcomes = [ReplicaResult("done")]
+        closing.result(PATIENCE)
+    assert accepted.result(0) == "done"
+
+
+# On three nodes
+
+
+@dataclass
+class RunningServer:
+    """The process of `vitalfew serve --runner ray`, and the folder by which its replicas are held."""
+
+    process: "subprocess.Popen[str]"
+    address: str
+    folder: Path
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.address, timeout=PATIENCE)
+
+    def listens(self) -> bool:
+        assert self.process.poll() is None, self.process.communicate()[0]
+        with suppress(httpx.TransportError):
+            return httpx.get(f"{self.address}/health").is_success
+        return False
+
+    def is_ready(self) -> bool:
+        return self.listens() and httpx.get(f"{self.address}/ready").is_success
+
+    def answer(self, question: str, model: str | None = None) -> httpx.Response:
+        with self.client() as client:
+            return client.post("/answer", json={"question": question, "model": model})
+
+    def figure(self, name: str) -> float:
+        found = re.search(rf"^vitalfew_{name}{{.*}} (\S+)$", httpx.get(f"{self.address}/metrics").text, re.MULTILINE)
+        assert found
+        return float(found[1])
+
+    def begun(self) -> list[tuple[int, str]]:
+        """The process and the question of everything that a replica began to compute, but for what warmed it."""
+        split = (line.partition(" ") for line in (self.folder / "begun").read_text().splitlines())
+        return [(int(number), question) for number, _, question in split]
+
+    @contextmanager
+    def halted(self) -> Iterator[None]:
+        (self.folder / "halt").touch()
+        try:
+            yield
+        finally:
+            (self.folder / "halt").unlink()
+
+    def end(self) -> str:
+        """End it as an operator does; its output."""
+        self.process.send_signal(signal.SIGTERM)
+        rest = self.process.communicate(timeout=PATIENCE)[0]
+        assert self.process.returncode == 0, rest
+        return rest
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    folder = Path("/tmp") / f"serve-{os.getpid()}"  # sockets of Unix have short names
+    folder.mkdir()
+    with three_nodes(folder, apart=True) as nodes:
+        yield nodes
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def serving(
+    nodes: Nodes,
+    folder: Path,
+    *methods: str,
+    store: Path | str,
+    replicas: str = "2",
+    ready: bool = True,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[RunningServer]:
+    """A server whose experiment no node sees. What is left of it ends with the block."""
+    file = nodes.driver / "trial.yaml"
+    file.write_text(EXPERIMENT.replace("FirstWords", "HaltedWords"))
+    (folder / "begun").touch()
+    names = "".join(f"  {method}: {{method: '{file}:{method}'}}\n" for method in methods)
+    (nodes.driver / "serve.yaml").write_text(f"index: test\nconfigurations:\n{names}")
+    words = ["serve", str(nodes.driver / "serve.yaml"), "--store", str(store), "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", replicas],
+        cwd=nodes.driver,
+        env={
+            **nodes.environment,
+            "PYTHONPATH": str(ROOT),
+            "VITALFEW_TEST_HALT": str(folder),
+            "VITALFEW_SERVE_KEYS": "",
+            **(environment or {}),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        server = RunningServer(process, _address(process), folder)
+        if ready:
+            until(server.is_ready)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+        until(lambda: not _replicas(nodes))
+
+
+def _address(process: "subprocess.Popen[str]") -> str:
+    printed = ""
+    assert process.stdout
+    for line in process.stdout:
+        printed += line
+        if line.startswith("Address"):
+            break
+    found = re.search(r"Address: (http://\S+)", printed)
+    assert found, printed
+    return found[1]
+
+
+def _replicas(nodes: Nodes) -> list[psutil.Process]:
+    """The processes of the replicas on these nodes."""
+    own = [each for raylet in nodes.raylets for each in psutil.Process(raylet).children(recursive=True)]
+    found = []
+    for process in own:
+        with suppress(psutil.NoSuchProcess):
+            if "ServeReplica" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def answering(nodes: Nodes, store: Path, method: str) -> Answering:
+    return Answering(store, configured(store, f"{nodes.driver / 'trial.yaml'}:{method}", "test"))
+
+
+def same(answer: dict[str, Any], expected: RagAnswer) -> bool:
+    contexts = [context["text"] for context in answer["contexts"]]
+    return (answer["text"], contexts, answer["fingerprint"]) == (
+        expected.text,
+        [context.text for context in expected.contexts],
+        expected.fingerprint,
+    )
+
+
+def questions(count: int) -> list[str]:
+    return [f"Who founded the town of Velmar in the year {1000 + number}?" for number in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["process", "node"])
+def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path, what: str) -> None:
+    nodes.replace()
+    texts = questions(48)  # more than one replica takes at a time
+    with serving(nodes, tmp_path, "sentences", store=searchable()) as server, ThreadPoolExecutor(len(texts)) as pool:
+        with server.halted():
+            waiting = [pool.submit(server.answer, text) for text in texts]
+            until(lambda: server.figure("waiting") == len(texts))
+            until(lambda: len({number for number, _ in server.begun()}) == 2)
+            head = nodes.raylets[0]  # the server's own node
+            killed = next(number for number, _ in server.begun() if psutil.Process(number).ppid() != head)
+            lost = [question for number, question in server.begun() if number == killed]
+            if what == "process":
+                psutil.Process(killed).kill()
+            else:
+                nodes.kill(psutil.Process(killed).ppid())
+            until(lambda: server.figure("computed_again") >= len(lost))
+        answers = [future.result() for future in waiting]
+        assert {answer.status_code for answer in answers} == {200}
+        expected = answering(nodes, searchable(), "sentences").answer(texts)
+        assert all(same(answer.json(), each) for answer, each in zip(answers, expected, strict=True))
+        # What the other replica was computing meanwhile is computed once.
+        assert Counter(question for _, question in server.begun()) == Counter([*texts, *lost])
+        assert len(lost) <= server.figure("computed_again") < len(texts)
+        until(lambda: server.answer(texts[0]).is_success and len({number for number, _ in server.begun()}) == 3)
+        assert "a replica was lost" in server.end()
+    assert _replicas(nodes) == []
+
+
+@pytest.mark.slow
+def test_answers_errors_and_limits_are_those_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
+    store, texts = searchable(), questions(20)
+    with serving(nodes, tmp_path, "sentences", "alone", store=store, replicas="1") as server, server.client() as client:
+        direct = answering(nodes, store, "sentences")
+        expected = direct.answer(texts)
+        assert all(same(client.post("/answer", json={"question": text, "model": "sentences"}).json(), each)
+                   for text, each in zip(texts, expected, strict=True))  # fmt: skip
+        hits = client.post("/search", json={"question": texts[0], "model": "sentences"}).json()["hits"]
+        assert [hit["text"] for hit in hits] == [hit.text for hit in searching.search(direct, texts[:1])[0]]
+        documents = ["A river.", "The founder of the town of Velmar."]
+        ranked = client.post("/v1/rerank", json={"query": texts[0], "documents": documents, "model": "sentences"})
+        scores = searching.rerank(direct, [searching.Documents(texts[0], documents)])[0]
+        assert {each["index"]: each["relevance_score"] for each in ranked.json()["results"]} == pytest.approx(
+            dict(enumerate(scores))
+        )
+        refused = client.post("/search", json={"question": texts[0], "model": "alone"})
+        with pytest.raises(InputError) as error:
+            searching.search(answering(nodes, store, "alone"), texts[:1])
+        assert (refused.status_code, refused.json()["error"]["message"]) == (400, str(error.value))
+        _full(server)
+        assert "Stopped. All accepted requests were answered." in server.end()
+
+
+def _full(server: RunningServer) -> None:
+    """More requests than have room get 429, and the others their answers."""
+    room = Bounds().room + Bounds().requests
+    body = {"question": "Who is asked too often?", "model": "sentences"}
+
+    async def ask() -> list[httpx.Response]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=server.address, timeout=PATIENCE, limits=limits) as client:
+            with server.halted():
+                waiting = [asyncio.create_task(client.post("/answer", json=body)) for _ in range(room + 5)]
+                early = asyncio.as_completed(waiting)
+                for _ in range(5):
+                    await next(early)
+            return await asyncio.gather(*waiting)
+
+    answers = asyncio.run(ask())
+    assert Counter(answer.status_code for answer in answers) == {200: room, 429: 5}
+    assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status_code == 429)
+
+
+@pytest.mark.slow
+def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(searchable(), tmp_path / "store"))
+    first = find_index(store, "test")
+    index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
+    second = find_index(store, "test")
+    save_index(store, first)
+    ended = Event()
+    with serving(nodes, tmp_path, "passages", store=store) as server, ThreadPoolExecutor(4) as pool:
+        text = questions(1)[0]
+
+        def ask() -> list[tuple[int, str]]:
+            seen = []
+            while not ended.is_set():
+                answer = server.answer(text)
+                seen.append((answer.status_code, answer.json()["fingerprint"]))
+            return seen
+
+        def shown() -> str:
+            with server.client() as client:
+                return str(client.get("/v1/models/passages").json()["vitalfew"]["fingerprint"])
+
+        before = server.answer(text).json()["fingerprint"]
+        clients = [pool.submit(ask) for _ in range(4)]
+        try:
+            save_index(store, second)
+            until(lambda: shown() != before)
+            after = shown()
+            # Only when both replicas have followed are so many answers in a row from the new index.
+            until(lambda: all(server.answer(text).json()["fingerprint"] == after for _ in range(40)))
+        finally:
+            ended.set()
+        seen = [each for client in clients for each in client.result()]
+    assert {status for status, _ in seen} == {200}
+    assert {fingerprint for _, fingerprint in seen} == {before, after}
+    assert len({number for number, _ in server.begun()}) == 2
+
+
+@pytest.mark.slow
+def test_replicas_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> None:
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1") as server:
+        assert len(_replicas(nodes)) == 1
+        server.process.kill()
+        until(lambda: not _replicas(nodes))
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_answers_what_it_accepted(nodes: Nodes, tmp_path: Path) -> None:
+    texts = questions(8)
+    with serving(nodes, tmp_path, "passages", store=searchable()) as server, ThreadPoolExecutor(8) as pool:
+        with server.halted():
+            waiting = [pool.submit(server.answer, text) for text in texts]
+            until(lambda: server.figure("waiting") == len(texts))
+            server.process.send_signal(signal.SIGTERM)
+        assert {future.result().status_code for future in waiting} == {200}
+        server.process.communicate(timeout=PATIENCE)
+        assert server.process.returncode == 0
+        assert _replicas(nodes) == []
+
+
+@pytest.mark.slow
+def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
+    nodes.replace()
+    texts = questions(40)
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1-2") as server:
+        assert len(_replicas(nodes)) == 1
+        with ThreadPoolExecutor(len(texts)) as pool:
+            with server.halted():
+                waiting = [pool.submit(server.answer, text) for text in texts]
+                until(lambda: len({number for number, _ in server.begun()}) == 2)
+            assert {future.result().status_code for future in waiting} == {200}
+        assert server.figure("computed_again") == 0
+
+
+@pytest.mark.slow
+def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_path: Path) -> None:
+    (tmp_path / "damaged").touch()
+    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1", ready=False) as server:
+        until(server.listens)
+        assert not server.is_ready()
+        refused = server.answer(questions(1)[0])
+        assert refused.status_code == 503
+        assert (
+            refused.json()["error"]["message"]
+            == "no replica of passages could be started; the server's output says why"
+        )
+        (tmp_path / "damaged").unlink()
+        until(server.is_ready)
+        assert server.answer(questions(1)[0]).status_code == 200
+        said = " ".join(server.end().split())  # which a terminal of 80 columns breaks
+        assert "passages: no replica could be started: OSError: the model is damaged" in said
+
+
+@pytest.mark.slow
+def test_nodes_share_only_a_bucket_and_its_keys_are_in_no_file_of_ray(nodes: Nodes, tmp_path: Path) -> None:
+    texts = questions(4)
+    with s3_server("served") as bucket:
+        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
+        place = f"s3://{bucket.bucket}/store"
+        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(searchable()), place]
+        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
+        with serving(nodes, tmp_path, "sentences", store=place, replicas="1", environment=environment) as server:
+            answers = [server.answer(text).json() for text in texts]
+            server.end()
+        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
+    expected = answering(nodes, searchable(), "sentences").answer(texts)
+    assert all(same(answer, each) for answer, each in zip(answers, expected, strict=True))
+    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
+    assert written.returncode == 1  # and no question either
