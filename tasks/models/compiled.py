@@ -56,6 +56,8 @@ AGREES = 0.9999
 """The least cosine of a converted network's states to those of PyTorch, in float32."""
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """OpenVINO's names of precisions. What int8 leaves is computed in float32."""
+SHAPES = 256
+"""Kernels that a stream keeps, each for a shape: by OpenVINO's default of 5,000 a server's memory grows for days."""
 KEPT = 2
 """Compiled networks that a process keeps."""
 XML, ABOUT = "model.xml", "about.json"
@@ -123,6 +125,7 @@ class Compiled:
             "INFERENCE_PRECISION_HINT": HINTS[precision],
             "INFERENCE_NUM_THREADS": streams,
             "NUM_STREAMS": streams,
+            "CPU_RUNTIME_CACHE_CAPACITY": SHAPES,
         }
         grouped = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP} if precision == "int8" else {}
         network = runtime().Core().compile_model(model, "CPU", {**hints, **grouped})
