@@ -7,8 +7,8 @@ and asks it the questions of SQuAD by Locust (benchmarks/serve_load.py), which t
 question is another one, and a client asks its next question when it has the answer to the last.
 
 *The server's own part* is the difference between a client's median and that of the same call in this process. The two
-take turns, as the loads of one and of 32 clients do. *8 clients, 0.1 s* wait for a tenth of a second before the next
-question. *Memory* is the server's resident memory after N requests against that after the first tenth of them.
+take turns, as the loads of one and of 32 clients do. *8 clients, 0.1 s*: each pauses before its next question, a tenth
+of a second on average. *Memory* is the server's resident memory after N requests against that after the first tenth of them.
 *Exchange*: a corpus with one passage more was indexed beside the other one; while 32 clients ask, `vitalfew index`
 gives it the served name. The ten seconds around the moment at which the server shows the new index are compared with
 those before.
@@ -165,7 +165,7 @@ def own_part(load: Load, answering: Answering) -> Iterator[Row]:
             lambda path=path, block=block: load.run(path, 1, load.take(block)),
         )
         direct, served = in_turns(ROUNDS, *works, warm_up=1)
-        here = statistics.median(sum(direct, []))  # type: ignore[arg-type]
+        here = float(np.median(direct))  # type: ignore[arg-type]
         there = pooled(served).quantile(0.5)  # type: ignore[arg-type]
         if path == "/search":
             part = f"{there - here:+.1f} ms ({there:.1f} against {here:.1f} directly)"

@@ -12,6 +12,7 @@ monkey.patch_all()
 
 import argparse  # noqa: E402  # all of this must see gevent's threads
 import json  # noqa: E402
+import random  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
@@ -32,7 +33,7 @@ class Client(FastHttpUser):
     pause = 0.0
 
     def wait_time(self) -> float:
-        return self.pause
+        return random.uniform(0, 2 * self.pause)
 
     @task
     def ask(self) -> None:
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("path")
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="ask the questions over and over for this time")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds of a client between two questions")
+    parser.add_argument("--pause", type=float, default=0.0, help="mean seconds between an answer and the next question")
     given = parser.parse_args()
     questions = json.load(sys.stdin)
     Client.path, Client.pause = given.path, given.pause
