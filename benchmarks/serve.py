@@ -8,10 +8,10 @@ question is another one, and a client asks its next question when it has the ans
 
 *The server's own part* is the difference between a client's median and that of the same call in this process. The two
 take turns, as the loads of one and of 32 clients do. *8 clients, 0.1 s*: each pauses before its next question, a tenth
-of a second on average. *Memory* is the server's resident memory after N requests against that after the first tenth of them.
-*Exchange*: a corpus with one passage more was indexed beside the other one; while 32 clients ask, `vitalfew index`
-gives it the served name. The ten seconds around the moment at which the server shows the new index are compared with
-those before.
+of a second on average. *Memory* is the server's resident memory after N requests against that after the first tenth of
+them; one of ten is an answer. *Exchange*: a corpus with one passage more was indexed beside the other one; while 32
+clients ask, `vitalfew index` gives it the served name. The ten seconds around the moment at which the server shows the
+new index are compared with those before.
 """
 
 import json

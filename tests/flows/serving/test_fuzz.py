@@ -1,7 +1,6 @@
 """Requests that a fuzzer makes from the server's own description."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
