@@ -58,7 +58,7 @@ AGREES = 0.9999
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """OpenVINO's names of precisions. What int8 leaves is computed in float32."""
 SHAPES = 256
-"""Kernels that a stream keeps, each for a shape: by OpenVINO's default of 5,000 a server's memory grows for days."""
+"""Kernels that a stream keeps, one per shape. By OpenVINO's default, 5,000, memory grows with every new length."""
 KEPT = 2
 """Compiled networks that a process keeps."""
 XML, ABOUT = "model.xml", "about.json"
