@@ -96,11 +96,6 @@ def ended(process: "subprocess.Popen[str]") -> Replies:
     return Replies.of(json.loads(process.communicate()[0]))
 
 
-def pooled(parts: Sequence[Replies]) -> Replies:
-    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("sent", "milliseconds"))
-    return Replies(*columns, sum(part.failed for part in parts))
-
-
 @contextmanager
 def serving(store: Path) -> Iterator[tuple[str, float, psutil.Process]]:
     """The address of a server, the seconds until it was ready, and its process."""
@@ -159,20 +154,20 @@ def own_part(load: Load, answering: Answering) -> Iterator[Row]:
     def answer(question: str) -> Any:
         return answering.answer([question])
 
-    for path, call, block in (("/search", search, BLOCK), ("/answer", answer, BLOCK // 4)):
+    def medians(path: str, call: Any, block: int) -> tuple[float, float]:
         works = (
-            lambda call=call, block=block: timed(call, load.take(block)),
-            lambda path=path, block=block: load.run(path, 1, load.take(block)),
+            lambda: timed(call, load.take(block)),
+            lambda: load.run(path, 1, load.take(block)).milliseconds.tolist(),
         )
-        direct, served = in_turns(ROUNDS, *works, warm_up=1)
-        here = float(np.median(direct))  # type: ignore[arg-type]
-        there = pooled(served).quantile(0.5)  # type: ignore[arg-type]
-        if path == "/search":
-            part = f"{there - here:+.1f} ms ({there:.1f} against {here:.1f} directly)"
-            yield row("search, 1 client: the server's own part, p50", part, "≤ 3 ms", there - here <= 3)
-        else:
-            about = f"answer, 1 client, {TOKENS} tokens: p50"
-            yield row(about, f"{there:.0f} ms ({here:.0f} directly)", "≤ 120 ms", there <= 120)
+        here, there = (float(np.median(turns)) for turns in in_turns(ROUNDS, *works, warm_up=1))
+        return here, there
+
+    here, there = medians("/search", search, BLOCK)
+    part = f"{there - here:+.1f} ms ({there:.1f} against {here:.1f} directly)"
+    yield row("search, 1 client: the server's own part, p50", part, "≤ 3 ms", there - here <= 3)
+    here, there = medians("/answer", answer, BLOCK // 4)
+    about = f"answer, 1 client, {TOKENS} tokens: p50"
+    yield row(about, f"{there:.0f} ms ({here:.0f} directly)", "≤ 120 ms", there <= 120)
 
 
 def clients(load: Load) -> Iterator[Row]:
