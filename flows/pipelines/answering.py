@@ -124,6 +124,11 @@ def configured(
     (method,) = whole.methods
     if not method.generate:
         raise ConfigError(f"{experiment}:{method.name} generates no answer; to see what it finds, use search")
+    if method.stages.get("perturb"):
+        raise ConfigError(
+            f"{experiment}:{method.name} disturbs its hits by those of other questions, which only an evaluation has; "
+            "set perturb to null"
+        )
     searched = indexes[method.index] if method.index else None
     if run and method.retrieve and searched and not _searched(store, run, method.name, searched):
         run = None
