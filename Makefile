@@ -242,5 +242,8 @@ bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of ea
 bench-runners: setup-tests  ## One process against one and two Ray workers
 	$(BIN)/python -m benchmarks.commands runners
 
+bench-serve: setup-tests  ## The server against direct calls: seconds by clients, memory, start, an exchange of the index, beside their goals
+	$(BIN)/python -m benchmarks.serve
+
 bench-startup: setup-tests  ## Seconds that each command of the command line takes, beside its goal
 	$(BIN)/python -m benchmarks.commands startup

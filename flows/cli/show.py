@@ -250,7 +250,7 @@ def _beside(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Print every row as lines, a column each."""
+    """Print every row as lines, one for every column."""
     for number, row in enumerate(cells, 1):
         out.print(f"row {number}", style="bold")
         shown = table(show_header=False)

@@ -195,6 +195,11 @@ class Answering:
         self.store, self.configured = store.absolute(), chosen
         self._asked = Artifact(self.store, "asked", "memory")
         self.stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
+        if any(stage.name == "perturb" for stage in self.stages):
+            raise ConfigError(
+                f"{chosen.experiment}:{chosen.method.name} disturbs its hits by those of other questions, which only "
+                "an evaluation has; leave out noise and order of `perturb`"
+            )
         self.fingerprint = configuration(self.stages)
         for stage in self.stages:
             stage.artifact = Held(*_key(stage.artifact))

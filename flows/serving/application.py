@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 
@@ -145,7 +145,7 @@ def application(
             await asyncio.to_thread(close)
 
     agents = agents_server(Doors.served(next(iter(service.served.values()))))
-    app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None)
+    app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None, responses=errors.DESCRIBED)
     app.state.service = service
     _add_own(app, service)
     metrics = Metrics([], service.served, rows)
@@ -238,7 +238,10 @@ def _add_answering(app: FastAPI, service: ServedModels) -> None:
         answer = await answered(request, served, body.question)
         return JSONResponse(shapes.answered(answer, served.name, body.max_tokens))
 
-    @app.post("/v1/chat/completions", tags=["questions"])
+    streamed = {"content": {"text/event-stream": {}}, "description": "The answer, at once or as a stream"}
+    unanswered = {"model": errors.ErrorBody, "description": "The model gave no answer"}
+
+    @app.post("/v1/chat/completions", tags=["questions"], responses={200: streamed, 502: unanswered})
     async def completions(body: shapes.ChatBody, request: Request) -> Response:
         """Answer the last message of the user, in OpenAI's shape."""
         served = service.find(body.model)
@@ -258,13 +261,13 @@ def _add_watching(app: FastAPI, service: ServedModels, metrics: Metrics) -> None
         """The server works."""
         return JSONResponse({"status": "ok"})
 
-    @app.get("/ready", tags=["operation"])
+    @app.get("/ready", tags=["operation"], responses={503: {"description": "A model is not ready", "model": None}})
     async def ready() -> Any:
         """Every model has answered a question: 200; else 503."""
         waiting = len(service.unready)
         return JSONResponse({"ready": not waiting, "models_not_ready": waiting}, 503 if waiting else 200)
 
-    @app.get("/metrics", tags=["operation"])
+    @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)
     async def figures() -> Response:
         """Figures for Prometheus."""
         return Response(metrics.text(), media_type=metrics.content_type)

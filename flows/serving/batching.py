@@ -22,10 +22,14 @@ FAULTS = 2
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a line and its batches. `wait`: seconds that the first request of a batch waits for others;
-    `requests` and `characters`: of a batch (one request may be longer); `room`: requests that wait at a time."""
+    """The bounds of a line and its batches.
 
-    wait: float = 0.005
+    `wait`: seconds that the first request of a batch waits for others. None, because those that come while a batch is
+    computed make the next one: waiting made no client faster (docs/results/serve.md). `requests` and `characters`: of a
+    batch (one request may be longer); `room`: requests that wait at a time.
+    """
+
+    wait: float = 0.0
     requests: int = 32
     characters: int = 100_000
     room: int = 128

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pydantic import BaseModel
 from starlette.responses import JSONResponse
 
 from vitalfew.flows.serving.batching import Closed, Full, Lost
@@ -24,6 +25,43 @@ CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 DAMAGED = (OSError, MemoryError, Damaged, IndexMismatch, IndexNotFound, pa.ArrowException, RuntimeError)
 """Errors of files that are missing or not as they were written, and of memory that lacks; libraries in C++ (FAISS,
 OpenVINO, PyTorch) say RuntimeError of both. All others are bugs."""
+
+
+class ErrorAbout(BaseModel):
+    """An error: a sentence that says what to do, its kind, the part of the request that is wrong, and a code."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """The body of every response that is an error."""
+
+    error: ErrorAbout
+
+
+ABOUT: dict[int, str] = {
+    400: "The request names no model, or cannot be computed as it is",
+    401: "A key is needed",
+    403: "A page of another site sent it",
+    404: "There is no such address or model",
+    405: "The address does not accept the method",
+    408: "The body did not arrive in time",
+    413: "The body is too long",
+    415: "The body was not sent as JSON",
+    421: "It is for another host",
+    422: "A value is missing or wrong",
+    429: "Too many requests wait; Retry-After says for how long",
+    500: "The server has a bug",
+    503: "The model cannot answer now, or the server is ending",
+    504: "There was no result in time",
+}
+DESCRIBED: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": about} for status, about in ABOUT.items()
+}
+"""The errors of every address, for the description of the server."""
 
 
 class Refused(Exception):

@@ -1,7 +1,7 @@
 """Where the units of an index lie: from table shard and row to text, passage and vectors."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -21,7 +21,8 @@ from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes import Vectors
 from vitalfew.storage.schemas import VECTOR_KINDS
 
-CACHED_GROUPS = 64
+CACHED_BYTES = 64 << 20
+"""Row groups of texts that an open index keeps, in bytes."""
 OPEN_FILES = 32
 """Parquet files that are held open by a process."""
 CACHED_COLUMNS = 64
@@ -115,8 +116,9 @@ class Units:
 
     def __init__(self, artifacts: Mapping[str, Artifact], context: ContextMode | None = None) -> None:
         self.artifacts, self.context = artifacts, context
-        self._groups: OrderedDict[tuple[TableShard, int], pa.Table] = OrderedDict()
+        self._groups = RowGroups()
         self._checksums: dict[str, dict[str, str]] = {}
+        self._places: dict[tuple[str, int], TableShard] = {}
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
         """The row of `sentences` (or `passages`)."""
@@ -162,7 +164,7 @@ class Units:
             wanted = np.sort(rows[shards == shard])
             groups = np.searchsorted(_starts(place), wanted, side="right") - 1
             for group in np.unique(groups):
-                content = _row_group(place, int(group), columns)
+                content = self._groups.read(place, int(group), columns)
                 parts.append(content.take(pa.array(wanted[groups == group] - _starts(place)[group])))
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
@@ -206,22 +208,42 @@ class Units:
         return _ids(self._place(table_of(unit), shard), f"{unit}_id")
 
     def _place(self, table: str, shard: int) -> TableShard:
-        artifact = self.artifacts[table]
-        if table not in self._checksums:
-            self._checksums[table] = {file.path: file.checksum for file in artifact.completed().files()}
-        path = artifact.path(shard)
-        return TableShard(path, self._checksums[table][str(path.relative_to(artifact.store))])
+        if (table, shard) not in self._places:
+            artifact = self.artifacts[table]
+            if table not in self._checksums:
+                self._checksums[table] = {file.path: file.checksum for file in artifact.completed().files()}
+            path = artifact.path(shard)
+            checksum = self._checksums[table][str(path.relative_to(artifact.store))]
+            self._places[table, shard] = TableShard(path, checksum)
+        return self._places[table, shard]
 
     def _fetch(self, place: TableShard, row: int) -> dict[str, Any]:
-        """Read a row of a Parquet file through a cache of row groups."""
         group, row = _group_of(place, row)
-        key = (place, group)
+        return self._groups.read(place, group).slice(row, 1).to_pylist()[0]
+
+
+class RowGroups:
+    """Row groups of Parquet files. The latest ones are kept, up to CACHED_BYTES: a server's questions have their hits
+    all over the same few files. Vectors are not kept, because they are large and few of a group are needed."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[TableShard, int, tuple[str, ...]], pa.Table] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, place: TableShard, group: int, columns: Sequence[str] = ()) -> pa.Table:
+        """A row group, or some of its columns. Raises Damaged."""
+        if "vector" in columns:
+            return _row_group(place, group, [*columns])
+        key = (place, group, tuple(columns))
         with _READING:
-            content = self._groups.pop(key) if key in self._groups else _row_group(place, group)
-            self._groups[key] = content  # behind the others: the least recently used one is the first
-            if len(self._groups) > CACHED_GROUPS:
-                self._groups.popitem(last=False)
-        return content.slice(row, 1).to_pylist()[0]
+            if key in self._kept:
+                self._kept.move_to_end(key)  # the least recently used one is the first
+                return self._kept[key]
+            content = self._kept[key] = _row_group(place, group, [*columns] or None)
+            self._bytes += content.nbytes
+            while self._bytes > CACHED_BYTES and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
+        return content
 
 
 class Passages:

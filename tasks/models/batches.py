@@ -99,15 +99,18 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def computed(work: Callable[[ItemT], ResultT], items: Sequence[ItemT], at_once: int) -> Iterator[ResultT]:
-    """The result of every batch, in order. This thread does the first alone: it loads the model."""
-    yield from map(work, items[:1])
-    at_once = min(at_once, len(items) - 1)
+def computed(
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], at_once: int, loaded: bool = False
+) -> Iterator[ResultT]:
+    """The result of every batch, in order. Where the model is not `loaded`, this thread does the first alone."""
+    alone = 0 if loaded else 1
+    yield from map(work, items[:alone])
+    at_once = min(at_once, len(items) - alone)
     if at_once < 2:
-        yield from map(work, items[1:])
+        yield from map(work, items[alone:])
         return
     with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(work, items[1:])
+        yield from pool.map(work, items[alone:])
 
 
 def read_parts(

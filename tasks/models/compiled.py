@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NumberName
 from vitalfew.storage import files
+from vitalfew.tasks.models.batches import computed
 from vitalfew.tasks.models.processor import features
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ AGREES = 0.9999
 """The least cosine of a converted network's states to those of PyTorch, in float32."""
 HINTS = {"fp32": "f32", "bf16": "bf16", "int8": "f32"}
 """OpenVINO's names of precisions. What int8 leaves is computed in float32."""
+SHAPES = 256
+"""Kernels that a stream keeps, one per shape. By OpenVINO's default, 5,000, memory grows with every new length."""
 KEPT = 2
 """Compiled networks that a process keeps."""
 XML, ABOUT = "model.xml", "about.json"
@@ -123,9 +126,11 @@ class Compiled:
             "INFERENCE_PRECISION_HINT": HINTS[precision],
             "INFERENCE_NUM_THREADS": streams,
             "NUM_STREAMS": streams,
+            "CPU_RUNTIME_CACHE_CAPACITY": SHAPES,
         }
         grouped = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP} if precision == "int8" else {}
         network = runtime().Core().compile_model(model, "CPU", {**hints, **grouped})
+        self.streams = streams
         self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(streams):
             self._idle.put(network.create_infer_request())
@@ -140,17 +145,16 @@ class Compiled:
         places: dict[int, list[int]] = {}
         for row, own in enumerate(ids):
             places.setdefault(row if self.alone else padded_length(len(own)), []).append(row)
-        ends = np.cumsum([len(own) for own in ids])
-        states: States | None = None
-        for rows in places.values():
-            found = self._computed([ids[row] for row in rows], types and [types[row] for row in rows])
-            if len(rows) == len(ids):
-                return np.concatenate(found)
-            states = np.empty((ends[-1], found[0].shape[1]), np.float32) if states is None else states
-            for row, some in zip(rows, found, strict=True):
-                states[ends[row] - len(some) : ends[row]] = some
-        assert states is not None
-        return states
+
+        def compute(rows: list[int]) -> list[States]:
+            return self._computed([ids[row] for row in rows], types and [types[row] for row in rows])
+
+        # Those with most tokens first, so that the streams end at about the same time.
+        batches = sorted(places.values(), key=lambda rows: -sum(padded_length(len(ids[row])) for row in rows))
+        states: dict[int, States] = {}
+        for rows, found in zip(batches, computed(compute, batches, self.streams, loaded=True), strict=True):
+            states.update(zip(rows, found, strict=True))
+        return np.concatenate([states[row] for row in range(len(ids))])
 
     def _computed(self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None) -> list[States]:
         """The states of texts of one padded length, in one batch."""

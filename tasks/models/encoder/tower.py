@@ -108,7 +108,8 @@ class Tower(Checkpoint):
         lengths = [len(row) for row in rows]
         whole = max(1, sum(lengths))
         due = [*self.batches(lengths)]
-        for batch, found in zip(due, computed(compute, due, self.at_once), strict=True):
+        loaded = "network" in vars(self)
+        for batch, found in zip(due, computed(compute, due, self.at_once, loaded), strict=True):
             yield batch, found
             done = sum(lengths[row] for row in batch)
             tick(done, share * done / whole)

@@ -11,7 +11,7 @@ from vitalfew.tasks.retrieve import Searcher
 
 
 def test_threads_that_share_an_index_read_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(units, "CACHED_GROUPS", 1)
+    monkeypatch.setattr(units, "CACHED_BYTES", 1)
     shared = Searcher.named(searchable(), "test").units
     shards = len(shared.artifacts["passages"].completed().shards)
     places = [(shard, row) for shard in range(shards) for row in range(len(shared.ids("passage", shard)))]

@@ -1,0 +1,125 @@
+"""Clients that ask too much, or go away in the middle."""
+
+import json
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.serving import PATIENCE, Running, experiment, served, until
+from vitalfew.flows.serving import chat
+from vitalfew.flows.serving.application import application
+
+QUESTION = "Who founded the town of Velmar?"
+CONNECTIONS = 10_000
+FILES = 500
+"""Files that a process has open besides its connections, at most."""
+HOLDING = """
+import resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+held = [socket.create_connection((host, port), timeout=60) for _ in range(count)]
+for each in held[::2]:
+    each.sendall(b"POST /answer HTTP/1.1\\r\\nHost: ")
+print("open", flush=True)
+sys.stdin.read()
+"""
+"""A client that opens connections, begins a request on every second one, and holds them until its stdin ends."""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    file = experiment(tmp_path)
+    with Running(lambda hosts: application([served(file, "sentences")], hosts=hosts)) as server:
+        yield server.ready()
+
+
+def ask(client: httpx.Client) -> int:
+    return client.post("/answer", json={"question": QUESTION}).status_code
+
+
+@contextmanager
+def many_files(count: int) -> Iterator[None]:
+    """This process may open that many files; where the system does not allow it, the test is skipped."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < count:
+        pytest.skip(f"a process may open {most} files here, and {count} are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before, count), most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+@pytest.mark.slow
+def test_ten_thousand_connections_keep_nobody_out(running: Running) -> None:
+    connections = running.server.server_state.connections
+    host, port = running.listening.getsockname()
+    command = [sys.executable, "-c", HOLDING, host, str(port), str(CONNECTIONS)]
+    pipe = subprocess.PIPE
+    with many_files(CONNECTIONS + FILES), running.client() as client:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holding:
+            assert holding.stdout is not None
+            assert holding.stdout.readline() == "open\n"
+            until(lambda: len(connections) >= CONNECTIONS)
+            assert [ask(client) for _ in range(5)] == [200] * 5
+            with running.client() as other:  # a new connection
+                assert ask(other) == 200
+            holding.communicate()
+        until(lambda: len(connections) <= 1)
+        assert ask(client) == 200
+
+
+def test_a_stream_that_is_cut_ends(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def endless(*answer: Any) -> Iterator[str]:
+        try:
+            while True:
+                yield "data: {}\n\n"
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(chat, "chunks", endless)
+    body = {"model": "sentences", "messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    with running.client() as client:
+        with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            assert next(response.iter_lines()) == "data: {}"
+            assert ask(client) == 200  # others are answered meanwhile
+            assert not ended.is_set()
+        until(ended.is_set)
+        assert ask(client) == 200
+    assert running.app.state.service.served["sentences"].line.waiting == 0
+
+
+def test_a_request_that_is_cut_leaves_nothing(running: Running) -> None:
+    whole = json.dumps({"question": QUESTION}).encode()
+    head = f"POST /answer HTTP/1.1\r\nHost: {running.address[7:]}\r\nContent-Type: application/json\r\n"
+    sent = f"{head}Content-Length: {len(whole)}\r\n\r\n".encode() + whole
+    for length in (4, len(sent) - len(whole), len(sent) - 3):
+        with socket.create_connection(running.listening.getsockname(), timeout=PATIENCE) as cut:
+            cut.sendall(sent[:length])
+            cut.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
+    until(lambda: not running.server.server_state.connections)
+    with running.client() as client:
+        assert ask(client) == 200
+
+
+@pytest.mark.parametrize(("letter", "status"), [("a", 422), ("é", 413)])
+def test_a_question_of_a_million_characters_is_refused(running: Running, letter: str, status: int) -> None:
+    content = json.dumps({"question": letter * 10**6}, ensure_ascii=False).encode()
+    with running.client() as client:
+        refused = client.post("/answer", content=content, headers={"Content-Type": "application/json"})
+        assert refused.status_code == status
+        assert len(refused.json()["error"]["message"]) < 200
+        assert ask(client) == 200
