@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())
-SERVER, SERVICE = yaml.safe_load_all((DEPLOY / "kuberay-serve.yaml").read_text())
+SERVER, SERVICE = yaml.safe_load_all((DEPLOY / "kuberay_serve.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 SECRET = re.compile(r"PASSWORD|TOKEN|KEY|AUTH_STRING")
