@@ -8,13 +8,11 @@ import numpy as np
 from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.retrieve import Retrieve
-from vitalfew.tasks.splitters.tokens import count_tokens
 
 
 @dataclass(frozen=True)
 class FoundUnit:
-    """A retrieved unit: `start` and `end` (code points, half-open) in its passage; `tokens`: words and punctuation
-    marks of `text`."""
+    """A retrieved unit: `start` and `end` (code points, half-open) in its passage."""
 
     rank: int
     score: float
@@ -23,7 +21,6 @@ class FoundUnit:
     start: int
     end: int
     text: str
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,6 @@ def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUni
             start=int(columns["start"][place]),
             end=int(columns["end"][place]),
             text=text,
-            tokens=count_tokens(text),
         )
         hits[columns["question"][place]].append(hit)
     return hits
