@@ -72,7 +72,8 @@ class RequestLog:
     def _write(self) -> None:
         """Write all that waits; where that fails, it waits on."""
         while batch := self._taken():
-            table = pa.concat_tables([self._written, pa.Table.from_pylist(batch, schemas.REQUESTS)])
+            added = pa.Table.from_pylist(batch, schemas.REQUESTS)
+            table = pa.concat_tables([self._written, added]).combine_chunks()
             try:
                 files.write_table(self.folder / f"{self._number:05}.parquet", table)
             except (files.NotWritten, files.BucketError) as error:
