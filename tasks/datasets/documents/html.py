@@ -1,7 +1,7 @@
 """HTML as blocks, by selectolax: what a reader of the page sees of its main part, without navigation."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
@@ -23,7 +23,7 @@ _INLINE = set(
 )
 _GROUPS: Mapping[str, int] = {"pre": 0, "table": 0, "ul": 0, "ol": 0} | {f"h{level}": level for level in range(1, 7)}
 """The elements that are a block with all that they hold, with the level of a heading."""
-_DEEPEST = 500
+_DEEPEST = 100
 """Elements that a text stands in at most; of a deeper one the nearest count."""
 
 
@@ -40,58 +40,70 @@ def read_html(content: str) -> ReadDocument:
 
 
 def _blocks(root: Any) -> Iterator[Block]:
-    held, texts = None, list[str]()
+    held, texts = None, list[Any]()
     for node in root.traverse(include_text=True):
-        if node.tag != "-text" or not node.text().strip():
+        if node.tag != "-text" or not node.text():
             continue
         block = _block_of(node, root)
         if held is None or block.mem_id != held.mem_id:
             yield from _made(held, texts)
             held, texts = block, []
-        texts.append(node.text())
+        texts.append(node)
     yield from _made(held, texts)
 
 
 def _block_of(text: Any, root: Any) -> Any:
     """The element that a text is shown in: the outermost one of _GROUPS, else the nearest that is not inline."""
     nearest = group = None
-    node, depth = text.parent, 0
-    while node is not None and depth < _DEEPEST:
+    for node in _around(text):
         if node.tag in _GROUPS:
             group = node
         if nearest is None and node.tag not in _INLINE:
             nearest = node
         if node.mem_id == root.mem_id:
             break
-        node, depth = node.parent, depth + 1
     return group or nearest or root
 
 
-def _made(element: Any, texts: list[str]) -> Iterator[Block]:
-    """The block of an element. `texts`: those in it; of a group, all of them follow one another."""
-    if element is None:
+def _around(text: Any) -> Iterator[Any]:
+    """The elements that a text stands in, the nearest first."""
+    node = text.parent
+    for _ in range(_DEEPEST):
+        if node is None:
+            return
+        yield node
+        node = node.parent
+
+
+def _made(element: Any, texts: Sequence[Any]) -> Iterator[Block]:
+    """The block of an element. `texts`: the nodes of its texts."""
+    if element is None or not any(node.text().strip() for node in texts):
         return
     if element.tag == "pre":
-        yield Block(element.text().strip("\n"), is_whole=True)
+        yield Block("".join(node.text() for node in texts).strip("\n"), is_whole=True)
     elif element.tag == "table":
-        rows = (" | ".join(_spaced(cell.text()) for cell in row.css("th, td")) for row in element.css("tr"))
-        yield Block("\n".join(filter(None, rows)) or _spaced(" ".join(texts)), is_whole=True)
+        cells = _grouped(texts, ("td", "th", "caption"))
+        rows = _grouped([nodes[0] for nodes in cells], ("tr", "table"))
+        shown = {nodes[0].mem_id: _joined(nodes) for nodes in cells}
+        yield Block("\n".join(" | ".join(shown[node.mem_id] for node in row) for row in rows), is_whole=True)
     elif element.tag in ("ul", "ol"):
-        yield Block("\n".join(f"- {item}" for item in _items(element)))
-    elif text := _spaced("".join(texts)):
-        yield Block(text, _GROUPS.get(element.tag, 0))
+        yield Block("\n".join(f"- {_joined(nodes)}" for nodes in _grouped(texts, ("li",))))
+    else:
+        yield Block(_joined(texts), _GROUPS.get(element.tag, 0))
 
 
-def _items(element: Any) -> list[str]:
-    """The texts of a list's items; an item in an item comes after it."""
-    found = dict[int, list[str]]()
-    for node in element.traverse(include_text=True):
-        if node.tag == "-text" and node.text().strip():
-            item, depth = node.parent, 0
-            while item.tag != "li" and item.mem_id != element.mem_id and depth < _DEEPEST:
-                item, depth = item.parent, depth + 1
-            found.setdefault(item.mem_id, []).append(node.text())
-    return [_spaced("".join(texts)) for texts in found.values()]
+def _grouped(texts: Sequence[Any], tags: Collection[str]) -> list[list[Any]]:
+    """The texts that are not blank, by the nearest element with one of these tags, in order."""
+    found = dict[int, list[Any]]()
+    for node in texts:
+        if node.text().strip():
+            nearest = next((each for each in _around(node) if each.tag in tags), None)
+            found.setdefault(nearest.mem_id if nearest else 0, []).append(node)
+    return [*found.values()]
+
+
+def _joined(texts: Sequence[Any]) -> str:
+    return _spaced("".join(node.text() for node in texts))
 
 
 def _spaced(text: str | None) -> str:

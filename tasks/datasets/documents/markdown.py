@@ -15,6 +15,8 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from vitalfew.configs.loading import parse
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 
+LIMIT = 2 << 20
+"""Characters of a text; what a parser makes of it takes a hundred times its size."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _ANCHOR = re.compile(r"\s*\{#[^}]*\}\s*$")
@@ -24,7 +26,9 @@ _LEFT_OUT = ("hr", "front_matter")
 
 
 def read_markdown(text: str) -> ReadDocument:
-    """Read a Markdown text."""
+    """Read a Markdown text; one that is longer than LIMIT is one block."""
+    if len(text) > LIMIT:
+        return ReadDocument([Block(text.strip())])
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�")
     tokens = MarkdownIt("commonmark").enable("table").use(front_matter_plugin).parse(text)
     first = tokens[0] if tokens and tokens[0].type == "front_matter" else None

@@ -12,9 +12,8 @@ from vitalfew.tasks.datasets.rows import RowError
 
 PACKED = re.compile(r"\.(gz|zst|bz2|xz)$", re.IGNORECASE)
 MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
-MARKDOWN_LIMIT = 2 << 20
-"""Characters of a Markdown file; what a parser makes of it takes a hundred times its size. A longer one is read as
-text."""
+PARSED = 8 << 20
+"""Characters of a text for the readers of the extra: what they make of it takes some ten times its size."""
 
 
 class DocumentReader(NamedTuple):
@@ -61,9 +60,11 @@ def read_document(name: str, content: Any) -> ReadDocument:
             raise RowError(
                 "missing_reader", f"to read {ending(name)}: pip install 'vitalfew[documents]', then index again"
             )
+        if len(content) > PARSED and not reader.is_binary:
+            raise RowError("over_long", f"a {ending(name)} has at most {PARSED:,} characters: cut it into several")
         module, _, function = reader.function.partition(":")
         return _read(getattr(import_module(f"vitalfew.tasks.datasets.documents.{module}"), function), content)
-    if ending(name) in MARKDOWN and len(content) <= MARKDOWN_LIMIT:
+    if ending(name) in MARKDOWN:
         return read_markdown(content)
     return ReadDocument([Block(content.strip())])
 

@@ -15,6 +15,7 @@ from docutils.parsers.rst.languages import get_language
 from docutils.utils import new_document
 
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
+from vitalfew.tasks.datasets.rows import RowError
 
 _DIRECTIVE = re.compile(r"^\s*\.\. +(?:\|[^|\n]+\| +)?([\w:+.-]+?)::(?:\s|$)", re.MULTILINE)
 _ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`")
@@ -26,7 +27,10 @@ _VERSIONS = {
     "versionchanged": "Changed in version ",
     "deprecated": "Deprecated since version ",
 }
+LINE = 10_000
+"""Characters of a line: docutils reads no document with a longer one."""
 SETTINGS = {
+    "line_length_limit": LINE,
     "report_level": 5,
     "halt_level": 5,
     "file_insertion_enabled": False,
@@ -73,7 +77,9 @@ class _LeftOut(_Unknown):
 
 
 def read_rst(text: str) -> ReadDocument:
-    """Read a text."""
+    """Read a text. Raises RowError."""
+    if (longest := max(map(len, text.splitlines()), default=0)) > LINE:
+        raise RowError("over_long", f"a line has {longest:,} characters; at most {LINE:,} are read")
     _know(text)
     return ReadDocument([*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)])
 

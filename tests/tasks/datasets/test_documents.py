@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tests.tasks.datasets.test_datasets import dataset, only, read
 from vitalfew.tasks.datasets.base import Passage, Reject
+from vitalfew.tasks.datasets.documents import markdown as md
+from vitalfew.tasks.datasets.documents import readers, rst
 from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
@@ -352,6 +354,38 @@ def test_a_reader_that_is_not_installed_is_named(folder: Path, monkeypatch: pyte
         for name in ("a.pdf", "e.rst")
     }
     assert dataset("folder", folder).identity() == whole | {"unread": [".pdf", ".rst"]}
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [
+        (".html", "<table><tr><td>x" * 3000),
+        (".html", "<ul><li>x" * 5000),
+        (".html", "<b>x" * 10_000),
+        (".rst", ":a:`b` " * 1400),
+        (".rst", "*a " * 3000),
+        (".md", "*a " * 20_000),
+        (".md", "[" * 30_000),
+        (".md", "> " * 20_000 + "x"),
+    ],
+)
+def test_a_text_that_is_made_to_be_slow_is_read(tmp_path: Path, ending: str, content: str) -> None:
+    (tmp_path / f"a{ending}").write_text(content)
+    assert only(Passage, read("folder", tmp_path))
+
+
+def test_what_is_too_long_for_a_reader_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "PARSED", 100)
+    monkeypatch.setattr(rst, "LINE", 20)
+    (tmp_path / "a.html").write_text("<p>" + "x" * 100)
+    (tmp_path / "b.rst").write_text("x" * 21)
+    assert {name: reason for name, (reason, _) in rejected(tmp_path).items()} == {
+        "a.html": "over_long",
+        "b.rst": "over_long",
+    }
+    monkeypatch.setattr(md, "LIMIT", 20)
+    (tmp_path / "c.md").write_text("# Heading\n\nA text that is too long to be parsed.")
+    assert [part.title for part in only(Passage, read("folder", tmp_path))] == ["c.md"]
 
 
 @pytest.mark.parametrize("ending", sorted(READERS))
