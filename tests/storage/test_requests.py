@@ -5,31 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import pytest
 
-from tests.support.serving import until
+from tests.support.serving import row, until
 from vitalfew.storage import files, requests
 from vitalfew.storage.catalog.database import query
 from vitalfew.storage.requests import FILE, RequestLog
-
-
-def row(number: int, **more: Any) -> dict[str, Any]:
-    return {
-        "request_id": f"{number:08}",
-        "received": datetime(2026, 11, 26, tzinfo=UTC),
-        "path": "/answer",
-        "hits": [],
-        "seconds": 0.5,
-        "steps": {"retrieve": 0.25},
-        "status": 200,
-        "error": "",
-        **more,
-    }
 
 
 def written(store: Path) -> list[str]:
@@ -92,7 +77,9 @@ def test_rows_wait_while_the_disk_is_full(
 
 def test_a_kill_loses_what_was_not_written_and_nothing_else(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from tests.storage.test_requests import row, written\n"
+        "import sys; from pathlib import Path\n"
+        "from tests.storage.test_requests import written\n"
+        "from tests.support.serving import row\n"
         "from vitalfew.storage.requests import RequestLog\n"
         "store = Path(sys.argv[1]); log = RequestLog(store, every=0.01)\n"
         "for number in range(10**9):\n    log.add(row(number)) if len(log._waiting) < 50 else None\n"

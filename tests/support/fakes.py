@@ -18,7 +18,6 @@ from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.schema import EncodeConfig
-from vitalfew.flows.pipelines.answering import WARM_UP
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
@@ -193,6 +192,9 @@ class HaltedWords(FirstWords):
         if folder := os.environ.get("VITALFEW_TEST_HALT"):
             if Path(folder, "damaged").exists():
                 raise OSError("the model is damaged")
+            # Not above: every command that uses a stand-in would import all of it.
+            from vitalfew.flows.pipelines.answering import WARM_UP
+
             if prompts[0].question != WARM_UP:
                 self._halt(Path(folder), prompts)
         return super().generate(prompts, tick)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def served(
 ) -> Served:
     store = store or searchable()
     return Served(name or method, Answering(store, configured(store, f"{file}:{method}", "test")), bounds)
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    """A row of `requests`."""
+    return {
+        "request_id": f"{number:08}",
+        "received": datetime(2026, 11, 26, tzinfo=UTC),
+        "path": "/answer",
+        "hits": [],
+        "seconds": 0.5,
+        "steps": {"retrieve": 0.25},
+        "status": 200,
+        "error": "",
+        **more,
+    }
 
 
 class Held:

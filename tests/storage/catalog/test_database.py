@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 from tests.support.evaluating import copied
 from tests.support.indexing import index, parameters, sql
 from tests.support.quoting import trials_here
+from tests.support.serving import row
 from tests.support.shared import indexed
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.main import app
@@ -33,6 +34,7 @@ from vitalfew.storage.catalog.database import CATALOG, build, connect, query, wi
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import ROWS, columns
 from vitalfew.storage.files import read_json
+from vitalfew.storage.requests import RequestLog
 
 TRIAL: dict[str, Any] = {
     "index": "test",
@@ -58,6 +60,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         quote(graph(parameters(folder)))
     index(folder)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
+    log = RequestLog(folder)
+    log.add(row(0, error="the model has no answer"))
+    log.close()
     return folder
 
 
