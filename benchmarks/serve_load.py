@@ -44,7 +44,7 @@ class Client(FastHttpUser):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("address")
     parser.add_argument("path")
     parser.add_argument("--clients", type=int, default=1)
