@@ -44,7 +44,7 @@ ROUNDS, BLOCK = 3, 150
 
 @dataclass(frozen=True)
 class Replies:
-    """What a load got: when each request was sent (seconds since the epoch), milliseconds, and how many failed."""
+    """The requests of a load: when they were sent (seconds since the epoch), milliseconds, and how many failed."""
 
     sent: np.ndarray
     milliseconds: np.ndarray

@@ -1,6 +1,6 @@
 """The record of a request: what the table `requests`, the traces and the log of a server say of it.
 
-A request has a `Record` from its arrival on, and whoever handles it fills in what it knows.
+A request has a `RequestRecord` from its arrival on, and whoever handles it fills in what it knows.
 """
 
 import time
@@ -16,8 +16,6 @@ from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.storage.requests import RequestLog
 
 Span = dict[str, int]
-
-
 ASKED = ("/search", "/answer", "/refine", "/v1/chat/completions", "/v1/rerank")
 """The addresses whose requests are recorded; those of an agent are, where they call a tool."""
 

@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.retrieve import Retrieve
+from vitalfew.tasks.splitters.tokens import count_tokens
 
 
 @dataclass(frozen=True)
 class FoundUnit:
-    """A retrieved unit: `start` and `end` (code points, half-open) in its passage."""
+    """A retrieved unit: `start` and `end` (code points, half-open) in its passage; `tokens`: words and punctuation
+    marks, counted when they are asked for, because to count those of all hits takes as long as to score them."""
 
     rank: int
     score: float
@@ -21,6 +24,10 @@ class FoundUnit:
     start: int
     end: int
     text: str
+
+    @cached_property
+    def tokens(self) -> int:
+        return count_tokens(self.text)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, check
 from vitalfew.flows.serving.searching import FoundUnit
-from vitalfew.tasks.splitters.tokens import count_tokens
 
 DOCUMENTS = 1000
 """Documents of a request to rerank."""
@@ -165,16 +164,9 @@ def _with_text_ids(context: dict[str, Any]) -> dict[str, Any]:
 
 def searched(hits: Sequence[FoundUnit], model: str, most: int) -> dict[str, Any]:
     """Hits as JSON. `left_out`: hits that `max_tokens` left out of the response."""
-    counts = list[int]()
-    for hit in hits:  # to count all of them would take as long as to search
-        if sum(counts) + (count := count_tokens(hit.text)) > most:
-            break
-        counts.append(count)
-    shown = [
-        {**vars(hit), "passage_id": str(hit.passage_id), "tokens": count}
-        for hit, count in zip(hits, counts, strict=False)
-    ]
-    return {"model": model, "hits": shown, "left_out": len(hits) - len(shown)}
+    kept = fitting((hit.tokens for hit in hits), most)
+    shown = [{**asdict(hit), "passage_id": str(hit.passage_id), "tokens": hit.tokens} for hit in hits[:kept]]
+    return {"model": model, "hits": shown, "left_out": len(hits) - kept}
 
 
 def ranked(body: RerankBody, scores: Sequence[float], model: str, identity: str) -> dict[str, Any]:
