@@ -173,6 +173,16 @@ class RetrieveConfig(Section):
 
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`, or module:Class.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
+    where: str | None = Field(
+        None,
+        description="SQL condition on the table `passages`: only units of passages for which it is true are searched, "
+        "for example \"metadata->>'category' = 'guide'\" or \"source_id LIKE 'docs/%'\".",
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """Without a condition where there is none: retrieval of older versions had none."""
+        own = super().identity()
+        return own if self.where else {name: value for name, value in own.items() if name != "where"}
 
 
 class Search(Config):

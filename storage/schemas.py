@@ -37,6 +37,7 @@ def list_of(kind: pa.DataType, size: int = -1) -> pa.DataType:
 
 
 SPAN = struct(passage_id=LONG, start=INTEGER, end=INTEGER)
+PLACE = struct(source=TEXT, quote=TEXT)
 
 _START = column("start", INTEGER, "offset of the first character in the passage", unit="code points")
 _END = column(
@@ -57,6 +58,7 @@ PASSAGES = table(
     column("source_id", TEXT, "id in the source"),
     column("title", TEXT, "title in the source; may be empty"),
     column("text", TEXT, "the passage"),
+    column("metadata", TEXT, "further fields of the document, such as a front matter's, as a JSON object"),
 )
 
 SENTENCES = table(
@@ -87,6 +89,11 @@ QUESTIONS = table(
     column("answers", list_of(TEXT), "gold answers, any of which is correct"),
     column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),
     column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
+    column(
+        "gold_places",
+        list_of(PLACE),
+        "files, headings and quotes that the question names as gold; `asked` has the passages that were found for them",
+    ),
 )
 
 REJECTS = table(
@@ -156,7 +163,17 @@ TERMS = table(
 
 # The tables of an evaluation: `asked` is the choice of questions; the others have rows of one method of answering.
 
-ASKED = table("asked", "a question that an evaluation asks", *QUESTIONS)
+ASKED = table(
+    "asked",
+    "a question that an evaluation asks",
+    *QUESTIONS,
+    column(
+        "gold_groups",
+        list_of(INTEGER),
+        "number of each gold passage's group, from 0: one of a group is as good as all, such as the passages of a file "
+        "that the question names; empty if every passage counts by itself",
+    ),
+)
 
 HITS = table(
     "hits",

@@ -3,8 +3,13 @@
 Settings are chosen on the questions of one half, figures reported on those of the other. A data set all of whose
 questions are called development/… or test/… names its halves; any other set is halved by a hash of the question's
 id, which is the hash of its content: a question is in the same half wherever it stands.
+
+A question that names its gold by place gets the passages that stand there in the corpus that is searched (gold.py). One
+that names a place which the corpus lacks is asked all the same, and `rejects` has the place.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, get_args
@@ -21,6 +26,7 @@ from vitalfew.storage.catalog.database import changing
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.gold import WHOLE, find_gold
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -28,17 +34,21 @@ HALVING_SEED = 2502_08178
 HALVES: tuple[Half, ...] = get_args(Half)
 HASHED = "hashed"
 """Note of a shard: the number of its questions whose half was decided by a hash."""
+LOST = "lost"
+"""Note of a shard: the number of its questions that name a place which the corpus lacks."""
 
 
 class Ask(Stage):
-    """Stage `ask` over the table `questions` of a load artifact."""
+    """Stage `ask` over the table `questions` of a load artifact. `corpus`: the load artifact of the passages that are
+    searched, where it is another and the questions may name places in it."""
 
     name: ClassVar[str] = "ask"
     table: ClassVar[str] = "asked"
     section: ClassVar[str] = "questions"
 
-    def __init__(self, store: Path, load: Artifact, config: Questions) -> None:
-        super().__init__(store, {"passages": load}, config)
+    def __init__(self, store: Path, load: Artifact, config: Questions, corpus: Artifact | None = None) -> None:
+        searched = {"corpus": corpus} if corpus and corpus != load else {}
+        super().__init__(store, {"passages": load, **searched}, config)
 
     config: Questions
 
@@ -58,8 +68,12 @@ class Ask(Stage):
     def _hashed(self) -> Path:
         return self.artifact.file("hashed.npy")
 
+    @property
+    def _gold(self) -> Path:
+        return self.artifact.file("gold.npy")
+
     def prepared(self) -> list[Path]:
-        return [self._chosen, self._hashed] if self.config.half else [self._chosen]
+        return [self._chosen, self._gold, *([self._hashed] if self.config.half else [])]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""
@@ -70,8 +84,22 @@ class Ask(Stage):
             chosen = np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
             ids, own = ids[np.sort(chosen)], own[np.sort(chosen)]
         files.write_array(self._chosen, ids)
+        files.write_array(self._gold, find_gold(self._placed(ids), self.inputs.get("corpus", self.inputs["passages"])))
         if self.config.half:
             files.write_array(self._hashed, ids[own < 0])
+
+    def _placed(self, ids: np.ndarray) -> Iterator[dict[str, Any]]:
+        """The rows of these questions that name places."""
+        chosen, columns = pa.array(ids), ["question_id", "answers", "gold_places"]
+        for file in self._files("questions"):
+            path = self.inputs["passages"].store / file.path
+            if "gold_places" not in files.read_schema(path).names:  # of an older version
+                continue
+            rows = files.read_table(path, columns)
+            named = pc.and_(
+                pc.is_in(rows["question_id"], chosen), pc.greater(pc.list_value_length(rows["gold_places"]), 0)
+            )
+            yield from rows.filter(named).to_pylist()
 
     def _half(self, ids: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Those of the half that is asked. Raises InputError if there are none."""
@@ -154,10 +182,53 @@ class Ask(Stage):
         store = self.inputs["passages"].store
         rows = files.read_tables((store / file.path for file in loaded[first : last + 1]), where=within)
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
+        asked, rejects = self._with_gold(_as_asked(rows))
         progress(rows.num_rows, 0)
         hashed = files.read_array(self.prepared_file(self._hashed)) if self.config.half else ids[:0]
         notes = {HASHED: int(np.isin(ids, hashed).sum())} if self.config.half else {}
-        return ShardResult(len(ids), {"asked": rows.select(schemas.ASKED.names).cast(schemas.ASKED)}, notes=notes)
+        if not rejects:
+            return ShardResult(len(ids), {"asked": asked}, notes=notes)
+        notes[LOST] = len({row["offset"] for row in rejects})
+        tables = {"asked": asked, "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS)}
+        return ShardResult(len(ids), tables, notes=notes)
+
+    def _with_gold(self, asked: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+        """Questions with the gold that was found at their places, and rows of `rejects` for places without any."""
+        if not pc.any(pc.greater(pc.list_value_length(asked["gold_places"]), 0)).as_py():
+            return asked, []
+        found = defaultdict[tuple[int, int], list[dict[str, int]]](list)
+        for question, place, passage, start, end in files.read_array(self.prepared_file(self._gold)).tolist():
+            found[question, place].append({"passage_id": passage, "start": start, "end": end})
+        rows, rejects = asked.to_pylist(), []
+        for row in rows:
+            identity, places = row["question_id"], row["gold_places"]
+            golds = [found[identity, number] for number in range(len(places))]
+            groups = {passage: group for group, passage in enumerate(row["gold_passages"])}
+            for group, gold in enumerate(filter(None, golds), start=len(groups)):
+                for each in gold:
+                    groups.setdefault(each["passage_id"], group)
+            row["gold_passages"], row["gold_groups"] = [*groups], [*groups.values()]
+            row["supporting_facts"] += [each for gold in golds for each in gold if each["start"] != WHOLE]
+            for place, gold in zip(places, golds, strict=True):
+                if not gold:
+                    origin = {"stage": self.name, "source": row["source"], "offset": identity}
+                    rejects.append(origin | {"reason": "no_gold_passage", "detail": _not_found(place)})
+        return pa.Table.from_pylist(rows, schemas.ASKED), rejects
+
+
+def _as_asked(rows: pa.Table) -> pa.Table:
+    """Rows of `questions`, also of an older version, whose questions name no places."""
+    for field in schemas.ASKED:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.array([[]] * rows.num_rows, field.type))
+    return rows.select(schemas.ASKED.names).cast(schemas.ASKED)
+
+
+def _not_found(place: dict[str, str]) -> str:
+    """Say of a place that the corpus lacks it."""
+    source, quote = place["source"], place["quote"]
+    named = " in ".join(filter(None, [repr(quote[:200]) if quote else "", repr(source[:200]) if source else ""]))
+    return f"the corpus has no {named}: the question is asked without it; `source_id` in `passages` has the names"
 
 
 _BOUNDED: dict[str, Any] = {

@@ -237,10 +237,11 @@ def _row(record: Record) -> tuple[str, dict[str, Any]]:
     match record:
         case Passage(title, text, source_id):
             key = passage_id(text)
-            row = {"passage_id": key, "source_id": source_id, "title": title, "text": text}
+            row = {"passage_id": key, "source_id": source_id, "title": title, "text": text, "metadata": record.metadata}
             return "passages", {"key": key, "check": content_id("check", text), **row}
         case Question():
-            key = content_id(record.text, *record.answers, "|", *record.gold_passages)
+            places = [part for place in record.gold_places for part in ("place", place.source, place.quote)]
+            key = content_id(record.text, *record.answers, "|", *record.gold_passages, *places)
             row = {"question_id": key, **asdict(record)}
             return "questions", {"key": key, "check": content_id("check", record.text), **row}
         case Reject(reason, detail):

@@ -99,7 +99,7 @@ class Searcher:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
         asked = QuestionBatch(questions, self._encode if vectors is None else lambda texts: vectors, names)
-        return self._retriever(request).retrieve(asked, self.index, request.top_k)
+        return self._retriever(request).retrieve(asked, self.index.only(request.where), request.top_k)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self.encoder.encode_questions(texts).vectors
@@ -160,7 +160,7 @@ class Searcher:
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
-        top, unit = retriever.retrieve(questions, self.index, request.top_k), retriever.unit
+        top, unit = retriever.retrieve(questions, self.index.only(request.where), request.top_k), retriever.unit
         hits = []
         for rank, row in enumerate(self.texts(top, unit)[0]):
             shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])

@@ -118,6 +118,7 @@ class Score(Stage):
                 given=tuple(map(_unit, given.get(key, ()))) if "perturbed" in self.inputs else None,
                 contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
                 gold_sentences=self._gold(row["gold_passages"]),
+                gold_groups=tuple(row.get("gold_groups", ())),  # an older version has none
                 **results.get(key, {}),
             )
         return cases

@@ -87,6 +87,14 @@ def search(
             help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
         ),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help="Search passages that fulfil a condition alone, such as \"source_id LIKE 'guides/%'\".",
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
@@ -97,12 +105,16 @@ def search(
     """Search an index: show rank, score, title and file of every hit, and the »matched text« in its passage.
 
     vitalfew search "Who founded the town of Velmar?" --index demo --alpha 0.8 --top-k 5
+
+    --where is a condition on the columns of the table passages; metadata has the fields of a document's front matter:
+
+        vitalfew search "Who approves a trip?" --index handbook --where "metadata->>'team' = 'travel'"
     """
     prepare(verbose)
     from vitalfew.tasks.registry import with_options
     from vitalfew.tasks.retrieve import Searcher
 
-    given = {"retriever": retriever, "alpha": alpha, "top_k": top_k}
+    given = {"retriever": retriever, "alpha": alpha, "top_k": top_k, "where": where}
     options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
     request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
     if not question.strip():

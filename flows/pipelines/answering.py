@@ -269,7 +269,8 @@ def check(question: str) -> None:
 
 def _asked(texts: Sequence[str]) -> pa.Table:
     """Rows of `asked`, without gold answers."""
-    gold: Row = {"answers": [], "gold_passages": [], "supporting_facts": []}
+    lists = (field.name for field in schemas.ASKED if pa.types.is_list(field.type))
+    gold: Row = {name: [] for name in lists}
     rows = [
         {"question_id": content_id("asked", text), "source": "", "source_id": "", "text": text, **gold}
         for text in texts

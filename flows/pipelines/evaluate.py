@@ -29,7 +29,7 @@ from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
-from vitalfew.tasks.registry import as_recorded, completed, declared, resolve, with_options
+from vitalfew.tasks.registry import METHODS, as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, read_report, write_report
 from vitalfew.tasks.retrieve import Retrieve, Searcher
 from vitalfew.tasks.score import Score
@@ -179,7 +179,8 @@ class EvaluationPlan(Plan):
 
     @property
     def ask(self) -> Stage:
-        """The stage that chooses the questions, which all methods share."""
+        """The stage that chooses the questions; methods that search other passages have their own, of the same
+        questions."""
         return next(iter(self.by_method.values()))["ask"]
 
     def methods(self) -> dict[str, dict[str, str]]:
@@ -210,23 +211,47 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     shared: dict[str, Stage] = {}
     if parameters.questions.dataset:
         shared["load"] = _load(store, corpora, parameters.questions.dataset)
-        questions = shared["load"].artifact
+        questions, datasets = shared["load"].artifact, [parameters.questions.dataset]
     elif indexes:
-        questions = next(iter(indexes.values())).located(corpora)["passages"]
+        first = next(iter(indexes.values()))
+        questions, datasets = first.located(corpora)["passages"], first.config["datasets"]
     else:
         raise ConfigError(
             "there are no questions; name an index (--index NAME) or a data set (--set questions.dataset=FORMAT:PATH)"
         )
-    ask = shared["ask"] = Ask(store, questions, parameters.questions)
     searched = {name: SearchedIndex(index, corpora) for name, index in indexes.items()}
+    asks = _asks(store, questions, parameters, searched if any(map(_names_gold, datasets)) else {})
     for method in parameters.methods:
         if method.retrieve:
             _searched(method, searched).searcher.check(method.retrieve)
-    lines = {method.name: _line(store, method, ask.artifact, searched) for method in parameters.methods}
+    lines = {method.name: _line(store, method, asks[method.name].artifact, searched) for method in parameters.methods}
     _check_further(lines.values())
     for method in parameters.methods:
         _add_score(lines[method.name], _searched(method, searched) if method.retrieve else None, parameters)
-    return {name: {**shared, **line.stages} for name, line in lines.items()}
+    return {name: {**shared, "ask": asks[name], **line.stages} for name, line in lines.items()}
+
+
+def _names_gold(dataset: str) -> bool:
+    """Return whether questions of a data set may name their gold by places in the corpus."""
+    name = dataset.partition(":")[0]
+    return name in METHODS["dataset"] and resolve("dataset", name).names_gold
+
+
+def _asks(
+    store: Path, questions: Artifact, parameters: Evaluate, searched: Mapping[str, "SearchedIndex"]
+) -> dict[str, Ask]:
+    """The stage that chooses the questions, by method: the same for all whose indexes have the same passages, and for
+    those that search none. `searched`: none where questions do not name places."""
+    corpora = {name: index.corpus["passages"] for name, index in searched.items()}
+    first = next(iter(corpora.values()), None)
+    by_corpus = {
+        corpus: Ask(store, questions, parameters.questions, corpus)
+        for corpus in dict.fromkeys([first, *corpora.values()])
+    }
+    return {
+        method.name: by_corpus[corpora.get(method.index or "", first) if method.retrieve else first]
+        for method in parameters.methods
+    }
 
 
 def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedIndex | None) -> list[Stage]:

@@ -139,7 +139,7 @@ logger = logging.getLogger("vitalfew")
 OWN_RUNS = ("costs", "quotes", "requests")
 """Tables that belong to no artifact: they outlive all of them."""
 
-GROWN = ("candidates", "costs", "refinements", "summaries")
+GROWN = ("asked", "candidates", "costs", "passages", "questions", "refinements", "summaries")
 """Tables that have got columns which files of an older version lack. To join columns by name, every file is opened."""
 
 # Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning

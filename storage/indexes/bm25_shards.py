@@ -12,7 +12,7 @@ The corpus's terms, and in how many of its units they stand, are merged from the
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -146,15 +146,18 @@ class Bm25Shard:
         path = array_path(self.stem, name)
         return files.map_array(files.checked(path, self.checksums[name]) if self.checksums else path)
 
-    def search(self, words: NDArray[np.int64], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Scores and rows of the k best units that have any of the words (by id), best first, then by row."""
+    def search(
+        self, words: NDArray[np.int64], k: int, mask: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Scores and rows of the k best units that have any of the words (by id), best first, then by row. `mask`,
+        (units,): true for the units to search."""
         places = np.searchsorted(self.terms, words)
         words, places = words[places < len(self.terms)], places[places < len(self.terms)]
         known = places[self.terms[places] == words]
         if not len(known):
             return np.empty(0, np.float32), np.empty(0, np.int64)
         scores = self.index.get_scores_from_ids(known)
-        rows = np.flatnonzero(scores > 0)
+        rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
         if len(rows) > k:
             least = np.partition(scores[rows], len(rows) - k)[len(rows) - k]
             rows = rows[scores[rows] >= least]
@@ -162,17 +165,28 @@ class Bm25Shard:
         return scores[rows], rows
 
 
-def search(shards: Sequence[Bm25Shard], questions: Sequence[Sequence[str]], k: int) -> TopK:
-    """The k best units for every question, given as its words, over all shards; their ids are −1, for not known."""
-    answers = [_search_one(shards, words, k) for words in questions]
+def search(
+    shards: Sequence[Bm25Shard],
+    questions: Sequence[Sequence[str]],
+    k: int,
+    masked: Callable[[int], NDArray[np.bool_]] | None = None,
+) -> TopK:
+    """The k best units for every question, given as its words, over all shards; their ids are −1, for not known.
+    `masked`: by a shard's number, true for the units to search."""
+    answers = [_search_one(shards, words, k, masked) for words in questions]
     return TopK(*(np.concatenate(columns) for columns in zip(*(top.columns() for top in answers), strict=True)))
 
 
-def _search_one(shards: Sequence[Bm25Shard], words: Sequence[str], k: int) -> TopK:
+def _search_one(
+    shards: Sequence[Bm25Shard],
+    words: Sequence[str],
+    k: int,
+    masked: Callable[[int], NDArray[np.bool_]] | None,
+) -> TopK:
     ids = np.array([content_id(word) for word in words], np.int64)
     parts = [_padded(NOTHING, np.empty(0, np.float32), np.empty(0, np.int64), k)]
     for number, shard in enumerate(shards):
-        scores, rows = shard.search(ids, k)
+        scores, rows = shard.search(ids, k, masked(number) if masked else None)
         if len(rows):
             parts.append(_padded(number, scores, rows, k))
         if len(parts) > MERGED_AT_ONCE:

@@ -8,7 +8,7 @@ search touches them (IO_FLAG_MMAP copies flat and scalar-quantized ones); ids al
 A file that this machine did not write is tried before it is opened (faiss_trial.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from vitalfew.storage.indexes import NOTHING, TopK, Vectors, best_first, faiss_t
 from vitalfew.storage.indexes.types import one_thread
 
 Rows = NDArray[np.int64]
+Bits = NDArray[np.uint8]
 _KIND = f"faiss-{faiss.__version__}"
 
 WAITING = 4_000_000
@@ -108,17 +109,33 @@ class FaissShard:
             return np.empty(0, np.int64)
         return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
 
-    def search(self, queries: Vectors, effort: int, lists: "Lists | None", scores: Vectors, rows: Rows) -> None:
-        """Fill `scores` and `rows`, both (n, k) and contiguous; row −1 where fewer match."""
+    def search(
+        self,
+        queries: Vectors,
+        effort: int,
+        lists: "Lists | None",
+        scores: Vectors,
+        rows: Rows,
+        chosen: Bits | None = None,
+    ) -> None:
+        """Fill `scores` and `rows`, both (n, k) and contiguous; row −1 where fewer match. `chosen`: a bit per unit, 1
+        for those to search; None: all."""
+        selector, k = None if chosen is None else faiss.IDSelectorBitmap(chosen), rows.shape[1]
         if lists is not None:
             self.inner.nprobe = lists.numbers.shape[1]
             pointers = [faiss.swig_ptr(array) for array in (queries, lists.numbers, lists.scores, scores, rows)]
+            some = faiss.SearchParametersIVF(sel=selector, nprobe=self.inner.nprobe) if selector else None
             # The wrapper of the same name checks and converts on every call; shards are many and searches short.
-            self.inner.search_preassigned_c(len(queries), pointers[0], rows.shape[1], *pointers[1:], False)
+            self.inner.search_preassigned_c(len(queries), pointers[0], k, *pointers[1:], False, some)
             return
         if effort:
-            self.inner.hnsw.efSearch = max(effort, rows.shape[1])
-        self.inner.search(queries, rows.shape[1], D=scores, I=rows)
+            self.inner.hnsw.efSearch = max(effort, k)
+        params = None
+        if selector and effort:
+            params = faiss.SearchParametersHNSW(sel=selector, efSearch=max(effort, k))
+        elif selector:
+            params = faiss.SearchParameters(sel=selector)
+        self.inner.search(queries, k, params=params, D=scores, I=rows)
 
 
 @dataclass(frozen=True)
@@ -132,18 +149,25 @@ class Lists:
         return Lists(np.ascontiguousarray(self.numbers[:, :count]), np.ascontiguousarray(self.scores[:, :count]))
 
 
-def search(shards: Sequence[FaissShard], queries: Vectors, k: int, effort: int = 0, lists: Lists | None = None) -> TopK:
+def search(
+    shards: Sequence[FaissShard],
+    queries: Vectors,
+    k: int,
+    effort: int = 0,
+    lists: Lists | None = None,
+    chosen: Callable[[int], Bits] | None = None,
+) -> TopK:
     """The k units of greatest inner product with every query, over all shards of one index.
 
     `queries` float32 (n, d). `effort`: nprobe of an IVF index, efSearch of an HNSW graph, else 0. Shards of an IVF
     index share their coarse quantizer, so that the lists to look into are computed once for all of them, unless the
-    caller knows them (`lists`).
+    caller knows them (`lists`). `chosen`: by a shard's number, a bit per unit, 1 for those to search.
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     lists = lists or nearest_lists(shards, queries, effort)
     at_once = max(1, WAITING // max(1, len(queries) * k))
     parts = [
-        _search_some(shards[start : start + at_once], start, queries, k, effort, lists)
+        _search_some(shards[start : start + at_once], start, queries, k, effort, lists, chosen)
         for start in range(0, len(shards), at_once)
     ]
     top = parts[0] if len(parts) == 1 else merged(parts, k)
@@ -155,13 +179,20 @@ def search(shards: Sequence[FaissShard], queries: Vectors, k: int, effort: int =
 
 
 def _search_some(
-    shards: Sequence[FaissShard], first: int, queries: Vectors, k: int, effort: int, lists: Lists | None
+    shards: Sequence[FaissShard],
+    first: int,
+    queries: Vectors,
+    k: int,
+    effort: int,
+    lists: Lists | None,
+    chosen: Callable[[int], Bits] | None,
 ) -> TopK:
     """Search these shards, numbered from `first`; the ids are −1, for not known yet."""
     scores = np.empty((len(shards), len(queries), k), np.float32)
     rows = np.empty(scores.shape, np.int64)
     for number, shard in enumerate(shards):
-        shard.search(queries, effort, lists, scores[number], rows[number])
+        some = chosen(first + number) if chosen else None
+        shard.search(queries, effort, lists, scores[number], rows[number], some)
     all_scores = scores.swapaxes(0, 1).reshape(len(queries), -1)
     all_rows = rows.swapaxes(0, 1).reshape(len(queries), -1)
     order = best_first(all_scores, all_rows, k)

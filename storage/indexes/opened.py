@@ -1,6 +1,7 @@
 """An index opened for searching: its shards are mapped and its rows read as a search needs them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +11,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
+from vitalfew.storage.indexes.selection import Bits, Selection
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.manifests import Manifest, ShardRecord
 
@@ -28,6 +30,8 @@ class OpenedIndex:
         self.encoding = EncodeConfig.recorded(self.manifests["vectors"].config)
         self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
         self.units = Units(self.artifacts, self.encoding.context)
+        self.selection: Selection | None = None
+        self._views: dict[str, OpenedIndex] = {}
         self._confirmed: set[Unit] = set()
         self._checksums = {
             self.artifacts[role].store / file.path: file.checksum
@@ -103,6 +107,15 @@ class OpenedIndex:
     def alpha(self) -> float | None:
         return self.config.alpha
 
+    def only(self, condition: str | None) -> "OpenedIndex":
+        """The same index; its searches find units of the passages for which an SQL condition is true."""
+        if not condition:
+            return self
+        if condition not in self._views:
+            view = self._views[condition] = copy(self)
+            view.selection = Selection(self.units, condition)
+        return self._views[condition]
+
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
         """Find passages by their names in the source, or by their content ids: id, table shard and row."""
         wanted, places = set(names), dict[str, tuple[int, int, int]]()
@@ -111,7 +124,8 @@ class OpenedIndex:
             pairs = zip(rows["passage_id"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
             for row, (identity, name) in enumerate(pairs):
                 for key in wanted.intersection((name, str(identity))):
-                    places.setdefault(key, (identity, record.shard, row))
+                    if self.selection is None or self.selection.mask("passage", record.shard)[row]:
+                        places.setdefault(key, (identity, record.shard, row))
         return places
 
     def nearest(self, unit: Unit, queries: Vectors, k: int, nprobe: int | None, ef_search: int | None) -> TopK:
@@ -122,13 +136,25 @@ class OpenedIndex:
         if unit not in self._confirmed:
             faiss_shards.confirm(self.faiss[unit], queries.shape[1])
             self._confirmed.add(unit)
-        top = faiss_shards.search(self.faiss[unit], queries, k, self._effort(unit, nprobe, ef_search))
+        effort = self._effort(unit, nprobe, ef_search)
+        top = faiss_shards.search(self.faiss[unit], queries, k, effort, chosen=self._chosen(unit))
         shards, rows = np.full_like(top.shards, NOTHING), np.full_like(top.rows, NOTHING)
         for number, (first, starts) in enumerate(self.coverage[unit]):
             here = (top.shards == number) & (top.rows >= 0)
             places = np.searchsorted(starts, top.rows[here], side="right") - 1
             shards[here], rows[here] = first + places, top.rows[here] - starts[places]
         return TopK(top.ids, top.scores, shards, rows)
+
+    def _chosen(self, unit: Unit) -> Callable[[int], Bits] | None:
+        """By FAISS shard, the units that are searched; None where all are."""
+        if (selection := self.selection) is None:
+            return None
+
+        def bits(number: int) -> Bits:
+            first, starts = self.coverage[unit][number]
+            return selection.bits(unit, first, first + len(starts))
+
+        return bits
 
     def _effort(self, unit: Unit, nprobe: int | None, ef_search: int | None) -> int:
         asked = {"i": nprobe, "h": ef_search} if self.config.type != "flat" else {}
@@ -137,9 +163,11 @@ class OpenedIndex:
 
     def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
         """The k units of greatest BM25 score for every question, given as its words, by table shard and row."""
-        top = bm25_shards.search(self.bm25[unit], words, k)
+        records, selection = self.manifests[table_of(unit)].shards, self.selection
+        masked = (lambda number: selection.mask(unit, records[number].shard)) if selection else None
+        top = bm25_shards.search(self.bm25[unit], words, k, masked)
         shards, ids = top.shards.copy(), top.ids.copy()
-        for number, record in enumerate(self.manifests[table_of(unit)].shards):
+        for number, record in enumerate(records):
             here = top.shards == number
             if here.any():
                 shards[here] = record.shard

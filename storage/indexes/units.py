@@ -199,6 +199,10 @@ class Units:
             spans.setdefault(passage, []).append((start, end))
         return spans
 
+    def outline(self, shard: int) -> Outline:
+        """A shard of `sentences` as numbers."""
+        return _outline(self._place("sentences", shard))
+
     def place(self, shard: int, passage_id: int) -> int:
         """The row of a passage in its table shard."""
         return int(np.searchsorted(self.ids("passage", shard), passage_id))

@@ -20,11 +20,13 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage as its source gives it; `source_id` is its name in that source (a title or a number), for people."""
+    """A passage as its source gives it; `source_id` is its name in that source (a title or a number), for people;
+    `metadata`: further fields of its document, as a JSON object."""
 
     title: str
     text: str
     source_id: str = ""
+    metadata: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,24 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldPlace:
+    """A file, a heading or a row of the corpus by its name, a quote from it, or both; "" where it is not given."""
+
+    source: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """A question with its gold answers, the ids of its gold passages and the spans that support the answer."""
+    """A question with its gold answers, the ids of its gold passages and the spans that support the answer; or the
+    places of those in the corpus that it is asked of (tasks/gold.py)."""
 
     text: str
     answers: tuple[str, ...] = ()
     gold_passages: tuple[int, ...] = ()
     supporting_facts: tuple[Span, ...] = ()
     source_id: str = ""
+    gold_places: tuple[GoldPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,8 @@ class Dataset(ABC):
     """True if the specification may have a name instead of a path; such a name is kept as given."""
     has_passages: ClassVar[bool] = True
     """False if the format has only questions, which are asked of another dataset's index."""
+    names_gold: ClassVar[bool] = False
+    """True if its questions may name gold by place: what is asked then depends on the corpus."""
     version: ClassVar[str] = "1"
     """Part of the fingerprint: raise it when the same file would give different records."""
     Options: ClassVar[type[DatasetOptions]] = DatasetOptions

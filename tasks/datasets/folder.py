@@ -1,5 +1,6 @@
 """A folder of documents, cut into passages at headings and paragraphs."""
 
+import json
 import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -52,12 +53,12 @@ class Folder(FileDataset):
     Abroad"), below the title in the front matter, the heading of all others, or the file's name. Comments, link
     definitions, navigation and tables of contents are left out; a code block or a table stays whole, with the paragraph
     before it. The source_id is the file's path in the folder with the heading or the page as in an address:
-    travel.md#abroad, rules.pdf#page=3. Texts are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Other binary files,
-    files in other encodings, PDFs without text, and symbolic links that lead out of the folder are rejected. The offset
-    is the file's number.
+    travel.md#abroad, rules.pdf#page=3. The fields of a Markdown file's front matter are its passages' metadata, to
+    filter on. Texts are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Other binary files, files in other encodings,
+    PDFs without text, and symbolic links that lead out of the folder are rejected. The offset is the file's number.
     """
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"  # since 3, with metadata
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
     Options: ClassVar[type[DatasetOptions]] = FolderOptions
     options: FolderOptions
@@ -120,10 +121,10 @@ class Folder(FileDataset):
         """Yield the passages of a file. Raises RowError."""
         path, last = self._root / name, name.rpartition("/")[2].strip()
         document = read_document(name, _content_of(path, archive=True) if is_binary(name) else _text_of(path))
-        found = False
+        found, metadata = False, json.dumps(document.metadata, ensure_ascii=False, sort_keys=True, default=str)
         for title, passage, place in parts(document, last, self.options.words):
             found = True
-            yield Passage(title, passage, f"{name}#{place}" if place else name)
+            yield Passage(title, passage, f"{name}#{place}" if place else name, metadata)
         if not found:
             raise RowError("empty_text", "the file has no text, or none below its headings")
 

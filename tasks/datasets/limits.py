@@ -17,10 +17,12 @@ def checked(record: Record, config: LoadConfig) -> Record:
     sizes = {"text": len(record.text)}
     counts = {}
     if isinstance(record, Passage):
-        sizes["title"] = len(record.title)
+        sizes |= {"title": len(record.title), "metadata": len(record.metadata)}
     else:
         sizes["answers"] = sum(map(len, record.answers))
-        counts = {name: len(getattr(record, name)) for name in ("answers", "gold_passages", "supporting_facts")}
+        sizes["gold_places"] = sum(len(place.source) + len(place.quote) for place in record.gold_places)
+        lists = ("answers", "gold_passages", "supporting_facts", "gold_places")
+        counts = {name: len(getattr(record, name)) for name in lists}
     for name, size in {**sizes, "source_id": len(record.source_id)}.items():
         setting = "max_name_chars" if name in ("title", "source_id") else "max_chars"
         if size > (limit := getattr(config, setting)):
@@ -58,12 +60,14 @@ def size_of(record: Record) -> CorpusSize:
     match record:
         case Passage(title, text, source_id):
             sentences = 1 + sum(map(text.count, ".!?")) + text.count("\n") // 2
-            return CorpusSize(1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id), sentences)
+            return CorpusSize(
+                1, ROW_BYTES + _utf8(text) + _utf8(title) + _utf8(source_id) + _utf8(record.metadata), sentences
+            )
         case Question():
             numbers = 8 * len(record.gold_passages) + 16 * len(record.supporting_facts)
-            return CorpusSize(
-                0, ROW_BYTES + numbers + sum(map(_utf8, (record.text, record.source_id, *record.answers))), 0
-            )
+            places = [text for place in record.gold_places for text in (place.source, place.quote)]
+            texts = (record.text, record.source_id, *record.answers, *places)
+            return CorpusSize(0, ROW_BYTES + numbers + sum(map(_utf8, texts)), 0)
         case Reject(reason, detail):
             return CorpusSize(0, ROW_BYTES + len(reason) + len(detail), 0)
 

@@ -249,20 +249,22 @@ def records_of(
             yield number, error.reject()
 
 
-def answers_of(value: object) -> tuple[str, ...]:
-    """Return the unique gold answers of a string or a list of strings, in order; () for null. Raises RowError."""
+def answers_of(value: object, what: str = "answer") -> tuple[str, ...]:
+    """Return the unique gold answers of a string or a list of strings, in order; () for null. Raises RowError.
+
+    `what` they are, for messages, if not answers."""
     if value is None:
         return ()
     if isinstance(value, str):
-        return (check_text(value, "the answer"),)
+        return (check_text(value, f"the {what}"),)
     if not isinstance(value, list):
-        raise RowError("wrong_type", f"the answers are {kind_of(value)}; expected a string or a list of strings")
-    return tuple(dict.fromkeys(check_text(answer, f"answer {index}") for index, answer in enumerate(value)))
+        raise RowError("wrong_type", f"the {what}s are {kind_of(value)}; expected a string or a list of strings")
+    return tuple(dict.fromkeys(check_text(each, f"{what} {index}") for index, each in enumerate(value)))
 
 
-def listed_answers(written: str) -> tuple[str, ...]:
+def listed_answers(written: str, what: str = "answer") -> tuple[str, ...]:
     """Return the unique gold answers of a JSON list in a string. Raises RowError."""
     try:
-        return answers_of(json.loads(written))
+        return answers_of(json.loads(written), what)
     except (ValueError, RecursionError) as error:
-        raise RowError("malformed_json", f"the answers {written[:40]!r} are not a JSON list") from error
+        raise RowError("malformed_json", f"the {what}s {written[:40]!r} are not a JSON list") from error

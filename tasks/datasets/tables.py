@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, field_validator, model_validator
 
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, OptionalName, Passage, Question, Record, Reject
+from vitalfew.tasks.datasets.base import (
+    DatasetOptions,
+    GoldPlace,
+    InputError,
+    OptionalName,
+    Passage,
+    Question,
+    Record,
+    Reject,
+)
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
 from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.rows import (
@@ -49,6 +58,17 @@ class ColumnOptions(DatasetOptions):
         default=None,
         description="column of the gold answer or list of gold answers; if not given, `answers` if a row has it",
     )
+    source: OptionalName = Field(
+        default=None,
+        description="column of the source or list of sources that hold the answer: a file of a folder (`guide.md`), a "
+        "heading or page of it (`guide.md#usage`, `rules.pdf#page=3`), or a row's name; if not given, `source` if a "
+        "row has it",
+    )
+    quote: OptionalName = Field(
+        default=None,
+        description="column of the quote or list of quotes that support the answer, each in its source if there are "
+        "sources; if not given, `quote` if a row has it",
+    )
 
     @model_validator(mode="after")
     def _rows_are_one_thing(self) -> Self:
@@ -68,20 +88,23 @@ class ColumnOptions(DatasetOptions):
     def named(self, present: Collection[str]) -> list[str]:
         """Return the columns that every row of a table with these columns must have."""
         question = self.question_of(present)
-        first, second = (self.text, self.title) if question is None else (question, self.answers)
-        return [column for column in (first, second, self.id) if column is not None]
+        of_passage, of_question = (self.text, self.title), (question, self.answers, self.source, self.quote)
+        own = of_passage if question is None else of_question
+        return [column for column in (*own, self.id) if column is not None]
 
     def used(self, present: Collection[str]) -> list[str]:
         """Return the columns that are read if the table has them."""
-        other = self.title or "title" if self.question_of(present) is None else self.answers or "answers"
-        return list(dict.fromkeys([*self.named(present), other, self.id or "id"]))
+        usual = ("title", "id") if self.question_of(present) is None else ("answers", "source", "quote", "id")
+        return list(dict.fromkeys([*self.named(present), *(getattr(self, name) or name for name in usual)]))
 
     def records(self, row: dict[str, Any]) -> Iterator[Record]:
         """Yield the record of one row. Raises RowError."""
         name = id_of({"id": self._value(row, self.id, "id")}, "id")
         if (question := self.question_of(row)) is not None:
             text = check_text(self._value(row, question), repr(question))
-            yield Question(text, self.answers_in(self._value(row, self.answers, "answers")), source_id=name)
+            answers = self.answers_in(self._value(row, self.answers, "answers"))
+            places = _places(*(self._places(row, named, what) for named, what in self._where))
+            yield Question(text, answers, source_id=name, gold_places=places)
             return
         if self.text == "text" and "text" not in row:
             keys = ", ".join(repr(key[:40]) for key in islice(row, 20)) or "none"
@@ -94,13 +117,37 @@ class ColumnOptions(DatasetOptions):
         title = self._value(row, self.title, "title")
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
 
-    def answers_in(self, value: object) -> tuple[str, ...]:
-        """Return the gold answers that a column's value holds. Raises RowError."""
-        return answers_of(value)
+    @property
+    def _where(self) -> tuple[tuple[str | None, str], tuple[str | None, str]]:
+        return (self.source, "source"), (self.quote, "quote")
+
+    def _places(self, row: dict[str, Any], named: str | None, what: str) -> tuple[str, ...]:
+        """Return the sources or quotes of a question; () where a column that nobody named holds something else."""
+        value = self._value(row, named, what)
+        texts = value if isinstance(value, list) else [value]
+        if not value or (named is None and not all(isinstance(text, str) for text in texts)):
+            return ()
+        return self.answers_in(value, what)
+
+    def answers_in(self, value: object, what: str = "answer") -> tuple[str, ...]:
+        """Return the gold answers (sources, quotes) that a column's value holds. Raises RowError."""
+        return answers_of(value, what)
 
     def _value(self, row: dict[str, Any], named: str | None, usual: str = "") -> Any:
         """Return the value of the column the user named, which must exist, else of the usual one, else None."""
         return row.get(usual) if named is None else _value_at(row, named)
+
+
+def _places(sources: tuple[str, ...], quotes: tuple[str, ...]) -> tuple[GoldPlace, ...]:
+    """Pair sources and quotes; a single source has all quotes. Raises RowError."""
+    if sources and quotes and len(sources) not in (1, len(quotes)):
+        raise RowError(
+            "wrong_type",
+            f"{len(quotes)} quotes for {len(sources)} sources: give one source, or as many sources as quotes",
+        )
+    count = max(len(sources), len(quotes))
+    some = [each * count if len(each) == 1 else each or ("",) * count for each in (sources, quotes)]
+    return tuple(map(GoldPlace, *some))
 
 
 def _value_at(row: dict[str, Any], name: str) -> Any:
@@ -121,15 +168,15 @@ class TableOptions(ColumnOptions):
         "in square brackets is a JSON list, and any other string is one answer",
     )
 
-    def answers_in(self, value: object) -> tuple[str, ...]:
+    def answers_in(self, value: object, what: str = "answer") -> tuple[str, ...]:
         if not isinstance(value, str):
-            return answers_of(value)
+            return answers_of(value, what)
         if self.separator is not None:
-            return answers_of([answer for answer in value.split(self.separator) if answer.strip()])
+            return answers_of([answer for answer in value.split(self.separator) if answer.strip()], what)
         written = value.strip()
         if not (written.startswith("[") and written.endswith("]")):
-            return answers_of(written or None)
-        return listed_answers(written)
+            return answers_of(written or None, what)
+        return listed_answers(written, what)
 
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
@@ -167,6 +214,8 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any] | Rejec
 class ColumnsDataset(RowDataset):
     """A dataset whose rows are passages or questions, in columns that the options name."""
 
+    names_gold: ClassVar[bool] = True
+    version: ClassVar[str] = "2"  # since 2, questions may name their gold by source and quote
     options: ColumnOptions
 
     def read(self, row: Any) -> Iterator[Record]:
@@ -177,8 +226,9 @@ class JsonLines(ColumnsDataset):
     """Passages, or questions, of a file with one JSON object a line.
 
     By default a row is a passage {"text", "title", "id"}, of which only the text is required, or a question
-    {"question", "answers", "id"}, whose answers are a string or a list. Options name other columns. Blank lines are
-    skipped.
+    {"question", "answers", "id"}, whose answers are a string or a list. A question may say where its answer stands, by
+    a source ("guide.md", "guide.md#usage"), by a quote, or by both: these become its gold passages. Options name other
+    columns. Blank lines are skipped.
     """
 
     example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"

@@ -129,6 +129,11 @@ class Case:
     refinement: Refinement | None = None
     given: tuple[RankedUnit, ...] | None = None
     appraisal: tuple[float, float] | None = None
+    gold_groups: tuple[int, ...] = ()
+
+    def gold(self) -> dict[int, int]:
+        """The gold passages, with the numbers of their groups."""
+        return dict(zip(self.gold_passages, self.gold_groups or range(len(self.gold_passages)), strict=True))
 
 
 Values = Mapping[str, Sequence[float | None]]

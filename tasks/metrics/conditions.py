@@ -1,9 +1,9 @@
 """Properties of a question, whatever answers it: the conditions under which a method may pay.
 
 Words and sentences of a gold passage are those of the index, of several gold passages the mean: what shorter units can
-leave out of a prompt. Gold passages stand for hops. Redundancy is the mean similarity of two of the first ten hits, by
-the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New Phytologist 11(2), 1912); it is of
-the hits of the method, so that a baseline's column says what the corpus repeats.
+leave out of a prompt. Gold passages (those of a group together) stand for hops. Redundancy is the mean similarity of
+two of the first ten hits, by the words they share (Jaccard, The Distribution of the Flora in the Alpine Zone, New
+Phytologist 11(2), 1912); it is of the hits of the method, so that a baseline's column says what the corpus repeats.
 
 A question is left out of what it gives no ground for: without gold passages in the index, or with fewer than two hits.
 """
@@ -36,7 +36,7 @@ class Conditions(PerQuestion):
     def row(self, case: Case) -> tuple[float | None, ...]:
         known = [words for words in case.gold_sentences if words]
         words, sentences = (fmean(map(measure, known)) if known else None for measure in (sum, len))
-        return words, sentences, float(len(case.gold_passages)) or None, _redundancy(case)
+        return words, sentences, float(len({*case.gold().values()})) or None, _redundancy(case)
 
 
 def _redundancy(case: Case) -> float | None:

@@ -28,8 +28,9 @@ the data set does.
 table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the share
 of the facts that is shown, `sp_recall`; the experiment shows both readings.
 
-**Context recall**: the gold passages among those that the contexts come from. `passage_recall` counts hits; a refiner
-that keeps some of them changes what the prompt has, and that is counted here. An empty list of contexts has 0.
+**Context recall**: the gold passages (of a group, one) among those that the contexts come from. `passage_recall` counts
+hits; a refiner that keeps some of them changes what the prompt has, and that is counted here. An empty list of contexts
+has 0.
 
 **Answer kept**: the share of the questions whose hits hold an accepted answer whose contexts do, too. A hit holds it in
 its text or its title, in a row of tokens, as for `answer_recall`. A text that was put together of parts holds it only
@@ -215,8 +216,9 @@ class ContextRecall(PerQuestion):
         spans = _shown(case)
         if not case.gold_passages or spans is None:
             return None
-        sources = {span.passage_id for span in spans}
-        return (sum(passage in sources for passage in case.gold_passages) / len(case.gold_passages),)
+        groups, sources = case.gold(), {span.passage_id for span in spans}
+        found = {group for passage, group in groups.items() if passage in sources}
+        return (len(found) / len({*groups.values()}),)
 
 
 class AnswerKept(PerQuestion):

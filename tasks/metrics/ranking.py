@@ -4,8 +4,10 @@ All metrics leave out a question without retrieval, or without the gold passages
 
 **Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant (1),
 every other one is not (0). Ranks count units: a passage has the rank of its first unit; a further sentence of it takes
-a place and gains nothing. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top. A question
-without a hit has 0; a k beyond the last hit adds nothing: recall@30 of ten hits is their recall@10.
+a place and gains nothing. Where a question names its gold by a place, such as a file, one of the place's passages is as
+good as all: they count as one, and a further one gains nothing either. The ideal ranking of nDCG has all gold passages,
+as far as k reaches, at the top. A question without a hit has 0; a k beyond the last hit adds nothing: recall@30 of ten
+hits is their recall@10.
 
 **Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
@@ -25,7 +27,7 @@ the paper's has no better direction.
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import ir_measures
@@ -63,8 +65,9 @@ class _OfGoldPassages(Metric):
         ranked: dict[str, dict[str, float]] = {}
         for number, case in enumerate(cases):
             if case.gold_passages and case.hits is not None:
-                relevant[str(number)] = {str(passage): 1 for passage in case.gold_passages}
-                ranked[str(number)] = _ranked(case.hits)
+                groups = case.gold()
+                relevant[str(number)] = {_gold(group): 1 for group in groups.values()}
+                ranked[str(number)] = _ranked(case.hits, groups)
         computed = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
         values = {(one.measure, one.query_id): float(one.value) for one in computed}
         return {
@@ -73,11 +76,16 @@ class _OfGoldPassages(Metric):
         }
 
 
-def _ranked(hits: Sequence[RankedUnit]) -> dict[str, float]:
-    """Places as scores, best first. A passage's further units get names that no relevant one has."""
+def _gold(group: int) -> str:
+    return f"gold {group}"
+
+
+def _ranked(hits: Sequence[RankedUnit], groups: Mapping[int, int]) -> dict[str, float]:
+    """Places as scores, best first. Further units of a passage or a group get names that no relevant one has."""
     names: dict[str, float] = {}
     for place, hit in enumerate(hits, 1):
-        passage = str(hit.span.passage_id)
+        number = hit.span.passage_id
+        passage = _gold(groups[number]) if number in groups else str(number)
         names[f"{passage} again at {place}" if passage in names else passage] = -float(place)
     return names
 

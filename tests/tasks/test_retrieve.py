@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.evaluating import copied
+from tests.support.evaluating import copied, searchable
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
@@ -96,6 +96,47 @@ def test_naive_retrieval_of_passages(store: Path) -> None:
 def test_more_hits_than_units(store: Path) -> None:
     hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(top_k=10_000))
     assert len(hits) == len(table(store, "sentences"))
+
+
+WHERE = "source_id LIKE '%1%' AND length(title) > 4"
+
+
+@pytest.mark.parametrize("retriever", ["core_context", "passage", "bm25", "hybrid"])
+def test_a_condition_leaves_other_passages_out(retriever: str) -> None:
+    """The hits are those of a search of everything, without the units of other passages."""
+    store = searchable()
+    searcher, passages = Searcher.named(store, "test"), table(store, "passages").to_pylist()
+    meant = {row["passage_id"] for row in passages if "1" in row["source_id"] and len(row["title"]) > 4}
+    assert 0 < len(meant) < len(passages)
+    request = {"retriever": retriever, "top_k": 10_000}
+    every, some = (searcher.hits(QUESTION, RetrieveConfig(**request, where=where)) for where in (None, WHERE))
+    kept = [hit for hit in every if hit.passage_id in meant]
+    assert some and {hit.passage_id for hit in some} <= meant
+    if retriever != "hybrid":  # whose scores follow from the ranks in what is searched
+        assert [(hit.unit_id, hit.score) for hit in some] == [(hit.unit_id, hit.score) for hit in kept]
+    else:
+        assert {hit.unit_id for hit in some} == {hit.unit_id for hit in kept}
+    assert searcher.hits(QUESTION, RetrieveConfig(retriever=retriever, where="false")) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        ("titel = 'a'", r'retrieve\.where = titel = \'a\': .*"titel".*on the columns passage_id, source,'),
+        ("title =", r"retrieve\.where = title =: Parser Error"),
+        ("random() < 0.5", r"the result of random\(\) may change"),
+        ("title IN (SELECT content FROM read_text('/etc/hostname'))", "disabled by configuration|may change"),
+    ],
+)
+def test_a_condition_that_is_none_is_an_error(where: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        Searcher.named(searchable(), "test").hits(QUESTION, RetrieveConfig(where=where))
+
+
+def test_retrieval_without_a_condition_is_what_it_was() -> None:
+    """Its fingerprint does not know of conditions."""
+    assert "where" not in RetrieveConfig().identity()
+    assert RetrieveConfig(where="true").identity()["where"] == "true"
 
 
 def test_what_an_index_cannot_answer(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ it is about even where a hundred documents have the same headings.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 BETWEEN = " › "
 """Between two headings of a title."""
@@ -32,10 +32,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
-    """The blocks of a document in their order. `title`: that it states apart from its headings; empty if none."""
+    """The blocks of a document in their order. `title`: that it states apart from its headings; empty if none;
+    `metadata`: further fields that it states of itself, which JSON can hold."""
 
     blocks: Sequence[Block]
     title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class DocumentPart(NamedTuple):
@@ -57,7 +59,7 @@ def parts(document: ReadDocument, name: str, words: int) -> Iterator[DocumentPar
             path = [*(each for each in path if each.level < heading.level), heading]
         shown = [title or name, *(each.text for each in path if each.text.casefold() != title.casefold())]
         for text, page in _packed(blocks, words):
-            place = f"page={page}" if page else _slug(path[-1].text) if path else ""
+            place = f"page={page}" if page else slug(path[-1].text) if path else ""
             places[place] += 1
             part = [f"part={places[place]}"] if places[place] > 1 else []
             yield DocumentPart(BETWEEN.join(shown), text, "&".join(filter(None, [place, *part])))
@@ -114,7 +116,7 @@ def _with_lead_in(blocks: Iterable[Block]) -> Iterator[Block]:
         yield before
 
 
-def _slug(heading: str) -> str:
+def slug(heading: str) -> str:
     """The name of a heading in an address, as code hosts make it."""
     return re.sub(r"\s", "-", _NO_SLUG.sub("", heading.strip().lower()))
 

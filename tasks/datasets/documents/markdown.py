@@ -36,7 +36,8 @@ def read_markdown(text: str) -> ReadDocument:
     if first and matter is None:  # a text between two rules
         tokens = MarkdownIt("commonmark").enable("table").parse(text)
     title = matter.get("title") if matter else None
-    return ReadDocument([*_blocks(tokens, text.split("\n"))], title.strip() if isinstance(title, str) else "")
+    named = title.strip() if isinstance(title, str) else ""
+    return ReadDocument([*_blocks(tokens, text.split("\n"))], named, matter or {})
 
 
 def _front_matter(text: str) -> dict[str, Any] | None:

@@ -98,6 +98,22 @@ def test_shards_together_are_one_index(
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_a_search_among_some_vectors_finds_these_alone(tmp_path: Path, kind: str) -> None:
+    """As good as a search of an index of nothing else; every third vector is among them."""
+    vectors, queries, ids = clustered(3000), clustered(50, seed=1), np.arange(3000, dtype=np.int64)
+    shards = built(tmp_path, kind, vectors, ids, 3)
+    masks = np.split(ids % 3 == 0, 3)
+    effort = shards[0].inner.nlist // 4 if kind in LISTS else 64 if kind == "hnsw" else 0
+    top = search(shards, queries, 10, effort, chosen=lambda number: np.packbits(masks[number], bitorder="little"))
+    assert (top.ids % 3 == 0).all()
+    truth = 3 * np.argsort(-queries @ vectors[::3].T, axis=1)[:, :10]
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(top.ids.tolist(), truth.tolist(), strict=True)])
+    assert recall >= FLOORS[kind]
+    none = search(shards, queries, 10, effort, chosen=lambda number: np.zeros(125, np.uint8))
+    assert (none.ids == -1).all()
+
+
+@pytest.mark.parametrize("kind", TYPES)
 def test_the_same_vectors_give_the_same_bytes(tmp_path: Path, kind: str) -> None:
     vectors, ids = clustered(1500), np.arange(1500, dtype=np.int64)
     sums = []

@@ -1,0 +1,154 @@
+"""Gold by place: questions that name a file, a heading or a quote get the passages that stand there."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.evaluating import run, values
+from tests.support.indexing import index, table
+
+TRAVEL = """---
+title: Travel rules
+team: travel
+---
+
+## Abroad
+
+The board approves trips abroad. Ask it a month before.
+
+## At home
+
+Nobody has to approve trips   at
+home.
+"""
+SICKNESS = "# Sickness\n\nCall before nine.\n\n## Abroad\n\nKeep the receipts of every doctor.\n"
+FAKE = {
+    "generate": None,
+    "score": {"metrics": ["passage_recall", "mrr", "context_recall", "supporting_facts"], "k": [1, 20]},
+}
+METHODS = {"passages": {"retrieve": {"retriever": "passage", "top_k": 20}}}
+
+QUESTIONS: tuple[dict[str, Any], ...] = (
+    {"question": "Who approves trips abroad?", "answers": ["the board"], "source": "rules/travel.md"},
+    {"question": "When do I call?", "answers": ["before nine"], "source": "./sickness.md#Sickness"},
+    {"question": "Are there rules for trips?", "answers": ["yes"], "source": ["rules/travel.md", "sickness.md#abroad"]},
+    {"question": "Who approves trips at home?", "answers": ["nobody"], "quote": "nobody has to approve trips at home"},
+    {"question": "Whom do I ask?", "answers": ["the board"], "quote": "ask it", "source": "rules/travel.md"},
+    {"question": "Who drives?", "answers": ["Ada"], "source": "cars.md"},
+    {"question": "Who flies?", "answers": ["Bea"], "quote": "Bea flies"},
+    {"question": "What else?", "answers": ["nothing"]},
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gold")
+    (folder / "handbook" / "rules").mkdir(parents=True)
+    (folder / "handbook" / "rules" / "travel.md").write_text(TRAVEL)
+    (folder / "handbook" / "sickness.md").write_text(SICKNESS)
+    (folder / "questions.jsonl").write_text("\n".join(map(json.dumps, QUESTIONS)))
+    return folder
+
+
+def settings(folder: Path, **given: Any) -> dict[str, Any]:
+    return {**FAKE, "methods": METHODS, "questions": {"dataset": f"jsonl:{folder / 'questions.jsonl'}"}, **given}
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path) -> Path:
+    index(folder / "store", f"folder:{folder / 'handbook'}")
+    run(folder / "store", settings(folder), index="test")
+    return folder / "store"
+
+
+def gold(store: Path) -> dict[str, dict[str, Any]]:
+    """By question, the sources of its gold passages, their groups, and the texts of its supporting facts."""
+    passages = {row["passage_id"]: row for row in table(store, "passages").to_pylist()}
+    return {
+        row["text"]: {
+            "sources": [passages[each]["source_id"] for each in row["gold_passages"]],
+            "groups": row["gold_groups"],
+            "facts": [passages[s["passage_id"]]["text"][s["start"] : s["end"]] for s in row["supporting_facts"]],
+        }
+        for row in table(store, "asked").to_pylist()
+    }
+
+
+def test_places_become_gold_passages(store: Path) -> None:
+    found = gold(store)
+    # of a file, the passages that hold an answer; where none does, all of them
+    assert found["Who approves trips abroad?"]["sources"] == ["rules/travel.md#abroad"]
+    assert found["When do I call?"]["sources"] == ["sickness.md#sickness"]
+    several = found["Are there rules for trips?"]
+    assert dict(zip(several["sources"], several["groups"], strict=True)) == {
+        "rules/travel.md#abroad": 0,
+        "rules/travel.md#at-home": 0,
+        "sickness.md#abroad": 1,
+    }
+    assert found["What else?"] == {"sources": [], "groups": [], "facts": []}
+
+
+def test_a_quote_is_a_supporting_fact_whatever_its_case_and_white_space(store: Path) -> None:
+    found = gold(store)
+    assert found["Who approves trips at home?"]["sources"] == ["rules/travel.md#at-home"]
+    assert found["Who approves trips at home?"]["facts"] == ["Nobody has to approve trips   at\nhome"]
+    assert found["Whom do I ask?"] == {"sources": ["rules/travel.md#abroad"], "groups": [0], "facts": ["Ask it"]}
+
+
+def test_a_place_that_the_corpus_lacks_is_a_reject_and_its_question_is_asked(store: Path) -> None:
+    rejects = [row for row in table(store, "rejects").to_pylist() if row["stage"] == "ask"]
+    ids = {row["question_id"]: row["text"] for row in table(store, "asked").to_pylist()}
+    assert len(ids) == len(QUESTIONS)
+    assert {ids[row["offset"]]: row["detail"].partition(":")[0] for row in rejects} == {
+        "Who drives?": "the corpus has no 'cars.md'",
+        "Who flies?": "the corpus has no 'Bea flies'",
+    }
+    assert {row["reason"] for row in rejects} == {"no_gold_passage"}
+
+
+def test_a_passage_of_a_file_is_as_good_as_all(store: Path, folder: Path) -> None:
+    outcome = run(store, settings(folder), index="test")
+    figures = values(store, outcome, "passages")
+    # every passage is retrieved: all groups are found, and a group's second passage gains nothing
+    assert figures["passage_recall@20"] == figures["context_recall"] == 1
+    [scored] = {
+        row["questions"] - row["left_out"] for row in table(store, "summaries").to_pylist() if row["metric"] == "mrr"
+    } - {0}
+    assert scored == 5
+
+
+def test_methods_on_differently_cut_passages_have_their_own_gold(folder: Path, tmp_path: Path) -> None:
+    handbook = folder / "handbook"
+    for name, words in (("short", 3), ("long", 300)):
+        index(tmp_path / "store", f"folder:{handbook}?words={words}", name=name)
+    methods = {name: {"index": name, "retrieve": {"retriever": "passage", "top_k": 50}} for name in ("short", "long")}
+    outcome = run(tmp_path / "store", settings(folder, methods=methods))
+    asked = {name: outcome.methods[name]["ask"].artifact for name in methods}
+    assert asked["short"] != asked["long"]
+    assert [values(tmp_path / "store", outcome, name)["passage_recall@20"] for name in methods] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({"source": ["a.md", "b.md"], "quote": ["x", "y", "z"]}, "3 quotes for 2 sources"),
+        ({"quote": " "}, "the quote"),
+    ],
+)
+def test_a_row_whose_places_make_no_sense_is_a_reject(tmp_path: Path, row: Mapping[str, Any], fault: str) -> None:
+    rows = [{"text": "A passage."}, {"question": "Who?", "answers": ["Ada"], **row}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    index(tmp_path / "store", f"jsonl:{tmp_path / 'rows.jsonl'}")
+    [reject] = table(tmp_path / "store", "rejects").to_pylist()
+    assert fault in reject["detail"]
+
+
+def test_a_column_called_source_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    rows = [{"text": "A passage."}, {"question": "Who?", "answers": ["Ada"], "source": {"url": "https://example.org"}}]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    index(tmp_path / "store", f"jsonl:{tmp_path / 'rows.jsonl'}")
+    [question] = table(tmp_path / "store", "questions").to_pylist()
+    assert question["gold_places"] == []
