@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from vitalfew.configs.paths import store_setting
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "pooled", "late"]
@@ -173,16 +173,11 @@ class RetrieveConfig(Section):
 
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`, or module:Class.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
-    where: str | None = Field(
+    where: Annotated[str | None, IN_FINGERPRINT_IF_SET] = Field(
         None,
         description="SQL condition on the table `passages`: only units of passages for which it is true are searched, "
         "for example \"metadata->>'category' = 'guide'\" or \"source_id LIKE 'docs/%'\".",
     )
-
-    def identity(self) -> dict[str, Any]:
-        """Without a condition where there is none: retrieval of older versions had none."""
-        own = super().identity()
-        return own if self.where else {name: value for name, value in own.items() if name != "where"}
 
 
 class Search(Config):

@@ -17,6 +17,8 @@ from vitalfew.configs.paths import absolute, absolute_if_directory
 NOT_IN_FINGERPRINT = "not in the fingerprint"
 """Marks a setting that changes no result, or whose effect is in the method's identity:
 `device: Annotated[Device, NOT_IN_FINGERPRINT]`."""
+IN_FINGERPRINT_IF_SET = "in the fingerprint if set"
+"""Marks a setting whose None is what older versions did, which lacked it: their results stay valid."""
 
 Device = Literal["auto", "cpu", "cuda"]
 DtypeName = Literal["bf16", "fp16", "fp32"]
@@ -41,7 +43,12 @@ class Config(BaseModel):
     def identity(self) -> dict[str, Any]:
         """The settings that change the result, as JSON has them."""
         fields = type(self).model_fields.items()
-        left_out = {name for name, field in fields if NOT_IN_FINGERPRINT in field.metadata}
+        left_out = {
+            name
+            for name, field in fields
+            if NOT_IN_FINGERPRINT in field.metadata
+            or (IN_FINGERPRINT_IF_SET in field.metadata and getattr(self, name) is None)
+        }
         return self.model_dump(mode="json", exclude=left_out)
 
 

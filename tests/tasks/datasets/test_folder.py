@@ -1,6 +1,7 @@
 """Folders of text files: which are read, what they are called, where they are cut."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,14 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
         ("empty_text", "c.md: the file has no text, or none below its headings")
     ]
     assert only(Passage, records)[1].text == "# A comment"
+
+
+def test_front_matter_is_the_metadata_of_all_passages_of_a_file(tmp_path: Path) -> None:
+    matter = "---\ntitle: Trips\nteam: [travel, é]\nfrom: 2024-05-01\n---\n"
+    root = files(tmp_path, a_md=f"{matter}# One\n\nText.\n\n# Two\n\nText too.", b_md="# Plain\n\nNothing.")
+    found = [json.loads(passage.metadata) for passage in only(Passage, read("folder", root))]
+    own = {"title": "Trips", "team": ["travel", "é"], "from": "2024-05-01"}
+    assert found == [own, own, {}]
 
 
 @pytest.mark.parametrize(
