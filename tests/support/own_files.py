@@ -8,9 +8,9 @@ from tests.support.towns import towns
 MANY = tuple(f"{stem}{end}" for stem in ("Vel", "Kess", "Orr", "Tam", "Dun") for end in ("mar", "in", "ow", "eth"))
 PEOPLE = ("Ada Winter", "Bo Lind", "Cleo Marsh", "Dag Thorne", "Eve Sands", "Finn Okoro")
 HANDBOOK = {
-    "travel.md": "---\nteam: travel\n---\n# Travel\n\nThe head of a team approves trips within the country. A trip abroad"
-    " needs the word of the director, at least a week before it begins.\n\n## Costs\n\nKeep every receipt. The office pays"
-    " within a month.\n",
+    "travel.md": "---\nteam: travel\n---\n# Travel\n\nThe head of a team approves trips within the country. A trip"
+    " abroad needs the word of the director, at least a week before it begins.\n\n## Costs\n\nKeep every receipt. The"
+    " office pays within a month.\n",
     "leave.md": "# Leave\n\nEverybody has thirty days of leave a year. Ten of them may be kept for the next one.\n",
     "tools/printer.md": "# Printer\n\nThe printer is on the second floor. Ask Ada Winter for paper.\n",
     "readme.txt": "This handbook is kept by the office. Whoever finds a mistake in it mends it.\n",
