@@ -474,6 +474,26 @@ RUNS = table(
     column("error", TEXT, "reason if it failed, else empty"),
 )
 
+INDEXES = table(
+    "indexes",
+    "a version of an index: the artifacts that it has now, or had before it was encoded again",
+    column("index", TEXT, "name of the index"),
+    column("current", BOOLEAN, "true for the version that a search finds"),
+    column("run_id", TEXT, "run that made this version; a later run that changed nothing made none"),
+    column("completed", pa.timestamp("us", "UTC"), "end of that run; NULL if unknown", nullable=True),
+    column("datasets", list_of(TEXT), "its data sets, FORMAT:FILE"),
+    column("encoder", TEXT, "encode.encoder", nullable=True),
+    column("context", TEXT, "encode.context: source of a sentence's context vector", nullable=True),
+    column("type", TEXT, "index.type", nullable=True),
+    *(
+        column(name, LONG, f"number of {name}; NULL if it has none, or none in the store any more", True)
+        for name in ("passages", "sentences", "vectors")
+    ),
+    column("bytes", LONG, "size of its files that are in the store", unit="bytes"),
+    column("fingerprints", list_of(TEXT), "its artifacts, TABLE/FINGERPRINT"),
+    column("previous_run", TEXT, "run that made the version before; NULL for the first", nullable=True),
+)
+
 METHODS = table(
     "methods",
     "the artifact that holds a method's rows in one table of a run",
@@ -482,6 +502,7 @@ METHODS = table(
     column("method", TEXT, "name of the method in the experiment"),
     column("table_name", TEXT, "table that holds the rows"),
     column("fingerprint", TEXT, "artifact in that table; join on the column `fingerprint` of the table"),
+    column("index", TEXT, "index that the method searches; NULL if it searches none", nullable=True),
 )
 
 REQUESTS = table(

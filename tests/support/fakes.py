@@ -183,6 +183,14 @@ class FirstWords(Generator):
         return Completion(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
 
 
+class AllWords(FirstWords):
+    """A generator that answers with the whole first context."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        text = prompt.contexts[0] if prompt.contexts else ""
+        return Completion(text, len(prompt.text.split()), len(text.split()), 0.001, logprob=-1.0)
+
+
 class HaltedWords(FirstWords):
     """FirstWords for replicas, by files of the folder that VITALFEW_TEST_HALT names: it leaves its process and every
     question in `begun`, halts while there is a file `halt`, unless it is being warmed, and fails while there is a file
