@@ -238,8 +238,8 @@ ORDER BY (SELECT min(c.started) FROM costs AS c WHERE c.fingerprint = l.fingerpr
 
 
 def _nearest(given: str, condition: str) -> str:
-    # What several indexes share is compared once. Vectors of another width are of another encoder. Lists take any width,
-    # and are as fast as arrays.
+    # What several indexes share is compared once. Vectors of another width are of another encoder. Lists take any
+    # width, and are as fast as arrays.
     return f"""
 WITH given AS ({given}), neighbour AS (
     SELECT v.id, v.fingerprint,
