@@ -441,6 +441,16 @@ COSTS = table(
     ),
     column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
     column("node", TEXT, "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
+    column("finished", BOOLEAN, "false for a shard that was cancelled midway; NULL from an older version", True),
+    *(
+        column(f"reused_{name}", kind, f"{about}, NULL from an older version", True, unit)
+        for name, kind, about, unit in (
+            ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
+            ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
+            ("cpu_seconds", DOUBLE, "CPU time they had taken", "seconds"),
+            ("usd", DOUBLE, "cost they would have had today; with `usd`: the cost as if nothing had been known", "USD"),
+        )
+    ),
 )
 
 QUOTES = table(
