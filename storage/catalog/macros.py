@@ -220,7 +220,8 @@ ORDER BY told.question_id, told.run_id, told.method, told.number, told.place
 _SPENDING = f"""
 SELECT c.started::DATE AS day, c.run_id, c.stage, c.model, c.node, sum(c.rows)::BIGINT AS rows,
     sum(c.tokens)::BIGINT AS tokens, sum(c.wall_seconds) AS wall_seconds, sum(c.cpu_seconds) AS cpu_seconds,
-    sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd
+    sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd,
+    sum(c.usd + coalesce(c.reused_usd, 0)) FILTER (c.finished IS DISTINCT FROM false) AS usd_nothing_known
 FROM costs AS c WHERE {_named("c.run_id")}
 GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model, c.node
 """
@@ -330,7 +331,8 @@ MACROS = (
     ),
     Macro(
         "spending", "run := ''",
-        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node",
+        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node: as paid, cancelled shards "
+        "included; and `usd_nothing_known`, as if no answer, reading or vector had been known before",
         "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
     ),
     Macro(
