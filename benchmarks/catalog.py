@@ -24,7 +24,7 @@ from vitalfew.storage.artifacts import Artifact, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build, connect, query
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.costs import Cost
-from vitalfew.storage.runs import recorded_run
+from vitalfew.storage.runs import INDEXING, NamedIndex, recorded_run, save_index
 
 STORE = Path("build/catalog")
 METHODS, QUESTIONS, HITS, BATCH = 10, 10_000, 10, 256
@@ -39,7 +39,7 @@ DOCUMENTED = {
     "GROUP BY ALL ORDER BY ALL",
     "guide: runs": "SELECT * FROM runs",
     "guide: ledger": "SELECT stage, quoted_tokens, tokens, quoted_usd, usd FROM ledger",
-    "report: scores of a method": "SELECT DISTINCT text, metric, value FROM scores JOIN questions USING (question_id) "
+    "report: scores of a method": "SELECT DISTINCT text, metric, value FROM scores JOIN asked USING (question_id) "
     f"WHERE scores.fingerprint = '{fingerprint(table='scores', method=3)}' ORDER BY text, metric LIMIT 20",
     "hits by method": "SELECT method, count(*), avg(score) FROM hits JOIN methods USING (fingerprint) GROUP BY 1",
     **{f"macro {macro.name}": macro.example for macro in MACROS},
@@ -194,11 +194,13 @@ STAGES: dict[str, tuple[str, Callable[[pa.Schema, np.ndarray], pa.Table]]] = {
 def make(count: int) -> None:
     """Write the store, with `count` questions."""
     shutil.rmtree(STORE, ignore_errors=True)
-    with recorded_run(STORE, "index_corpus", "bench", {}, []) as run:
+    made = {table: f"{table}/{fingerprint(table=table)}" for table in ("passages", "sentences", "vectors")}
+    with recorded_run(STORE, INDEXING, "bench", {}, [*made.values()]) as run:
         corpus = (passages(ids) for ids in ranges(PASSAGES, SHARD))
         artifact("load", "passages", run.run_id, corpus, questions=questions(schemas.QUESTIONS, np.arange(count)))
         artifact("split", "sentences", run.run_id, (sentences(ids) for ids in ranges(PASSAGES, SHARD)))
         artifact("encode", "vectors", run.run_id, (vectors(ids) for ids in ranges(PASSAGES, SHARD)))
+        save_index(STORE, NamedIndex("bench", run.run_id, made, {}))
     named: dict[str, dict[str, str]] = {}
     with recorded_run(STORE, "evaluate", "bench", {}, [], named) as run:
         of_questions = (question_vectors(ids) for ids in ranges(count, BATCH))

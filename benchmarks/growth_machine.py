@@ -42,7 +42,7 @@ from vitalfew.storage.costs import Cost
 from vitalfew.storage.indexes import faiss_shards
 from vitalfew.storage.indexes.recall import PROBES
 from vitalfew.storage.manifests import read_manifest
-from vitalfew.storage.runs import recorded_run
+from vitalfew.storage.runs import INDEXING, NamedIndex, recorded_run, save_index
 
 WIDTHS = {"fused": 384, "dual": 768}
 VECTORS, CENTRES, LISTS, QUERIES, K = 65_536, 32_768, 64, 64, 10
@@ -189,8 +189,10 @@ def _link(made: Artifact, shard: int, first: File) -> File:
 
 def make(shards: int) -> list[Artifact]:
     shutil.rmtree(STORE, ignore_errors=True)
-    with recorded_run(STORE, "index_corpus", "growth", {}, []) as run:
-        return [artifact(stage, run.run_id, shards) for stage in STAGES]
+    with recorded_run(STORE, INDEXING, "growth", {}, []) as run:
+        made = [artifact(stage, run.run_id, shards) for stage in STAGES]
+        save_index(STORE, NamedIndex("growth", run.run_id, {one.table: one.name for one in made}, {}))
+        return made
 
 
 def vitalfew(*arguments: str) -> None:

@@ -179,7 +179,9 @@ class Artifact:
             raise DamagedRecord(f"{self.directory}: neither manifest.json nor stage.json can be read")
         return list(described["inputs"].values()) if described else []
 
-    def add_costs(self, stage: str, model: str | None, records: Iterable[ShardRecord]) -> None:
+    def add_costs(
+        self, stage: str, model: str | None, records: Sequence[ShardRecord], finished: bool = True
+    ) -> None:
         """Enter shards in the ledger, with the model that did the work. What was paid before for shards that were lost
         since stays in it."""
         rows = [
@@ -191,10 +193,16 @@ class Artifact:
                 "run_id": record.run_id,
                 "started": datetime.fromisoformat(record.cost.started),
                 "rows": record.rows(self.table),
+                "finished": finished,
             }
             for record in records
         ]
-        write_ledger(self.ledger, rows)
+        counted = {
+            (record.shard, run_id, datetime.fromisoformat(started))
+            for record in records
+            for run_id, _, started in (name.partition(" ") for name in record.others)
+        }
+        write_ledger(self.ledger, rows, counted)
 
     @property
     def ledger(self) -> Path:

@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -38,6 +38,31 @@ class Cost:
     usd: float = 0.0
     gpu_joules: float | None = None
     node: str = ""
+    reused_tokens: int = 0
+    reused_wall_seconds: float = 0.0
+    reused_cpu_seconds: float = 0.0
+    reused_usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class Reused:
+    """What some rows took, when they were computed, that a piece of work took over from earlier work."""
+
+    tokens: float = 0.0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def __add__(self, other: "Reused") -> "Reused":
+        return Reused(*(getattr(self, name) + getattr(other, name) for name in vars(self)))
+
+    def __mul__(self, factor: float) -> "Reused":
+        return Reused(*(getattr(self, name) * factor for name in vars(self)))
+
+    def enter(self, cost: Cost, num_gpus: float, model: str | None) -> None:
+        """Enter it in a cost, at today's prices. A GPU is held for the whole time of the work."""
+        cost.reused_tokens = round(self.tokens)
+        cost.reused_wall_seconds, cost.reused_cpu_seconds = self.wall_seconds, self.cpu_seconds
+        cost.reused_usd = charge(self.cpu_seconds, self.wall_seconds * num_gpus, self.tokens, model)
 
 
 _node: ContextVar[str] = ContextVar("node", default="")
@@ -88,6 +113,10 @@ class Meter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.measure()
+
+    def measure(self) -> None:
+        """Complete the cost up to now."""
         cost, family = self.cost, Family(alone=_alone.get())
         cost.wall_seconds = time.perf_counter() - self._wall
         # A process that left the family took what it had taken before with it.
@@ -108,15 +137,22 @@ def charge(
     return hours / 3600 + tokens * prices.of_tokens(model) / 1e6
 
 
-def write_ledger(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+Attempt = tuple[int, str, datetime]
+"""The shard, the run and the start of an attempt at a shard."""
+
+
+def write_ledger(path: Path, rows: Sequence[dict[str, Any]], counted: Collection[Attempt] = ()) -> None:
     """Enter rows of `schemas.COSTS`; rows that are there for other shards, runs or attempts stay. Two workers of a run
-    may do the same shard, one of which was given up too early."""
+    may do the same shard, one of which was given up too early. `counted`: cancelled attempts that the rows include."""
     rows = [{**row, "node": row.get("node") or None} for row in rows]
     attempt = itemgetter("shard", "run_id", "started")
     entered = {*map(attempt, rows)}
 
+    def stays(row: dict[str, Any]) -> bool:
+        return attempt(row) not in entered and (row.get("finished") is not False or attempt(row) not in counted)
+
     def ledger() -> pa.Table:
-        before = [row for row in read_ledger(path) if attempt(row) not in entered]
+        before = [row for row in read_ledger(path) if stays(row)]
         return pa.Table.from_pylist([*before, *rows], schemas.COSTS)
 
     files.rewrite_table(path, ledger)

@@ -52,8 +52,8 @@ class Journal:
         self._given = 0
         self._is_empty = False
         self._lock = Lock()
-        self._started = datetime.now(UTC).isoformat()
-        self._name = f"{run_id} {self._started}"
+        self.started = datetime.now(UTC).isoformat()
+        self._name = f"{run_id} {self.started}"
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
     @cached_property
@@ -72,7 +72,7 @@ class Journal:
     def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
         """Write an answer down; it is on the disk when this returns. Raises NotWritten."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        entry = JournalEntry(key, answer, tokens, self.run_id, self._started, wall, cpu)
+        entry = JournalEntry(key, answer, tokens, self.run_id, self.started, wall, cpu)
         with self._lock:
             self.paid += tokens
             self._answers[key] = answer

@@ -20,6 +20,8 @@ from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Proc
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE: Final = "unreadable"
+INDEXING: Final = "index_corpus"
+"""The flow whose runs make indexes; their `name` is the index's."""
 State = Literal["running", "completed", "failed", "cancelled", "interrupted", "unreadable"]
 
 

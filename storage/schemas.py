@@ -458,6 +458,16 @@ COSTS = table(
     ),
     column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
     column("node", TEXT, "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
+    column("finished", BOOLEAN, "false for a shard that was cancelled midway; NULL from an older version", True),
+    *(
+        column(f"reused_{name}", kind, f"{about}, NULL from an older version", True, unit)
+        for name, kind, about, unit in (
+            ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
+            ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
+            ("cpu_seconds", DOUBLE, "CPU time they had taken", "seconds"),
+            ("usd", DOUBLE, "cost they would have had today; with `usd`: the cost as if nothing had been known", "USD"),
+        )
+    ),
 )
 
 QUOTES = table(
@@ -491,6 +501,26 @@ RUNS = table(
     column("error", TEXT, "reason if it failed, else empty"),
 )
 
+INDEXES = table(
+    "indexes",
+    "a version of an index: the artifacts that it has now, or had before it was encoded again",
+    column("index", TEXT, "name of the index"),
+    column("current", BOOLEAN, "true for the version that a search finds"),
+    column("run_id", TEXT, "run that made this version; a later run that changed nothing made none"),
+    column("completed", pa.timestamp("us", "UTC"), "end of that run; NULL if unknown", nullable=True),
+    column("datasets", list_of(TEXT), "its data sets, FORMAT:FILE"),
+    column("encoder", TEXT, "encode.encoder", nullable=True),
+    column("context", TEXT, "encode.context: source of a sentence's context vector", nullable=True),
+    column("type", TEXT, "index.type", nullable=True),
+    *(
+        column(name, LONG, f"number of {name}; NULL if it has none, or none in the store any more", True)
+        for name in ("passages", "sentences", "vectors")
+    ),
+    column("bytes", LONG, "size of its files that are in the store", unit="bytes"),
+    column("fingerprints", list_of(TEXT), "its artifacts, TABLE/FINGERPRINT"),
+    column("previous_run", TEXT, "run that made the version before; NULL for the first", nullable=True),
+)
+
 METHODS = table(
     "methods",
     "the artifact that holds a method's rows in one table of a run",
@@ -499,6 +529,7 @@ METHODS = table(
     column("method", TEXT, "name of the method in the experiment"),
     column("table_name", TEXT, "table that holds the rows"),
     column("fingerprint", TEXT, "artifact in that table; join on the column `fingerprint` of the table"),
+    column("index", TEXT, "index that the method searches; NULL if it searches none", nullable=True),
 )
 
 REQUESTS = table(

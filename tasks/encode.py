@@ -135,7 +135,7 @@ class Encode(Stage):
         ids, passage_ids, passages = self._read(shard)
         due = self._ids(ids, passage_ids, passages)
         keys = self._keys(shard, ids, passage_ids, passages)
-        known = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
+        known, took = reuse.find(self.bases, keys, shard, len(self.units.completed().shards), self.encoder.dimension)
         tick = Share(len(ids), progress)
         wholes = self.originals.read(shard, columns=["text"])["text"].to_pylist() if self.originals else None
         leads = [titles.lead(title, self._separator) for title in self._titles(shard)]
@@ -147,7 +147,7 @@ class Encode(Stage):
         notes = {"truncated": vectors.truncated, "reused": reused}
         if shard == self.shards()[0] and hasattr(self.encoder, "fidelity"):
             notes |= self.encoder.fidelity([text for own in passages for text in own])
-        return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes)
+        return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes, reused=took)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:
         """Ids of the units, ids of the passages, and every passage as its sentences (or as one text without any)."""

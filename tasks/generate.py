@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.storage import schemas
+from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.costs import Cost, Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
@@ -27,6 +29,7 @@ from vitalfew.tasks.stage import (
     ReusingStage,
     ShardResult,
     new_readings,
+    read_before,
     remembered_notes,
 )
 
@@ -132,12 +135,38 @@ class Generate(ReusingStage):
             else self._reused(candidate, known[candidate.key])
             for candidate in due
         ]
-        tokens = computed + round(_share_read(memory) * sum(map(_computed, completions)))
+        share, whole = _share_read(memory), sum(map(_computed, completions))
+        tokens = computed + round(share * whole)
+        reused = self._took(known.values(), bases) + read_before(memory, (1 - share) * whole)
         errors = sum(bool(row["error"]) for row in rows)
         notes = {"reused": len(due) - len(new), "errors": errors, **remembered_notes(memory)}
         tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **new_readings(memory)}
         questions = len({candidate.question_id for candidate in due})
-        return ShardResult(questions, tables, tokens=tokens, notes=notes)
+        return ShardResult(questions, tables, tokens=tokens, notes=notes, reused=reused)
+
+    def _took(self, answers: Iterable[dict[str, Any]], bases: Sequence[File]) -> Reused:
+        """What the answers of earlier runs had taken: their seconds, at the processors that their shards kept busy."""
+        took = Reused()
+        of_files = defaultdict[int, list[dict[str, Any]]](list)
+        for answer in answers:
+            of_files[answer["place"]].append(answer)
+        for place, own in of_files.items():
+            tokens = sum((row["prefill_tokens"] or row["prompt_tokens"]) + row["completion_tokens"] for row in own)
+            took += Reused(tokens) + self._rate(bases[place]) * sum(row["seconds"] for row in own)
+        return took
+
+    def _rate(self, base: File) -> Reused:
+        """The wall and CPU seconds of the shard with this file for every second of its answers, at most one second on
+        the clock: those of a server overlap."""
+        artifact = Artifact(self.store, *base.path.split("/")[:2])
+        records = manifest.shards if (manifest := artifact.recorded_manifest()) else []
+        cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
+        wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
+        rows = files.read_table(self.store / base.path, ["seconds", "reused"])
+        # A shard of an older version does not say what its reused answers took.
+        counted = rows if cost.reused_wall_seconds else rows.filter(pc.invert(rows["reused"]))
+        busy = max(wall, pc.sum(counted["seconds"]).as_py() or 0.0)
+        return Reused(0, wall / busy, cpu / busy) if busy else Reused()
 
     def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
         """The columns of an answer that was generated. What decided it may be known only now."""
@@ -222,10 +251,12 @@ class Generate(ReusingStage):
         return contexts
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
-        """The answers that these files of earlier runs have to prompts; failed ones are not reused."""
+        """The answers that these files of earlier runs have to prompts, each with the place of its file, where it was
+        generated rather than reused; failed ones are not reused."""
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         query = (
-            f"SELECT DISTINCT ON (prompt_id) {columns} FROM earlier SEMI JOIN due ON prompt_id = id WHERE error = ''"
+            f"SELECT DISTINCT ON (prompt_id) {columns}, place FROM earlier SEMI JOIN due ON prompt_id = id "
+            "WHERE error = '' ORDER BY reused, place"
         )
         rows = self.rows_of(bases, schemas.CANDIDATES, query, ids)
         # Files of an older version lack the columns of what was rated.

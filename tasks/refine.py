@@ -29,6 +29,7 @@ from vitalfew.tasks.stage import (
     ReusingStage,
     ShardResult,
     new_readings,
+    read_before,
     remembered_notes,
 )
 
@@ -96,7 +97,7 @@ class Refine(ReusingStage):
             **new_readings(memory),
         }
         notes = {**refined.notes, **remembered_notes(memory)}
-        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes)
+        return ShardResult(len(ids), tables, tokens=refined.tokens, notes=notes, reused=read_before(memory))
 
     def _accounts(
         self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float

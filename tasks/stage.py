@@ -7,7 +7,8 @@ plain loop) decides where a shard is done.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -31,13 +32,13 @@ from vitalfew.storage.artifacts import (
     whole_bases,
     write_bases,
 )
-from vitalfew.storage.costs import Meter
+from vitalfew.storage.costs import Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
 from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
 from vitalfew.tasks.models.readings import Memory, Reading
-from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.models.ticks import Counted, Tick
 from vitalfew.tasks.registry import construct, kept
 
 Progress = Tick
@@ -55,13 +56,15 @@ def _code_version() -> str:
 
 @dataclass
 class ShardResult:
-    """The result of a shard: rows per table, other files, tokens computed, and counts for the manifest."""
+    """The result of a shard: rows per table, other files, tokens computed, counts for the manifest, and what the rows
+    took that were taken over from earlier work."""
 
     rows_in: int
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
     tokens: int = 0
     notes: dict[str, int] = field(default_factory=dict)
+    reused: Reused = Reused()
 
 
 class RowsLost(RuntimeError):
@@ -90,6 +93,16 @@ def _differences(planned: Any, now: Any, path: str = "") -> Iterator[str]:
             yield from _differences(planned.get(key), now.get(key), f"{path}/{key}".lstrip("/"))
     elif planned != now:
         yield path
+
+
+_working: list[Callable[[], None]] = []
+"""Called where this process is ended: for every shard that it works on, they enter in the ledger what was spent."""
+
+
+def give_up_work() -> None:
+    """Enter in the ledger what the shards took that this process works on, before it ends without unwinding."""
+    for give_up in [*_working]:
+        give_up()
 
 
 class Stage(ABC):
@@ -239,8 +252,9 @@ class Stage(ABC):
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             journal = Journal(self.artifact, PREPARATION, run_id)
-            with Meter(model=self.model_name) as meter, remembering(journal):
-                self.prepare(progress)
+            meter = Meter(model=self.model_name)
+            with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
+                self.prepare(counted)
                 meter.cost.tokens = journal.tokens(0)
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
             self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal)
@@ -251,13 +265,41 @@ class Stage(ABC):
         for the others is in the journal."""
         self.confirm()
         journal = Journal(self.artifact, shard, run_id)
-        with attempt(run_id), Meter(self.num_gpus, self.model_name) as meter, remembering(journal):
-            result = self.work(shard, progress)
+        meter = Meter(self.num_gpus, self.model_name)
+        with attempt(run_id), meter, remembering(journal), self._at_work(shard, meter, journal, progress) as counted:
+            result = self.work(shard, counted)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
             meter.cost.tokens = journal.tokens(result.tokens)
+            result.reused.enter(meter.cost, self.num_gpus, self.model_name)
         self.confirm()
         record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
         return self._mark_done(record, journal)
+
+    @contextmanager
+    def _at_work(self, shard: int, meter: Meter, journal: Journal, progress: Progress) -> Iterator[Counted]:
+        """Within the block a shard is worked on, and its tokens are counted. If that is cancelled (which is no
+        Exception), the ledger gets what was spent: nothing else knows of it if nobody goes on with the work."""
+        counted = Counted(progress)
+
+        def give_up() -> None:
+            meter.cost.tokens = journal.tokens(counted.tokens)
+            meter.measure()
+            spent = replace(meter.cost, started=journal.started)
+            attempt = ShardRecord(shard, journal.run_id, [], 0, spent)
+            with suppress(OSError):  # the disk may be full, and it is the cancellation that tells
+                self.artifact.add_costs(self.name, self.model_name, [attempt], finished=False)
+                self.artifact.add_costs(self.name, self.model_name, [*self.artifact.records()])
+
+        _working.append(give_up)
+        try:
+            yield counted
+        except Exception:
+            raise
+        except BaseException:
+            give_up()
+            raise
+        finally:
+            _working.remove(give_up)
 
     def _mark_done(self, record: ShardRecord, journal: Journal) -> ShardRecord:
         """From now on the marker holds the cost, or the ledger if another attempt was first."""
@@ -401,16 +443,22 @@ class ReusingStage(MethodStage):
 
     def rows_of(self, bases: Sequence[File], schema: pa.Schema, query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`. Columns that files of an
-        older version lack are NULL."""
-        if not (paths := [*whole_bases(self.store, bases)]):
+        older version lack are NULL; `place` is the place of the file in `bases`."""
+        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.store, [base])]
+        if not paths:
             return []
         import duckdb  # most stages do without
 
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
             connection.register("none", schema.empty_table())
-            connection.from_parquet([str(files.local(path)) for path in paths], union_by_name=True).create_view("found")
-            connection.sql("FROM none UNION ALL BY NAME FROM found").create_view("earlier")
+            local = {str(files.local(path)): place for path, place in paths}
+            connection.register("placed", pa.table({"filename": [*local], "place": pa.array(local.values(), pa.int64())}))
+            found = connection.from_parquet([*local], union_by_name=True, filename=True)
+            found.create_view("found")
+            connection.sql(
+                "FROM none UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM found JOIN placed USING (filename)"
+            ).create_view("earlier")
             return connection.sql(query).to_arrow_table().to_pylist()
 
 
@@ -418,6 +466,14 @@ def new_readings(memory: Memory) -> dict[str, pa.Table]:
     """The table of the readings that were computed; none if there are none."""
     rows = [{"reading_id": key, "reading": own.values, **own._asdict()} for key, own in sorted(memory.new.items())]
     return {READINGS: pa.Table.from_pylist(rows, schemas.READINGS)} if rows else {}
+
+
+def read_before(memory: Memory, tokens: float | None = None) -> Reused:
+    """What the readings took that earlier work had computed. `tokens`: as the stage counts them, if otherwise."""
+    seconds, cpu, read = (
+        sum(getattr(own, name) for own in memory.recalled.values()) for name in ("seconds", "cpu_seconds", "tokens")
+    )
+    return Reused(read if tokens is None else tokens, seconds, cpu)
 
 
 def remembered_notes(memory: Memory) -> dict[str, int]:

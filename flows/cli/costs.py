@@ -204,7 +204,7 @@ def _methods(rows: Sequence[Any]) -> Table:
 
 def _figure(head: str, value: float) -> str:
     """A figure as the column of that heading shows it."""
-    if head == "USD":
+    if head.startswith("USD"):
         return f"{value:.5f}"
     if head == "GPU kJ":
         return f"{value / 1000:,.2f}"
@@ -219,9 +219,9 @@ def _duration(seconds: float) -> str:
 
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
-    sum(s.usd)"""
+    sum(s.usd), sum(s.usd_nothing_known)"""
 _LEDGER = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD paid", "USD, nothing known")
 
 
 def costs(
@@ -233,7 +233,8 @@ def costs(
     """Show the costs of runs by stage and model, by day, by run and by node, and compare them with the quote.
 
     Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
-    later. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+    later, and of shards that were cancelled. The last column is what the work would cost if no answer, reading or vector
+    had been known before. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """

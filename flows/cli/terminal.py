@@ -194,6 +194,7 @@ def end_at_once_on_interrupt(store: Path) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         cancel_own_runs(store)
+        give_up_work()
         err.show_cursor()
         err.print(f"\n{CANCELLED}")
         children = psutil.Process().children(recursive=True)
@@ -206,6 +207,7 @@ def end_at_once_on_interrupt(store: Path) -> None:
         os._exit(130)
 
     from vitalfew.storage.runs import cancel_own_runs
+    from vitalfew.tasks.stage import give_up_work
 
     signal.signal(signal.SIGINT, end)
 

@@ -9,7 +9,7 @@ from vitalfew.configs.schema import IndexCorpus, Unit
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest
-from vitalfew.storage.runs import NamedIndex, Run, save_index
+from vitalfew.storage.runs import INDEXING, NamedIndex, Run, save_index
 from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.index import Index
@@ -23,7 +23,7 @@ from vitalfew.tasks.stage import Stage
 class IndexPlan(Plan):
     """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct."""
 
-    flow = "index_corpus"
+    flow = INDEXING
     parameters: IndexCorpus
 
     def __init__(self, parameters: IndexCorpus) -> None:

@@ -70,41 +70,158 @@ ORDER BY scored.goodness, scored.run_id, scored.method, scored.question_id
 """
 
 
-def _step(number: int, table: str, place: str, text: str, figure: str, detail: str) -> str:
+_REGRESSED = """
+WITH run AS (
+    SELECT 'a' AS side, a.* FROM (
+        SELECT r.run_id, r.config FROM runs AS r
+        WHERE (starts_with(r.run_id, run_a) OR r.name = run_a) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
+        ORDER BY r.started DESC LIMIT 1
+    ) AS a
+    UNION ALL SELECT 'b', b.* FROM (
+        SELECT r.run_id, r.config FROM runs AS r
+        WHERE (starts_with(r.run_id, run_b) OR r.name = run_b) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
+        ORDER BY r.started DESC LIMIT 1
+    ) AS b
+), measured AS (
+    SELECT coalesce(nullif(of_metric, ''), run.config ->> '$.primary', 'accuracy') AS metric FROM run WHERE side = 'b'
+), scored AS (
+    SELECT run.side, run.run_id, m.method, q.text AS question, q.answers AS gold, avg(t.value) AS value,
+        any_value(s.direction) AS direction, min(t.question_id) AS question_id
+    FROM run JOIN methods AS m ON m.run_id = run.run_id AND m.table_name = 'scores'
+        JOIN scores AS t ON t.fingerprint = m.fingerprint AND t.metric = (SELECT measured.metric FROM measured)
+        JOIN summaries AS s ON s.fingerprint = t.fingerprint AND s.metric = t.metric
+        JOIN methods AS of_asked ON of_asked.run_id = m.run_id AND of_asked.method = m.method
+            AND of_asked.table_name = 'asked'
+        JOIN asked AS q ON q.fingerprint = of_asked.fingerprint AND q.question_id = t.question_id
+    GROUP BY ALL
+), worse AS (
+    SELECT a.method, a.question, a.gold, a.value AS value_a, b.value AS value_b, a.run_id AS of_a, b.run_id AS of_b,
+        a.question_id AS id_a, b.question_id AS id_b
+    FROM scored AS a JOIN scored AS b ON a.method = b.method AND a.question = b.question AND a.gold = b.gold
+    WHERE a.side = 'a' AND b.side = 'b'
+        AND CASE b.direction WHEN 'higher' THEN b.value < a.value WHEN 'lower' THEN b.value > a.value END
+), ids AS (SELECT worse.id_a AS id FROM worse UNION SELECT worse.id_b FROM worse
+), told AS (
+    SELECT m.run_id, m.method, a.question_id, a.text, 1 AS place
+    FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
+    WHERE a.rank = 1 AND a.question_id IN (SELECT ids.id FROM ids)
+    UNION ALL SELECT m.run_id, m.method, c.question_id, c.text, 2
+    FROM candidates AS c JOIN methods AS m ON m.fingerprint = c.fingerprint AND m.table_name = 'candidates'
+    WHERE c.candidate = 0 AND c.question_id IN (SELECT ids.id FROM ids)
+), answered AS (
+    SELECT told.run_id, told.method, told.question_id, arg_min(told.text, told.place) AS text FROM told GROUP BY ALL
+), read AS (
+    SELECT m.run_id, m.method, e.question_id, left(e.text, 200) AS text
+    FROM evidence AS e JOIN methods AS m ON m.fingerprint = e.fingerprint AND m.table_name = 'evidence'
+    WHERE e.rank = 1 AND e.question_id IN (SELECT ids.id FROM ids)
+)
+SELECT w.method, w.question, w.gold, w.value_a, w.value_b, a.text AS answer_a, b.text AS answer_b,
+    e.text AS evidence_a, f.text AS evidence_b, w.id_b AS question_id
+FROM worse AS w
+    LEFT JOIN answered AS a ON (a.run_id, a.method, a.question_id) = (w.of_a, w.method, w.id_a)
+    LEFT JOIN answered AS b ON (b.run_id, b.method, b.question_id) = (w.of_b, w.method, w.id_b)
+    LEFT JOIN read AS e ON (e.run_id, e.method, e.question_id) = (w.of_a, w.method, w.id_a)
+    LEFT JOIN read AS f ON (f.run_id, f.method, f.question_id) = (w.of_b, w.method, w.id_b)
+ORDER BY w.method, abs(w.value_b - w.value_a) DESC, w.question
+"""
+# Questions are matched by their text and answers: their ids also depend on the ids of their gold passages, which change
+# with these.
+
+_CHANGED = """
+WITH versions AS (
+    SELECT i."index" AS name, now.fingerprint AS now, before.fingerprint AS before
+    FROM indexes AS i JOIN indexes AS p ON p."index" = i."index" AND p.run_id = i.previous_run
+        JOIN artifacts AS now ON list_contains(i.fingerprints, 'passages/' || now.fingerprint)
+        JOIN artifacts AS before ON list_contains(p.fingerprints, 'passages/' || before.fingerprint)
+    WHERE i.current AND (index = '' OR i."index" = index) AND now.fingerprint <> before.fingerprint
+), after AS (SELECT v.name, p.* FROM versions AS v JOIN all_passages AS p ON p.fingerprint = v.now
+), earlier AS (SELECT v.name, p.* FROM versions AS v JOIN all_passages AS p ON p.fingerprint = v.before
+)
+SELECT coalesce(a.name, e.name) AS "index",
+    CASE WHEN e.passage_id IS NULL THEN 'added' WHEN a.passage_id IS NULL THEN 'removed'
+        WHEN a.title <> e.title THEN 'retitled' ELSE 'moved' END AS change,
+    coalesce(a.source_id, e.source_id) AS source_id, coalesce(a.title, e.title) AS title,
+    coalesce(a.text, e.text) AS text, coalesce(a.passage_id, e.passage_id) AS passage_id
+FROM after AS a FULL JOIN earlier AS e ON e.name = a.name AND e.passage_id = a.passage_id
+WHERE (a.title, a.source, a.source_id) IS DISTINCT FROM (e.title, e.source, e.source_id)
+ORDER BY 1, 3, 2 DESC, 6
+"""
+
+_NEVER_RETRIEVED = """
+WITH retrieved AS (
+    SELECT DISTINCT m."index" AS name, h.passage_id
+    FROM hits AS h JOIN methods AS m ON m.fingerprint = h.fingerprint AND m.table_name = 'hits'
+)
+SELECT p."index", p.source_id, p.title, p.text, p.passage_id
+FROM passages AS p ANTI JOIN retrieved AS r ON r.name = p."index" AND r.passage_id = p.passage_id
+WHERE index = '' OR p."index" = index
+ORDER BY 1, 2, 5
+"""
+
+
+def _short(text: str) -> str:
+    """SQL of the text on one line, with as many characters as the parameter `chars` says."""
+    line = f"trim(regexp_replace({text}, '\\s+', ' ', 'g'))"
+    return (
+        f"CASE WHEN chars <= 0 THEN {text} WHEN length({line}) > chars THEN left({line}, chars) || '…' ELSE {line} END"
+    )
+
+
+def _step(number: int, table: str, label: str, text: str, detail: str, place: str) -> str:
     return f"""
-SELECT w.question_id, w.question, m.run_id, m.method, {number} AS step, '{table}' AS stage, ({place})::INTEGER AS place,
-    {text} AS text, ({figure})::DOUBLE AS figure, {detail} AS detail
+SELECT w.question_id, m.run_id, m.method, {number} AS number, ({place})::INTEGER AS place, {label} AS step,
+    {text} AS text, {detail} AS detail
 FROM {table} AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint AND m.table_name = '{table}'
     JOIN wanted AS w ON w.question_id = t.question_id"""
 
 
+_FIGURE = "format('{{:.3g}}', {})"
 _STEPS = (
-    _step(0, "asked", "NULL", "t.text", "len(t.gold_passages)", "'gold: ' || array_to_string(t.answers, ' | ')"),
-    _step(1, "hits", "t.rank", "t.text", "t.score", "t.unit || ' of ' || t.title"),
-    _step(2, "evidence", "t.rank", "t.text", "t.tokens", "len(t.origin) || ' spans'"),
-    _step(3, "candidates", "t.candidate", "t.text", "t.prompt_tokens + t.completion_tokens", "t.error"),
-    _step(4, "critiques", "t.candidate", "NULL", "t.geometric_mean",
-          "'ISREL ' || t.isrel || ', ISSUP ' || t.issup || ', ISUSE ' || t.isuse"),
-    _step(5, "answers", "t.rank", "t.text", "t.score", "t.strategy || ', candidate ' || t.candidate"),
-    _step(6, "scores", "NULL", "t.metric", "t.value", "NULL"),
+    _step(1, "hits", "'hit ' || t.rank", _short("t.text"),
+          f"t.title || ', score ' || {_FIGURE.format('t.score')}", "t.rank"),
+    _step(2, "evidence", "'context ' || t.rank", _short("t.text"), "t.tokens || ' words'", "t.rank"),
+    _step(3, "candidates", "'candidate ' || t.candidate", _short("t.text"),
+          "CASE WHEN t.error <> '' THEN 'error: ' || t.error ELSE t.prompt_tokens || ' + ' || t.completion_tokens "
+          f"|| ' tokens, ' || {_FIGURE.format('t.seconds')} || ' s' END", "t.candidate"),
+    _step(4, "critiques", "'critique ' || t.candidate",
+          f"concat('relevant ', {_FIGURE.format('t.isrel')}, ', supported ', {_FIGURE.format('t.issup')}, ', useful ', "
+          f"{_FIGURE.format('t.isuse')})",
+          f"coalesce('geometric mean ' || {_FIGURE.format('t.geometric_mean')}, 'error: ' || t.error)", "t.candidate"),
+    _step(5, "answers", "'answer ' || t.rank", _short("t.text"),
+          f"concat('candidate ', t.candidate, ' by ', t.strategy, ', score ' || {_FIGURE.format('t.score')})",
+          "t.rank"),
 )  # fmt: skip
 
+# Metrics that a report shows only in detail are left out.
 _STORY = f"""
 WITH wanted AS (
-    SELECT DISTINCT q.question_id, q.text AS question FROM asked AS q
+    SELECT DISTINCT q.question_id FROM asked AS q
     WHERE q.question_id::VARCHAR = which::VARCHAR OR contains(lower(q.text), lower(which::VARCHAR))
 ), chosen AS (
-    SELECT m.run_id, m.method, m.table_name, m.fingerprint FROM methods AS m
-    WHERE {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+    SELECT m.* FROM methods AS m WHERE {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+), told AS (
+    SELECT DISTINCT t.question_id, m.run_id, '' AS method, 0 AS number, 0 AS place, 'question' AS step, t.text,
+        {_short("'gold: ' || array_to_string(t.answers, ' | ')")} || ' (' || m.experiment || ', run ' || m.run_id || ')'
+            AS detail
+    FROM asked AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint JOIN wanted AS w ON w.question_id = t.question_id
+    UNION ALL {" UNION ALL ".join(_STEPS)}
+    UNION ALL
+    SELECT t.question_id, m.run_id, m.method, 6, 0, 'scores',
+        string_agg(t.metric || ' ' || {_FIGURE.format("t.value")}, ', ' ORDER BY t.metric), ''
+    FROM scores AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint AND m.table_name = 'scores'
+        JOIN wanted AS w ON w.question_id = t.question_id
+        JOIN summaries AS s ON s.fingerprint = t.fingerprint AND s.metric = t.metric
+    WHERE s.detail IS NOT TRUE GROUP BY t.question_id, m.run_id, m.method
 )
-{" UNION ALL ".join(_STEPS)}
-ORDER BY question_id, run_id, method, step, place, text
+SELECT told.method, told.step, told.text, told.detail FROM told
+ORDER BY told.question_id, told.run_id, told.method, told.number, told.place
 """
 
 _SPENDING = f"""
 SELECT c.started::DATE AS day, c.run_id, c.stage, c.model, c.node, sum(c.rows)::BIGINT AS rows,
     sum(c.tokens)::BIGINT AS tokens, sum(c.wall_seconds) AS wall_seconds, sum(c.cpu_seconds) AS cpu_seconds,
-    sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd
+    sum(c.gpu_seconds) AS gpu_seconds, sum(c.gpu_joules) AS gpu_joules, sum(c.usd) AS usd,
+    sum(c.usd + coalesce(c.reused_usd, 0)) FILTER (c.finished IS DISTINCT FROM false) AS usd_nothing_known
 FROM costs AS c WHERE {_named("c.run_id")}
 GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model, c.node
 """
@@ -122,13 +239,15 @@ ORDER BY (SELECT min(c.started) FROM costs AS c WHERE c.fingerprint = l.fingerpr
 
 
 def _nearest(given: str, condition: str) -> str:
-    # Vectors of another width are of another encoder. Lists take any width, and are as fast as arrays.
+    # What several indexes share is compared once. Vectors of another width are of another encoder. Lists take any
+    # width, and are as fast as arrays.
     return f"""
 WITH given AS ({given}), neighbour AS (
     SELECT v.id, v.fingerprint,
         list_cosine_similarity(v.vector::FLOAT[], (SELECT given.vector FROM given)) AS similarity
     FROM vectors AS v
-    WHERE v.kind = 'core' AND len(v.vector) = len((SELECT given.vector FROM given)) AND {condition}
+    WHERE (v.fingerprint, v."index") IN (SELECT (a.fingerprint, a.indexes[1]) FROM artifacts AS a)
+        AND v.kind = 'core' AND len(v.vector) = len((SELECT given.vector FROM given)) AND {condition}
     ORDER BY similarity DESC, v.id LIMIT n
 ), texts AS (
     SELECT s.sentence_id, any_value(s.text) AS text, any_value(s.passage_id) AS passage_id
@@ -184,15 +303,36 @@ MACROS = (
         "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
     ),
     Macro(
-        "story", "which, run := '', of_method := ''",
-        "everything about a question, given by its id or a part of its text: hits, evidence, candidates, critiques, "
-        "answers and scores, in order; `figure` is a hit's score, a context's number of words, a candidate's number of "
-        "tokens, a critique's geometric mean, an answer's score or a metric's value",
-        "SELECT method, stage, place, text, figure FROM story((SELECT min(question_id) FROM asked))", _STORY,
+        "regressed", "run_a, run_b, of_metric := ''",
+        "the questions that a method answered worse in run_b than in run_a, with both answers and the beginning of the "
+        "first context; of runs with the same name, the last one; by the metric that run_b is decided by, or accuracy; "
+        "questions are matched by text and gold answers",
+        "SELECT method, question, gold, answer_a, answer_b FROM regressed("
+        "(SELECT arg_min(run_id, started) FROM runs WHERE flow = 'evaluate'), "
+        "(SELECT arg_max(run_id, started) FROM runs WHERE flow = 'evaluate'))", _REGRESSED,
+    ),
+    Macro(
+        "story", "which, run := '', of_method := '', chars := 200",
+        "everything about a question, given by its id or a part of its text, as a story: hits, contexts, candidates, "
+        "critiques, answers and scores, in order; texts are cut after so many characters (0: never)",
+        "FROM story((SELECT min(question_id) FROM asked))", _STORY,
+    ),
+    Macro(
+        "changed", "index := ''",
+        "the passages that the last re-encoding of an index changed, against the version before: added, removed, "
+        "retitled or moved (to another source or source_id); an edited passage is one removed and one added; no rows "
+        "if the version before is not in the store any more",
+        "SELECT change, count(*) FROM changed() GROUP BY ALL ORDER BY ALL", _CHANGED,
+    ),
+    Macro(
+        "never_retrieved", "index := ''",
+        "the passages of an index that no evaluation that searched it, in any version, has ever retrieved",
+        "SELECT source_id, title FROM never_retrieved() LIMIT 5", _NEVER_RETRIEVED,
     ),
     Macro(
         "spending", "run := ''",
-        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node",
+        "tokens, CPU and GPU seconds and USD by day (UTC), run, stage, model and node: as paid, cancelled shards "
+        "included; and `usd_nothing_known`, as if no answer, reading or vector had been known before",
         "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
     ),
     Macro(
@@ -219,7 +359,8 @@ MACROS = (
     ),
     Macro(
         "nearest", "text_id, n := 10",
-        "the sentences whose core vectors are nearest (cosine) to a sentence, passage or question, given by its id",
+        "the sentences of current indexes whose core vectors are nearest (cosine) to a sentence, passage or question, "
+        "given by its id",
         "SELECT similarity, text FROM nearest((SELECT min(sentence_id) FROM sentences), n := 5)",
         _nearest(
             _OF_TEXT,

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
+from vitalfew.storage.catalog.indexes import holders, of_indexes, versions
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.runs import Run
@@ -39,6 +40,7 @@ _EVERY = {
 
 _WITHOUT = {
     "runs": ("fingerprint", "run_id"),
+    "indexes": ("fingerprint", "run_id"),
     "methods": ("fingerprint", "run_id"),
     "quotes": ("run_id",),
     "requests": ("run_id",),
@@ -63,6 +65,7 @@ _ARTIFACTS = {
     "run_id": ColumnInfo("run that completed it"),
     "completed": ColumnInfo("time of completion"),
     "bytes": ColumnInfo("size of all its files", "bytes"),
+    "indexes": ColumnInfo("names of the indexes that it belongs to now"),
 }
 
 _RATINGS = {
@@ -103,10 +106,28 @@ _LEDGER = {
     "fingerprint": ColumnInfo("the artifact"),
 }
 
+CORPUS = ("passages", "sentences", "vectors", "terms", "neighbours", "index_quality")
+"""Tables of an index: a view of this name has the current versions alone, `every_version(name)` all of them."""
+SHARED = ("questions", "rejects")
+"""Tables of indexes and of evaluations. As above, and what never belonged to an index is in both views."""
+VERSIONED = (*CORPUS, *SHARED)
+
+_HELD = "the index that has the row now; a row that several indexes share is there once for each"
+_INDEX = dict.fromkeys(CORPUS, ColumnInfo(_HELD)) | dict.fromkeys(SHARED, ColumnInfo(f"{_HELD}; NULL if of no index"))
+
+
+def every_version(table: str) -> str:
+    """The name of the view of all versions."""
+    return f"all_{table}"
+
+
 _VIEWS = {"artifacts": _ARTIFACTS, "ledger": _LEDGER, "ratings": _RATINGS, "compression": _COMPRESSION}
 
 ROWS = {
     **schemas.ROWS,
+    **{table: f"{schemas.ROWS[table]}, of current indexes" for table in CORPUS},
+    **{table: f"{schemas.ROWS[table]}, of current indexes and of evaluations" for table in SHARED},
+    **{every_version(table): f"{schemas.ROWS[table]}, of every version" for table in VERSIONED},
     "artifacts": "a complete artifact",
     "ledger": "the quoted and actual cost of an artifact",
     "ratings": "a generator's rating of how useful a context is for the question",
@@ -131,10 +152,17 @@ def documented(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, C
 
 def columns(table: str) -> dict[str, ColumnInfo]:
     """The columns of a table or view of the catalog, by name. Raises KeyError where there is no such table."""
-    return _VIEWS[table] if table in _VIEWS else described(schemas.TABLES[table], table)
+    if table in _VIEWS:
+        return _VIEWS[table]
+    if table in VERSIONED:
+        return described(schemas.TABLES[table], table) | {"index": _INDEX[table]}
+    return described(schemas.TABLES[table.removeprefix(every_version(""))], table)
 
 
 logger = logging.getLogger("vitalfew")
+
+STORED = ("runs", "methods", "indexes")
+"""Tables that the catalog holds itself: they are made of records."""
 
 OWN_RUNS = ("costs", "quotes", "requests")
 """Tables that belong to no artifact: they outlive all of them."""
@@ -200,12 +228,15 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     All in one transaction: several hundred comments are not flushed to the disk one by one.
     """
     connection.begin()
-    paths = _write_tables(connection, store)
-    for table in schemas.TABLES:
-        if table not in ("runs", "methods"):
-            # Of a bucket, many small files would be asked for by every query.
-            kind = "TABLE" if table in OWN_RUNS and files.is_in_bucket(store) else "VIEW"
-            connection.execute(f"CREATE {kind} {table} AS {_select(table, paths[table])}")
+    paths, current = _write_tables(connection, store)
+    for table in (table for table in schemas.TABLES if table not in STORED):
+        # Of a bucket, many small files would be asked for by every query.
+        kind = "TABLE" if table in OWN_RUNS and files.is_in_bucket(store) else "VIEW"
+        name = every_version(table) if table in VERSIONED else table
+        connection.execute(f"CREATE {kind} {name} AS {_select(table, paths[table])}")
+    for table in VERSIONED:
+        shown = [path for path in paths[table] if path.split("/")[-2] in current[table]]
+        connection.execute(f"CREATE VIEW {table} AS {_select(table, shown, _HOLDING[table])}")
     for table in sorted(paths.keys() - schemas.TABLES.keys()):
         _write_further(connection, table, paths[table])
     for view in VIEWS:
@@ -216,10 +247,18 @@ def fill(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
     connection.commit()
 
 
-def _write_tables(connection: duckdb.DuckDBPyConnection, store: Path) -> dict[str, list[str]]:
-    """Write the tables of artifacts and runs; return the paths of the files of all others, by table."""
+def _write_tables(
+    connection: duckdb.DuckDBPyConnection, store: Path
+) -> tuple[dict[str, list[str]], dict[str, set[str]]]:
+    """Write the tables of artifacts, runs and indexes. Return by table the paths of the files of all others, and the
+    fingerprints of the artifacts that a versioned table shows."""
     root, version = files.absolute(store), files.version(store)
+    recorded = runs.read_runs(store)
+    known = versions(store, recorded)
+    held, owned = holders(known), of_indexes(known, recorded)
     artifacts, left_out = list[tuple[Any, ...]](), list[str]()
+    complete: dict[str, tuple[Manifest, int]] = {}
+    current: dict[str, set[str]] = {table: set() for table in VERSIONED}
     paths: dict[str, list[str]] = {table: [] for table in schemas.TABLES}
     for table in OWN_RUNS:
         paths[table] = [str(root / path.relative_to(store)) for path in _ledgers(store, table)]
@@ -235,13 +274,20 @@ def _write_tables(connection: duckdb.DuckDBPyConnection, store: Path) -> dict[st
                 paths.setdefault(file.table, []).append(str(root / file.path))
         run_id = max(manifest.shards, key=lambda record: record.cost.started).run_id
         size = sum(file.bytes for file in manifest.files())
-        artifacts.append((artifact.fingerprint, artifact.table, manifest.stage, run_id, manifest.completed, size))
+        complete[artifact.name] = manifest, size
+        names = held.get(artifact.name, [])
+        row = (artifact.fingerprint, artifact.table, manifest.stage, run_id, manifest.completed, size, names)
+        artifacts.append(row)
+        for table in VERSIONED:
+            if names or (table in SHARED and artifact.name not in owned):
+                current[table].add(artifact.fingerprint)
     place = dict.fromkeys(("root", "layout", "version"), "VARCHAR") | {"left_out": "VARCHAR[]"}
     _write_table(connection, "place", place, [(str(root), LAYOUT, version, left_out)])
     types = {name: "VARCHAR" for name in _ARTIFACTS} | {"completed": "TIMESTAMPTZ", "bytes": "BIGINT"}
-    _write_table(connection, "artifacts", types, artifacts)
-    _write_runs(connection, runs.read_runs(store))
-    return paths
+    _write_table(connection, "artifacts", types | {"indexes": "VARCHAR[]"}, artifacts)
+    _write_table(connection, "indexes", _types(schemas.INDEXES), [version.row(complete) for version in known])
+    _write_runs(connection, recorded)
+    return paths, current
 
 
 def fault_of(artifact: Artifact, manifest: Manifest) -> str | None:
@@ -288,8 +334,9 @@ def _write_runs(connection: duckdb.DuckDBPyConnection, recorded: list[Run]) -> N
     ]
     _write_table(connection, "runs", _types(schemas.RUNS) | {_name("config"): "JSON"}, rows)
     methods = [
-        (run.run_id, run.name, method, *artifact.split("/"))
+        (run.run_id, run.name, method, *artifact.split("/"), searched.get(method))
         for run in recorded
+        for searched in [{method.get("name"): method.get("index") for method in run.config.get("methods", [])}]
         for method, artifacts in run.methods.items()
         for artifact in artifacts.values()
     ]
@@ -323,15 +370,22 @@ def _fault(path: Path) -> Exception | None:
     return None
 
 
-def _select(table: str, paths: list[str]) -> str:
+_HELD_NOW = 'SELECT fingerprint, run_id, unnest(indexes) AS "index" FROM artifacts'
+_HELD_OR_FREE = _HELD_NOW.replace("(indexes)", "(CASE WHEN indexes = [] THEN [NULL] ELSE indexes END)")
+_HOLDING = dict.fromkeys(CORPUS, _HELD_NOW) | dict.fromkeys(SHARED, _HELD_OR_FREE)
+"""By versioned table: its artifacts, once for every index that holds them."""
+
+
+def _select(table: str, paths: list[str], holding: str = "") -> str:
     """Rows with their artifact's fingerprint and the run that completed it (`costs` names the paying run,
-    `quotes` no run)."""
+    `quotes` no run). `holding`: where the index that holds them comes from."""
     known = schemas.TABLES.get(table, pa.schema([]))
     columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
     own = [] if "fingerprint" in known.names else ["split_part(filename, '/', -2) AS fingerprint"]
     none = f"SELECT {', '.join([*columns, *('NULL::VARCHAR AS fingerprint' for _ in own)])}"
     if not paths:
-        return f"{none}{'' if table in OWN_RUNS else ', NULL::VARCHAR AS run_id'} WHERE false"
+        further = [] if table in OWN_RUNS else ["run_id", '"index"'] if holding else ["run_id"]
+        return f"{', '.join([none, *(f'NULL::VARCHAR AS {name}' for name in further)])} WHERE false"
     listed = ", ".join(map(quoted, sorted(paths)))
     files = f"read_parquet([{listed}], filename = true, union_by_name = {table in GROWN or not len(known)})"
     rows = f"SELECT {', '.join(['* EXCLUDE (filename)', *own])} FROM {files}"
@@ -339,6 +393,9 @@ def _select(table: str, paths: list[str]) -> str:
         rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
     if table in OWN_RUNS:
         return rows
+    if holding:
+        rows = f"({rows}) AS rows JOIN ({holding}) AS held USING (fingerprint)"
+        return f'SELECT rows.*, held.run_id, held."index" FROM {rows}'
     return f"SELECT rows.*, artifacts.run_id FROM ({rows}) AS rows JOIN artifacts USING (fingerprint)"
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, fingerprint
+from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import ID_RANGE
 from vitalfew.storage.schemas import VECTOR_KINDS
 from vitalfew.tasks.encoders.contexts import KnownVectors, is_late
@@ -187,20 +188,37 @@ def share_known(bases: Iterable[Base], passages: NDArray[np.int64], of_passages:
     return float(np.any(best, axis=0).mean()) if best else 0.0
 
 
-def find(bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int) -> dict[str, KnownVectors]:
-    """The vectors of a shard's units that the bases hold; the first base that holds one gives it."""
+def find(
+    bases: Iterable[Base], keys: Keys, shard: int, of: int, dimension: int
+) -> tuple[dict[str, KnownVectors], Reused]:
+    """The vectors of a shard's units that the bases hold; the first base that holds one gives it. And what these
+    vectors had taken."""
     known = {kind: KnownVectors.nothing(len(of_kind), dimension) for kind, of_kind in keys.items()}
-    missing = _frame(keys)
+    missing, took = _frame(keys), Reused()
     for base in bases:
         for number in base.covering(shard, of):
             if not len(missing):
-                return known
+                return known, took
             held = base.keys(number)  # empty where the shard was removed since it was chosen, or is damaged
             taken = missing.join(held, on=KEY)
             missing = missing.join(held, on=KEY, how="anti")
             if len(taken):
                 _take(base.artifact.path(number), taken, known)
-    return known
+                took += _took(base.artifact, number, len(taken))
+    return known, took
+
+
+def _took(artifact: Artifact, shard: int, rows: int) -> Reused:
+    """What so many vectors of a shard had taken, as the mean of its vectors: of those that it computed, or of those
+    that it had copied itself, whichever are more. A mean of a few would have the loading of the model."""
+    record = artifact.record(shard)
+    if record is None:
+        return Reused()
+    every, copied, cost = record.rows(artifact.table), record.notes.get("reused", 0), record.cost
+    if 2 * copied > every and cost.reused_wall_seconds:
+        return Reused(cost.reused_tokens, cost.reused_wall_seconds, cost.reused_cpu_seconds) * (rows / copied)
+    computed = max(1, every - copied)
+    return Reused(cost.tokens, cost.wall_seconds, cost.cpu_seconds) * (rows / computed)
 
 
 def _take(path: Path, taken: "pl.DataFrame", known: Mapping[str, KnownVectors]) -> None:

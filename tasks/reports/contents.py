@@ -17,8 +17,10 @@ from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
-STAGE_USD = Column("stage_usd", "USD, all stages", "USD", "lower")
-"""Measures that come from the costs: of all stages together, per question, those included that another run paid."""
+STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
+PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
+"""Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had been
+known before, whichever run paid; the third is what this run paid, a shared stage once."""
 INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
 INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 """Costs of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
@@ -56,7 +58,8 @@ class MetricSummary:
 class StageCost:
     """The cost of one stage for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
     of the worker that took most; `reused`: it was there already, this run paid nothing for it; `shared`: an earlier
-    method of the report has it, too, and it was paid once."""
+    method of the report has it, too, and it was paid once; `whole_seconds` (wall), `whole_usd`: as if no answer, reading
+    or vector had been known before; `paid_usd`: paid by this run, 0 if shared."""
 
     stage: str
     rows: int = 0
@@ -68,6 +71,9 @@ class StageCost:
     reused: bool = False
     shared: bool = False
     batches: int = 1
+    whole_seconds: float = 0.0
+    whole_usd: float = 0.0
+    paid_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +258,9 @@ class Report:
         questions = self.asked.questions
         measures = dict(method.summaries)
         if method.costs and questions:
-            seconds, usd = (sum(getattr(cost, key) for cost in method.costs) for key in ("wall_seconds", "usd"))
-            for column, total in ((STAGE_SECONDS, seconds), (STAGE_USD, usd)):
+            keys = {"whole_seconds": STAGE_SECONDS, "whole_usd": STAGE_USD, "paid_usd": PAID_USD}
+            for key, column in keys.items():
+                total = sum(getattr(cost, key) for cost in method.costs)
                 measures[column.name] = MetricSummary(column, total / questions, questions)
         index = next((index for index in self.indexes if method.name in index.used_by and not index.copied), None)
         if index:

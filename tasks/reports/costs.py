@@ -1,6 +1,7 @@
 """Costs of the stages and indexes of an evaluation, from the ledger: the account that `vitalfew costs` shows, too.
 
-The ledger holds what every run paid, for shards that were lost and done again as well. A stage that several methods
+The ledger holds what every run paid, for shards that were lost or cancelled and done again as well, and what reused
+answers, readings and vectors had taken when they were computed: both together are the cost as if nothing had been known. A stage that several methods
 share was paid once: the costs of the methods, every shared stage once, are what the run and earlier runs paid together.
 
 An index is known by the artifacts in which the run searched: its name may stand for others by now.
@@ -28,6 +29,9 @@ _LEDGER = {
     "cpu_seconds": pl.Float64,
     "usd": pl.Float64,
     "peak_memory_bytes": pl.Int64,
+    "finished": pl.Boolean,
+    "reused_wall_seconds": pl.Float64,
+    "reused_usd": pl.Float64,
 }
 
 
@@ -49,6 +53,17 @@ def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
     """The sums of a ledger, and its peak of memory."""
     sums = pl.col("tokens", "wall_seconds", "cpu_seconds", "usd").sum()
     return ledger.select(sums, pl.col("peak_memory_bytes").max()).row(0, named=True)
+
+
+def _whole(ledger: pl.DataFrame) -> dict[str, Any]:
+    """What a ledger's work would have taken if nothing had been known: with what was reused, without what was cancelled
+    and done again."""
+    done = ledger.filter(pl.col("finished").fill_null(True))
+    sums = done.select(
+        whole_seconds=(pl.col("wall_seconds") + pl.col("reused_wall_seconds").fill_null(0.0)).sum(),
+        whole_usd=(pl.col("usd") + pl.col("reused_usd").fill_null(0.0)).sum(),
+    )
+    return sums.row(0, named=True)
 
 
 def stage_costs(store: Path, run: Run, methods: Mapping[str, Sequence[str]]) -> dict[str, tuple[StageCost, ...]]:
@@ -81,12 +96,14 @@ def _manifests(store: Path, run: Run, method: str) -> list[Manifest]:
 def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) -> StageCost:
     """The cost of one stage; the mean over seeds where there are several."""
     ledger, seeds, first = ledger_of(store, *manifests), len(manifests), manifests[0]
-    totals = _totals(ledger)
+    totals = _totals(ledger) | _whole(ledger)
+    now = ledger.filter(pl.col("run_id") == run.run_id)["usd"].sum()
     return StageCost(
         stage=first.stage,
         rows=first.rows[first.artifact.partition("/")[0]],
         tokens=totals["tokens"] // seeds,
-        **{name: totals[name] / seeds for name in ("wall_seconds", "cpu_seconds", "usd")},
+        **{name: totals[name] / seeds for name in ("wall_seconds", "cpu_seconds", "usd", "whole_seconds", "whole_usd")},
+        paid_usd=0.0 if shared else now / seeds,
         peak_memory_bytes=totals["peak_memory_bytes"],
         reused=run.run_id not in ledger["run_id"],
         shared=shared,

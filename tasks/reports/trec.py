@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from vitalfew.storage import files
 from vitalfew.storage.catalog.database import query
+from vitalfew.storage.catalog.views import every_version
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest
@@ -77,14 +78,14 @@ def _named(store: Path, tables: dict[str, str], ids: Ids) -> str:
     views = []
     for view, table, key, name, of in (
         ("questions", "asked", "question_id", "question", tables["asked"]),
-        ("names", "passages", "passage_id", "passage", passages),
+        ("names", every_version("passages"), "passage_id", "passage", passages),
     ):
         called = f"coalesce(nullif(source_id, ''), {key}::VARCHAR)" if ids == "source" else f"{key}::VARCHAR"
         select = f"SELECT {key}, {called} AS {name} FROM {table} WHERE fingerprint = '{of}'"
         twice = f"SELECT {name} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
         if found := query(store, twice).fetchall():
             raise NoReport(
-                f"two {table} have the name {found[0][0]!r} in their source; name them by content: --ids content"
+                f"two {name}s have the name {found[0][0]!r} in their source; name them by content: --ids content"
             )
         views.append(f"{view} AS ({select})")
     return ", ".join(views)

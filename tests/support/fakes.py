@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -181,6 +181,26 @@ class FirstWords(Generator):
             return failed("the model has no answer to this")
         words = prompt.contexts[0].split()[:3] if prompt.contexts else []
         return Completion(" ".join(words), len(prompt.text.split()), len(words), 0.001, logprob=-1.0)
+
+
+class AllWords(FirstWords):
+    """A generator that answers with the whole first context."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        text = prompt.contexts[0] if prompt.contexts else ""
+        return Completion(text, len(prompt.text.split()), len(text.split()), 0.001, logprob=-1.0)
+
+
+class SlowWords(FirstWords):
+    """FirstWords whose answers take thirty milliseconds of a processor each, and say how long that was."""
+
+    seconds: ClassVar[float] = 0.03
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        began, end = time.perf_counter(), time.process_time() + self.seconds
+        while time.process_time() < end:
+            pass
+        return replace(super()._answer(prompt), seconds=time.perf_counter() - began)
 
 
 class HaltedWords(FirstWords):

@@ -52,11 +52,17 @@ def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) 
 
 
 def costs(retrieve: float = 2.0, generate: float = 30.0, reused: bool = False) -> tuple[StageCost, ...]:
-    return (
+    stages = (
         StageCost("retrieve", 10_000, 12_000, retrieve, retrieve * 1.1, retrieve * 1e-5, 800 << 20, reused),
         StageCost("refine", 10_000, 0, 0.4, 0.4, 4e-6, 300 << 20),
         StageCost("generate", 1000, 900_000, generate, generate * 1.2, generate * 1e-5, 900 << 20),
         StageCost("score", 24_000, 0, 1.5, 1.5, 1.5e-5, 300 << 20),
+    )
+    return tuple(
+        replace(
+            cost, whole_seconds=cost.wall_seconds, whole_usd=cost.usd, paid_usd=0.0 if cost.reused else cost.usd
+        )
+        for cost in stages
     )
 
 

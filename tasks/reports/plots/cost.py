@@ -10,7 +10,11 @@ from vitalfew.tasks.reports.shown.text import one_line
 
 _STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
 """The order of the dataflow."""
-_COSTS = {"wall_seconds": "seconds of work (wall, all shards)", "usd": "USD"}
+_COSTS = {
+    "whole_seconds": "seconds of work (wall, all shards), nothing known before",
+    "whole_usd": "USD, nothing known before",
+    "paid_usd": "USD paid now",
+}
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
 _MOST = 40
 """Methods whose spending is drawn, at most."""
@@ -38,11 +42,17 @@ def cost_by_stage(report: Report) -> Plot | None:
     if not panels:
         return None
     reused = of_stages("reused", False)
-    caption = "Total cost of every method, whichever run paid for it."
+    caption = (
+        "Total cost of every method: as if no answer, reading or vector had been known before, and what this run paid."
+    )
     if any(map(any, reused.values())):
-        caption += " Without colour: reused from an earlier run or another method, not paid again in this run."
+        caption += " Without colour: a stage that was reused whole from an earlier run, not paid again in this run."
     rows = [numbered(report, number) for number in range(len(costs))]
-    totals = (f"{significant(sum(cost.usd for cost in own.values()))} USD for all stages" for own in costs)
+    totals = (
+        f"{significant(sum(cost.whole_usd for cost in own.values()))} USD if nothing is known, "
+        f"{significant(sum(cost.paid_usd for cost in own.values()))} paid now"
+        for own in costs
+    )
     return bars(("cost", "Cost by stage"), caption, rows, panels, totals, reused)
 
 

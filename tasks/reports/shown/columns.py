@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
-from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.contents import PAID_USD, Report
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
@@ -25,6 +25,8 @@ def default_columns(report: Report) -> list[str]:
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
 
     def place(column: Column) -> int:
+        if column == PAID_USD:  # no measure of a method: it stands beside what the method takes
+            return 3
         return 2 if is_cost(column) else 0 if {ANSWER, GOLD_ANSWERS} <= {*column.needs} else 1
 
     kept = [column for column in shown if not is_cost(column) or of_unit[column.unit] is column]

@@ -172,13 +172,15 @@ def costs(report: Report) -> Grid:
                 significant(cost.wall_seconds / cost.batches),
                 significant(cost.cpu_seconds),
                 f"{cost.peak_memory_bytes / 2**20:,.0f}",
-                significant(cost.usd),
+                significant(cost.whole_usd),
+                significant(cost.paid_usd),
                 "reused" if cost.reused else "shared" if cost.shared else "this run",
             )
             rows.append((_name(report, number), [Cell(text) for text in measured]))
-    heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD", "paid by")
+    heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, nothing known", "USD paid now")
+    heads += ("paid by",)
     caption = (
-        "Cost of every stage, summed over its batches of questions. A stage is shared if an earlier method has it too: "
-        "it was paid once."
+        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known before, "
+        "and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
     )
     return Grid(caption, heads, rows, 1)

@@ -80,22 +80,22 @@ def _answers(report: Report) -> Iterator[tuple[str, str]]:
     baseline = report.methods[method.against or 0] if method else None
     of = f" of {shortened(method.label, 60)}" if method and method.fingerprints else " of every evaluation in the store"
     yield f"Figures{of}", f"SELECT metric, value, questions, left_out FROM summaries{_where('summaries', method)}"
-    # One question may stand in several datasets of the store: hence DISTINCT.
+    # One question may be asked by several evaluations: hence DISTINCT.
     yield (
         f"Questions and their scores{of}",
-        "SELECT DISTINCT text, metric, value FROM scores JOIN questions USING (question_id)"
+        "SELECT DISTINCT text, metric, value FROM scores JOIN asked USING (question_id)"
         f"{_where('scores', method)} ORDER BY text, metric {_LIMIT}",
     )
     yield (
         f"Answers with their tokens and errors{of}",
-        "SELECT DISTINCT questions.text AS question, answers, candidates.text AS answer, prompt_tokens, seconds, error "
-        f"FROM candidates JOIN questions USING (question_id){_where('candidates', method)} {_LIMIT}",
+        "SELECT DISTINCT asked.text AS question, answers, candidates.text AS answer, prompt_tokens, seconds, error "
+        f"FROM candidates JOIN asked USING (question_id){_where('candidates', method)} {_LIMIT}",
     )
     if baseline and method and {"scores"} <= baseline.fingerprints.keys() & method.fingerprints.keys():
         yield (
             f"Questions that {shortened(method.label, 60)} answers better than the baseline",
             "SELECT DISTINCT text, metric, old.value AS baseline, new.value FROM scores AS old "
-            "JOIN scores AS new USING (question_id, metric) JOIN questions USING (question_id) "
+            "JOIN scores AS new USING (question_id, metric) JOIN asked USING (question_id) "
             f"WHERE metric IN ('accuracy', 'f1') AND old.fingerprint = {_quoted(baseline.fingerprints['scores'])} "
             f"AND new.fingerprint = {_quoted(method.fingerprints['scores'])} AND new.value > old.value {_LIMIT}",
         )

@@ -17,7 +17,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
-from tests.support.evaluating import copied
+from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index, parameters, sql
 from tests.support.quoting import trials_here
 from tests.support.serving import row
@@ -52,14 +52,21 @@ def run(*arguments: str | Path, given: str | None = None) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=given)
 
 
+LONGER: dict[str, Any] = {
+    **TRIAL, "generate": {"generator": "tests.support.fakes:AllWords"}, "primary": "completion_tokens"
+}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index that was quoted, and an evaluation of three methods."""
+    """An index that was quoted, its second version, and two evaluations of three methods, the second a dearer one."""
     folder = tmp_path_factory.mktemp("sql") / "store"
+    index(folder, "synthetic:passages=50,questions=10,seed=3")
     with trials_here():
         quote(graph(parameters(folder)))
     index(folder)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
+    evaluated(evaluation("longer", LONGER, {"store": folder, "runner": "serial"}))
     log = RequestLog(folder)
     log.add(row(0, error="the model has no answer"))
     log.close()
@@ -187,15 +194,92 @@ def test_the_worst_questions_come_with_their_answers(store: Path) -> None:
 
 def test_a_questions_story_is_told_in_order(store: Path) -> None:
     ((question, text),) = sql(store, "SELECT question_id, text FROM asked ORDER BY ALL LIMIT 1")
-    by_id = sql(store, f"SELECT method, step, stage, place, text FROM story({question})")
-    by_text = sql(store, f"SELECT method, step, stage, place, text FROM story('{text.upper()[3:40]}')")
+    by_id = sql(store, f"SELECT method, step, text FROM story({question}, 'trial')")
+    by_text = sql(store, f"SELECT method, step, text FROM story('{text.upper()[3:40]}', 'trial')")
     assert by_id == by_text
-    stages = [stage for method, _, stage, _, _ in by_id if method == "pareto"]
-    assert list(dict.fromkeys(stages)) == ["asked", "hits", "evidence", "candidates", "scores"]
-    assert [place for method, _, stage, place, _ in by_id if (method, stage) == ("pareto", "hits")] == [1, 2, 3, 4, 5]
-    assert "hits" not in [stage for method, _, stage, _, _ in by_id if method == "none"]
+    assert by_id[0] == ("", "question", text)
+    steps = [step for method, step, _ in by_id if method == "pareto"]
+    assert steps == [*(f"{what} {n}" for what in ("hit", "context") for n in range(1, 6)), "candidate 0", "scores"]
+    assert [step for method, step, _ in by_id if method == "none"] == ["candidate 0", "scores"]
+    ((said,),) = sql(store, f"SELECT text FROM story({question}, 'trial', 'naive') WHERE step = 'scores'")
+    assert said.startswith("accuracy ")
+    whole = sql(store, f"SELECT t.text, h.text FROM story({question}, 'trial', 'naive', chars := 0) AS t, hits AS h "
+                       f"JOIN methods USING (fingerprint) WHERE t.step = 'hit 1' AND h.rank = 1 AND "
+                       f"methods.method = 'naive' AND experiment = 'trial' AND h.question_id = {question}")  # fmt: skip
+    assert whole[0][0] == whole[0][1]
     only = sql(store, f"SELECT DISTINCT method FROM story({question}, run := 'trial', of_method := 'naive')")
-    assert only == [("naive",)]
+    assert sorted(only) == [("",), ("naive",)]
+
+
+def test_a_story_fits_a_terminal(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vitalfew.flows.cli.terminal.out.width", 80)
+    told = run("sql", "FROM story((SELECT min(question_id) FROM asked))", "--store", store).output.splitlines()
+    assert told[0].split() == ["method", "step", "text", "detail"]
+    assert "row 1" not in told
+    assert max(map(len, told)) <= 80
+
+
+def test_indexes_have_versions(store: Path) -> None:
+    rows = sql(store, "SELECT current, passages, datasets, run_id, previous_run FROM indexes ORDER BY completed")
+    (_, fewer, datasets, first, nothing), (_, passages, _, _, previous) = rows[:2]
+    assert (fewer, datasets, nothing) == (50, ["synthetic:passages=50,questions=10,seed=3"], None)
+    assert (passages, previous) == (60, first)
+    assert [row[0] for row in rows].count(True) == 1
+    assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL') == [("test", 60)]
+    assert sql(store, "SELECT count(*) FROM all_passages") == [(110,)]
+    assert sql(store, "SELECT count(DISTINCT fingerprint) FROM artifacts WHERE indexes = ['test']")[0][0] >= 4
+
+
+def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
+    source, store = tmp_path / "rows.jsonl", tmp_path / "store"
+
+    def indexed_as(*rows: tuple[str, str, str]) -> None:
+        named = ({"id": name, "title": title, "text": text} for name, title, text in rows)
+        source.write_text("".join(json.dumps(row) + "\n" for row in named))
+        index(store, f"jsonl:{source}")
+
+    def changed() -> list[tuple[Any, ...]]:
+        return sql(store, "SELECT change, source_id, title, text FROM changed('test')")
+
+    indexed_as(("a", "A", "It stays."), ("b", "B", "It goes."), ("c", "C", "It is called C."), ("d", "D", "It moves."))
+    assert changed() == []
+    indexed_as(("a", "A", "It stays."), ("b", "B", "It comes."), ("c", "c", "It is called C."), ("e", "D", "It moves."))
+    second = [
+        ("removed", "b", "B", "It goes."),
+        ("added", "b", "B", "It comes."),
+        ("retitled", "c", "c", "It is called C."),
+        ("moved", "e", "D", "It moves."),
+    ]
+    assert changed() == second == sql(store, "SELECT change, source_id, title, text FROM changed()")
+    indexed_as(("a", "A", "It stays."), ("b", "B", "It comes."), ("c", "c", "It is called C."), ("e", "D", "It moves."))
+    assert changed() == second  # the same again is no new version
+    assert sql(store, "FROM changed('another')") == []
+    index(store, f"jsonl:{source}", name="copy")
+    assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL ORDER BY ALL') == [("copy", 4), ("test", 4)]
+    near = sql(store, "SELECT sentence_id FROM nearest((SELECT min(sentence_id) FROM sentences))")
+    assert len(near) == len({*near}) == 3  # what two indexes share is compared once
+
+
+def test_passages_that_were_never_retrieved(store: Path) -> None:
+    unseen = {row[0] for row in sql(store, "SELECT passage_id FROM never_retrieved('test')")}
+    seen = {row[0] for row in sql(store, "SELECT DISTINCT passage_id FROM hits")}
+    assert unseen | seen == {row[0] for row in sql(store, "SELECT passage_id FROM passages")}
+    assert unseen
+    assert not unseen & seen
+    assert sql(store, "FROM never_retrieved('another')") == []
+
+
+def test_questions_that_were_answered_worse(store: Path) -> None:
+    rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, evidence_a "
+                      "FROM regressed('trial', 'longer')")  # fmt: skip
+    assert {method for method, *_ in rows} == {"naive", "pareto"}
+    for _, question, gold, before, after, answer, longer, evidence in rows:
+        assert question.endswith("?")
+        assert gold
+        assert (before, after) == (len(answer.split()), len(longer.split()))
+        assert longer.startswith(evidence[:50])
+    assert sql(store, "FROM regressed('longer', 'trial', 'completion_tokens')") == []
+    assert sql(store, "FROM regressed('trial', 'trial')") == []
 
 
 def test_nearest_sentences(store: Path) -> None:

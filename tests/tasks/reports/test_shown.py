@@ -144,13 +144,13 @@ def test_three_significant_digits_without_exponent(value: float) -> None:
 
 def test_default_columns_are_quality_then_retrieval_then_cost() -> None:
     recalls = ["passage_recall@1", "passage_recall@5", "passage_recall@10"]
-    last = ["prompt_tokens", "contexts", "seconds", "stage_usd"]
+    last = ["prompt_tokens", "contexts", "seconds", "stage_usd", "paid_usd"]
     assert default_columns(reports.three()) == ["accuracy", "exact_match", "f1", *recalls, *last]
 
 
 def test_without_a_generator_seconds_and_usd_are_those_of_all_stages() -> None:
     report = reports.sweep()
-    assert default_columns(report)[-3:] == ["contexts", "stage_seconds", "stage_usd"]
+    assert default_columns(report)[-4:] == ["contexts", "stage_seconds", "stage_usd", "paid_usd"]
     (seconds,) = {round(value or 0, 9) for value in report.values("stage_seconds")}
     assert seconds == pytest.approx((2.0 + 0.4) / 1000)
 
