@@ -1,12 +1,13 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
 from rich.markup import escape
+from rich.status import Status
 from rich.table import Column, Table
 
 from vitalfew.configs.loading import ConfigError, build
@@ -30,6 +31,9 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+NOTHING = "Everything is in the store: a run has nothing to do, and costs nothing."
 
 
 def plan(
@@ -94,13 +98,12 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.experiments import evaluation, find
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-    from vitalfew.flows.pipelines.run import StageProgress
 
     name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
     plan = _settled(graph(evaluation(name, settings, *given)))
     assert isinstance(plan, EvaluationPlan)
-    with StageProgress("trial", unit="stages") as progress:
-        quoted = quote_evaluation(plan, progress.reach)
+    with err.status("Planning …") as status:
+        quoted = quote_evaluation(plan, _telling(status))
     _show_evaluation(plan.parameters, quoted)
 
 
@@ -109,27 +112,37 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.corpus import quote
 
     plan = _settled(graph(build(IndexCorpus, *given)))
-    with err.status("Reading the sources and running a sample …"):
-        quoted = quote(plan)
+    with err.status("Planning …") as status:
+        quoted = quote(plan, _telling(status))
     _show_index(plan.parameters, quoted)
     quoted.check()
 
 
-def _settled(plan: Any) -> Any:
-    """The plan with the runner that its run will take."""
-    from vitalfew.flows.pipelines.quote.runner import runner_for
-    from vitalfew.flows.server.access import is_named
+def _telling(status: Status) -> Callable[[str], None]:
+    return lambda text: status.update(f"Planning: {escape(text)} …")
 
-    plan.parameters = plan.parameters.model_copy(update={"runner": runner_for(plan, is_named())})
+
+def _settled(plan: Any) -> Any:
+    """The plan with the runner that its run will take: this process, if there is nothing to do."""
+    if plan.done():
+        runner = "serial"
+    else:
+        from vitalfew.flows.pipelines.quote.runner import runner_for
+        from vitalfew.flows.server.access import is_named
+
+        runner = runner_for(plan, is_named())
+    plan.parameters = plan.parameters.model_copy(update={"runner": runner})
     return plan
 
 
 def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
     """Print a quote, stage by stage, with its basis."""
     survey = quoted.survey
-    read = "all" if survey.complete else f"{survey.share:.1%}"
     about = "" if survey.complete else "about "
-    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
+    read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
+    if survey.shards is not None:
+        read = "The store has the passages"
+    out.print(f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
     if quoted.known:
         out.print(
             f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
@@ -151,6 +164,9 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         else:
             shown.add_row(name, "already done")
     out.print(shown)
+    if not quoted.stages:
+        out.print(NOTHING)
+        return
     out.print(
         _with_workers(quoted, quoted.stages, parameters)
         + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
@@ -173,6 +189,9 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
         out.print(_methods(part.methods), "")
     if quoted.is_open:
         out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
+    if all(method.there for method in quoted.methods):
+        out.print(NOTHING)
+        return
     out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
