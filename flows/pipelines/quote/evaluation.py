@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start_seconds, worker_count
@@ -47,12 +48,15 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Asked:
-    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts."""
+    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts.
+    `fresh`: the tokens that are computed, for each that is read or written: others may be remembered of an earlier
+    prompt with the same contexts."""
 
     prompts: float
     read: float
     written: float
     computed: float
+    fresh: float
 
 
 class Estimates:
@@ -110,7 +114,15 @@ class Estimates:
         asked = max(0.0, due - sum(1 for _ in _paid(stage)))
         share = asked / due if due else 0.0
         read = share * left * prompts.characters * per_character
-        return Asked(asked, read, asked * mean, share * left * prompts.computed)
+        computed = share * left * prompts.computed
+        return Asked(asked, read, asked * mean, computed, self._fresh(method, stage, rows))
+
+    def _fresh(self, method: str, stage: Generate, rows: list[dict[str, Any]]) -> float:
+        """The tokens that the trial computed, for each that its new answers (`rows`) read or wrote."""
+        counted = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows if not row["reused"])
+        selecting = sum(sample.generate(method).due(0)[1] for sample in self.trial.answered)
+        done = self.trial.measured(self.trial.answered, method, stage.name)
+        return max(0.0, sum(each.tokens * each.shards for each in done) - selecting) / counted if counted else 1.0
 
     def quote(self, method: str, stage: Stage, asked: Asked | None) -> Quote:
         """Quote a stage. `asked`: of a generator. The work of the stages after the answers follows the characters of
@@ -125,7 +137,7 @@ class Estimates:
         left, rows = self.left(stage), None
         if asked and isinstance(stage, Generate):
             rows = left * self.prompts(method, stage).all
-            tokens = asked.read + asked.written + asked.computed
+            tokens = asked.fresh * (asked.read + asked.written) + asked.computed
         else:
             generate = self.plan.by_method[method].get(Generate.name)
             growth = 1.0
@@ -209,7 +221,7 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-SECONDS = 16.0
+SECONDS = 20.0
 """How long the trial of a run takes at most, without the loading of models and what an overlong last sample adds."""
 
 
@@ -218,7 +230,7 @@ def quote_evaluation(plan: EvaluationPlan, tell: Tell = lambda text: None) -> Qu
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
-    due = sum(not each.done() for plans in alternatives for each in plans)
+    due = sum(any(each.missing() for each in plans) for plans in alternatives)
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
         tried = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), tell=tell)
         parts = [max(map(tried, plans), key=lambda part: part.tokens) for plans in alternatives]

@@ -128,7 +128,8 @@ class Forecast:
 
         before = f"preparation_{measure}"
         preparation = Line.through(*((each.units, getattr(each, before)) for each in self.warm))
-        line = Line.through(*((amount(each), getattr(each, measure)) for each in self.warm))
+        points = self.warm if len(self.warm) > 1 else self.samples
+        line = Line.through(*((amount(each), getattr(each, measure)) for each in points))
         loading = 0.0
         if cold := self.cold:
             expected = preparation.at(cold.units) + line.at(amount(cold))

@@ -1,7 +1,7 @@
 """The trial of an evaluation on some of its questions, in a separate folder: the store is only read.
 
 All questions are chosen as the run will choose them, and some of them are drawn. One goes through all stages, which
-makes every model load; then three more, nine more and so on, as long as the trial may take (`Allowance`). Further ones
+makes every model load; then two more, four more and so on, as long as the trial may take (`Allowance`). Further ones
 get their contexts, which shows the prompts to come, in the methods for which that takes little time. What the store has
 of a stage is taken from it. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from
 earlier ones.
@@ -24,7 +24,7 @@ from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.quote.forecast import Speed
-from vitalfew.flows.pipelines.quote.trial import LEAST, Allowance, StageSample, Tell, take_over, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Tell, take_over, try_stage
 from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
@@ -177,9 +177,10 @@ def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
                 yield len(text), row["prompt_tokens"]
 
 
-MOST, WIDE, GROWTH = 48, 32, 3
-"""Questions that go through all stages, at most, further ones that only get their contexts, and how much larger than the
-last sample the next one is."""
+MOST, WIDE = 48, 32
+"""Questions that go through all stages, at most, and further ones that only get their contexts."""
+WIDE_SECONDS = 10.0
+"""How long it may take to get the contexts of those further ones."""
 
 
 @dataclass(frozen=True)
@@ -249,37 +250,37 @@ class Tried:
         allowance, rate, start, size = Allowance(seconds, len(ids)), 0.0, 0, 1
         with assuming(self.assumption):
             while start < min(len(drawn), MOST) and (len(trial.answered) < 2 or size <= allowance.units(rate)):
-                began = time.perf_counter()
                 sample = _sample(self.plan, self.store, drawn[start : start + size])
-                self._try(trial, sample, sample.until(None))
+                spent = self._try(trial, sample, sample.until(None))
                 if trial.answered:
-                    spent = time.perf_counter() - began
                     allowance.spent, rate = allowance.spent + spent, spent / sample.questions
                 trial.answered.append(sample)
-                start, size = start + size, GROWTH * size
+                start, size = start + size, 2 * size
             if start < len(drawn):
-                self._widen(trial, drawn[start : start + WIDE], max(LEAST, allowance.left(rate)))
+                self._widen(trial, drawn[start : start + WIDE])
         return trial
 
-    def _widen(self, trial: Trial, ids: np.ndarray, seconds: float) -> None:
+    def _widen(self, trial: Trial, ids: np.ndarray) -> None:
         """Get the contexts of more questions, in the methods that take the least time for it first."""
         wide = trial.wide = _sample(self.plan, self.store, ids)
-        last = trial.answered[-1]
 
         def due(method: str) -> float:
-            """Seconds for the stages that are not done yet."""
+            """Seconds for the stages that are not done yet, at the best rate of the other samples; rather more, as
+            many stages take as long for three questions as for thirty."""
             stages = [stage for stage in wide.until(Generate.name, [method]) if stage.artifact.name not in trial.done]
-            rates = [trial.measured([last], method, stage.name) for stage in stages]
-            return sum(wide.questions * each.seconds / each.units for of_stage in rates for each in of_stage)
+            tried = [trial.measured(trial.answered, method, stage.name) for stage in stages]
+            return wide.questions * sum(min(each.seconds / each.units for each in some) for some in tried if some)
 
+        left = WIDE_SECONDS
         for method in sorted(wide.stages, key=due):
-            if (expected := due(method)) <= seconds:
-                seconds -= expected
+            if due(method) <= left:
+                began = time.perf_counter()
                 self._try(trial, wide, wide.until(Generate.name, [method]))
+                left -= time.perf_counter() - began
                 trial.widened.add(method)
 
-    def _try(self, trial: Trial, sample: QuestionSample, stages: Sequence[Stage]) -> None:
-        """Do stages on a sample. Of what the store has, its rows are taken."""
+    def _try(self, trial: Trial, sample: QuestionSample, stages: Sequence[Stage]) -> float:
+        """Do stages on a sample, and return the seconds that they took. Of what the store has, its rows are taken."""
         planned = {
             stage.artifact.name: self.plan.by_method[method][name]
             for method, of_method in sample.stages.items()
@@ -299,6 +300,7 @@ class Tried:
             trial.done[name] = try_stage(stage, sample.questions)
             if self.assumption.asked > asked:
                 trial.assumed.add(name)
+        return sum(trial.done[stage.artifact.name].seconds for stage in stages if stage.artifact.name in trial.done)
 
     def _holding(self, sample: Artifact) -> list[int]:
         """The shards of the store that have the questions of a sample."""
