@@ -265,11 +265,11 @@ class Tried:
         wide = trial.wide = _sample(self.plan, self.store, ids)
 
         def due(method: str) -> float:
-            """Seconds for the stages that are not done yet, at the best rate of the other samples; rather more, as
-            many stages take as long for three questions as for thirty."""
+            """CPU seconds, which other work does not stretch, for the stages that are not done yet, at the best rate of
+            the other samples. This is rather too much: many stages take as long for thirty questions as for three."""
             stages = [stage for stage in wide.until(Generate.name, [method]) if stage.artifact.name not in trial.done]
             tried = [trial.measured(trial.answered, method, stage.name) for stage in stages]
-            return wide.questions * sum(min(each.seconds / each.units for each in some) for some in tried if some)
+            return wide.questions * sum(min(each.cpu_seconds / each.units for each in some) for some in tried if some)
 
         left = WIDE_SECONDS
         for method in sorted(wide.stages, key=due):

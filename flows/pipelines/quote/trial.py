@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -68,6 +69,10 @@ class StageSample:
     def seconds(self) -> float:
         return self.preparation_wall + self.shards * self.wall
 
+    @property
+    def cpu_seconds(self) -> float:
+        return self.preparation_cpu + self.shards * self.cpu
+
     @classmethod
     def mean(cls, samples: Sequence["StageSample"]) -> "StageSample":
         return cls(
@@ -99,6 +104,7 @@ def take_over(done: Artifact, stage: Stage, shards: Sequence[int]) -> None:
     """Make the artifact of a stage on a sample from rows that a finished artifact has, instead of doing the work.
     `shards`: those of the finished artifact that have the sample."""
     stage.artifact.begin(stage.description())
+    nothing = Cost(started=datetime.now(UTC).isoformat())
     over = stage.inputs[stage.counts or stage.over or next(iter(stage.inputs))]
     tables = dict.fromkeys(file.table for record in done.completed().shards for file in record.files)
     for shard in stage.shards():
@@ -108,7 +114,7 @@ def take_over(done: Artifact, stage: Stage, shards: Sequence[int]) -> None:
         for table in tables:
             rows = pa.concat_tables(_among(done.read(each, table), ids) for each in shards)
             written.append(stage.artifact.write(shard, table, rows.combine_chunks()))
-        stage.artifact.mark_done(ShardRecord(shard, "plan", written, sample.num_rows, Cost()))
+        stage.artifact.mark_done(ShardRecord(shard, "plan", written, sample.num_rows, nothing))
     stage.finish()
 
 
