@@ -53,14 +53,17 @@ def plan(
 ) -> None:
     """Estimate the tokens, time and USD of `index` or `evaluate` before running it.
 
-    For data sets, the quote is by stage: reads the sources for a few seconds and runs the stages on a sample of a few
-    hundred passages. Exits with status 1 if the disk has too little space.
+    For data sets, the quote is by stage: reads the sources for a few seconds and tries the stages that are missing on
+    some hundred passages, for some 12 seconds and a tenth of the work at most. Exits with status 1 if the disk has too
+    little space.
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions in a temporary
-    folder, and uses the answers that are in the store. Finished work costs nothing. Sends nothing to a server: the
+    For an experiment, the quote is by method: prompts, tokens in and out. Tries some questions in a temporary folder,
+    as many as half a minute has room for, and uses the answers that are in the store. Sends nothing to a server: the
     answers of its model are estimated, and the basis of the estimate is printed.
+
+    Finished work costs nothing and is not tried: a quote of what is wholly there takes a second or two.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
 

@@ -128,7 +128,8 @@ class Forecast:
 
         before = f"preparation_{measure}"
         preparation = Line.through(*((each.units, getattr(each, before)) for each in self.warm))
-        points = self.warm if len(self.warm) > 1 else self.samples
+        # Of a stage without a network, a single warm sample and the first one tell the fixed part.
+        points = self.warm if self.by_tokens or len(self.warm) > 1 else self.samples
         line = Line.through(*((amount(each), getattr(each, measure)) for each in points))
         loading = 0.0
         if cold := self.cold:
