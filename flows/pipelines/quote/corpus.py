@@ -361,7 +361,8 @@ def _work(forecast: Forecast, surveyed: Survey, parameters: IndexCorpus, known: 
         characters = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
         return replace(work, prepared=min(passages, stage.config.sample_chars / characters))
     if isinstance(stage, Encode):
-        return replace(work, tokens=(1 - known) * passages * forecast.per_unit("tokens"))
+        tokens = passages * forecast.per_unit("tokens") * _longer(forecast, surveyed)
+        return replace(work, tokens=(1 - known) * tokens)
     if isinstance(stage, Index):
         large = forecast.warm[-1]
         size = passages * large.disk * large.shards / large.units
@@ -383,6 +384,13 @@ def _left(stage: Stage, work: Work) -> Work:
         prepared=0.0,
         reading=0.0,
     )
+
+
+def _longer(forecast: Forecast, surveyed: Survey) -> float:
+    """The mean length of a passage, as a multiple of that of those that were tried."""
+    lengths = [len(each.title) + len(each.text) for each in typical([passage for _, passage in surveyed.sample])]
+    tried = lengths[: round(sum(sample.units for sample in forecast.samples))]
+    return sum(lengths) / len(lengths) * len(tried) / max(1, sum(tried))
 
 
 def _size(surveyed: Survey) -> CorpusSize:

@@ -280,7 +280,8 @@ class Tried:
                 trial.widened.add(method)
 
     def _try(self, trial: Trial, sample: QuestionSample, stages: Sequence[Stage]) -> float:
-        """Do stages on a sample, and return the seconds that they took. Of what the store has, its rows are taken."""
+        """Do stages on a sample, and return the seconds that they took, without the time of other processes (nothing
+        waits for a server here). Of what the store has, its rows are taken."""
         planned = {
             stage.artifact.name: self.plan.by_method[method][name]
             for method, of_method in sample.stages.items()
@@ -300,7 +301,8 @@ class Tried:
             trial.done[name] = try_stage(stage, sample.questions)
             if self.assumption.asked > asked:
                 trial.assumed.add(name)
-        return sum(trial.done[stage.artifact.name].seconds for stage in stages if stage.artifact.name in trial.done)
+        done = (trial.done[stage.artifact.name] for stage in stages if stage.artifact.name in trial.done)
+        return sum(min(each.seconds, each.cpu_seconds) for each in done)
 
     def _holding(self, sample: Artifact) -> list[int]:
         """The shards of the store that have the questions of a sample."""
