@@ -1,12 +1,13 @@
 """The commands `plan` and `costs`: what a run will take, and what runs took."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
 from rich.markup import escape
+from rich.status import Status
 from rich.table import Column, Table
 
 from vitalfew.configs.loading import ConfigError, build
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
+NOTHING = "Everything is in the store: a run has nothing to do, and costs nothing."
+
+
 def plan(
     what: Annotated[
         list[str],
@@ -49,14 +53,17 @@ def plan(
 ) -> None:
     """Estimate the tokens, time and USD of `index` or `evaluate` before running it.
 
-    For data sets, the quote is by stage: reads the sources for a few seconds and runs the stages on a sample of a few
-    hundred passages. Exits with status 1 if the disk has too little space.
+    For data sets, the quote is by stage: reads the sources for a few seconds and tries the stages that are missing on
+    some hundred passages, for some 12 seconds and a tenth of the work at most. Exits with status 1 if the disk has too
+    little space.
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions in a temporary
-    folder, and uses the answers that are in the store. Finished work costs nothing. Sends nothing to a server: the
+    For an experiment, the quote is by method: prompts, tokens in and out. Tries some questions in a temporary folder,
+    as many as half a minute has room for, and uses the answers that are in the store. Sends nothing to a server: the
     answers of its model are estimated, and the basis of the estimate is printed.
+
+    Finished work costs nothing and is not tried: a quote of what is wholly there takes a second or two.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
 
@@ -94,13 +101,12 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.experiments import evaluation, find
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-    from vitalfew.flows.pipelines.run import StageProgress
 
     name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
     plan = _settled(graph(evaluation(name, settings, *given)))
     assert isinstance(plan, EvaluationPlan)
-    with StageProgress("trial", unit="stages") as progress:
-        quoted = quote_evaluation(plan, progress.reach)
+    with err.status("Planning …") as status:
+        quoted = quote_evaluation(plan, _telling(status))
     _show_evaluation(plan.parameters, quoted)
 
 
@@ -109,27 +115,37 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.corpus import quote
 
     plan = _settled(graph(build(IndexCorpus, *given)))
-    with err.status("Reading the sources and running a sample …"):
-        quoted = quote(plan)
+    with err.status("Planning …") as status:
+        quoted = quote(plan, _telling(status))
     _show_index(plan.parameters, quoted)
     quoted.check()
 
 
-def _settled(plan: Any) -> Any:
-    """The plan with the runner that its run will take."""
-    from vitalfew.flows.pipelines.quote.runner import runner_for
-    from vitalfew.flows.server.access import is_named
+def _telling(status: Status) -> Callable[[str], None]:
+    return lambda text: status.update(f"Planning: {escape(text)} …")
 
-    plan.parameters = plan.parameters.model_copy(update={"runner": runner_for(plan, is_named())})
+
+def _settled(plan: Any) -> Any:
+    """The plan with the runner that its run will take: this process, if there is nothing to do."""
+    if plan.done():
+        runner = "serial"
+    else:
+        from vitalfew.flows.pipelines.quote.runner import runner_for
+        from vitalfew.flows.server.access import is_named
+
+        runner = runner_for(plan, is_named())
+    plan.parameters = plan.parameters.model_copy(update={"runner": runner})
     return plan
 
 
 def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
     """Print a quote, stage by stage, with its basis."""
     survey = quoted.survey
-    read = "all" if survey.complete else f"{survey.share:.1%}"
     about = "" if survey.complete else "about "
-    out.print(f"Read {read} of the sources: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
+    read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
+    if survey.shards is not None:
+        read = "The store has the passages"
+    out.print(f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
     if quoted.known:
         out.print(
             f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
@@ -151,6 +167,9 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         else:
             shown.add_row(name, "already done")
     out.print(shown)
+    if not quoted.stages:
+        out.print(NOTHING)
+        return
     out.print(
         _with_workers(quoted, quoted.stages, parameters)
         + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
@@ -173,6 +192,9 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
         out.print(_methods(part.methods), "")
     if quoted.is_open:
         out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
+    if all(method.there for method in quoted.methods):
+        out.print(NOTHING)
+        return
     out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)

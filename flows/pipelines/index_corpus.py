@@ -51,6 +51,7 @@ class IndexPlan(Plan):
         files.write_text(source, "".join(json.dumps(row) + "\n" for row in rows))
         settings = self.parameters.model_dump(mode="json")
         settings |= {"datasets": [f"jsonl:{source}"], "store": folder / "store"}
+        settings["load"]["shard_passages"] = None
         return IndexPlan(IndexCorpus.model_validate(settings))
 
     def check(self, stage: Stage, manifest: Manifest) -> None:

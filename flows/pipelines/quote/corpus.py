@@ -1,8 +1,8 @@
 """The quote of an index before the run: `vitalfew plan DATASET`.
 
-The sources are surveyed, and the stages are tried on three small samples (trial.py): a handful of passages, whose trial
-includes the loading of models, as many others, and some hundred. From these the cost of the whole is forecast
-(forecast.py).
+The sources are surveyed, unless the store has their passages, and the stages that are missing are tried on samples: a
+few passages, whose trial includes the loading of models, and then more and more, as long as a trial may take
+(passages.py). From these the cost of the whole is forecast (forecast.py). What is there is neither read nor tried.
 """
 
 import heapq
@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, cycle, islice
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -22,8 +22,10 @@ from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
-from vitalfew.flows.pipelines.quote.trial import StageSample, try_at_once
+from vitalfew.flows.pipelines.quote.passages import TryPassages, typical
+from vitalfew.flows.pipelines.quote.trial import StageSample, Tell, in_processes
 from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.costs import Quote, find_quote, save_quotes
 from vitalfew.storage.ids import ID_RANGE, passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Reject
@@ -70,7 +72,8 @@ class BottomK(Generic[Value]):
 class Survey:
     """The result of reading a `share` of the sources (1: all) in `seconds`; the counts are extrapolated to the whole.
 
-    `other_bytes`: the size of all records except passages, as a multiple of the passages' size."""
+    `other_bytes`: the size of all records except passages, as a multiple of the passages' size; `stored`: the store
+    has the passages, and the sources were not read."""
 
     share: float
     seconds: float
@@ -79,6 +82,7 @@ class Survey:
     questions: float
     other_bytes: float
     sample: list[tuple[int, Passage]]
+    shards: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -127,9 +131,9 @@ def _share(records: int, totals: Sequence[int | None], read: int, size: int) -> 
     return min(1.0, read / size) if read and size else None
 
 
-FIRST, LARGE = 64, 512
-"""Passages in either of the first two samples, and in the large one."""
-SURVEY_SECONDS = 10.0
+CANDIDATES = 1024
+"""Passages that samples are taken from."""
+SURVEY_SECONDS = 6.0
 # Bytes of a staged row besides its text and title.
 STAGED_ROW = 90
 # A disk with AMPLE times the size of the sources, which may be compressed, is ample: indexes of dimension 384 took 40
@@ -153,6 +157,9 @@ class Quotable(Protocol):
     @property
     def load(self) -> Load:
         """The stage that reads the sources."""
+
+    def manifest(self, stage: Stage) -> Manifest | None:
+        """The manifest of a finished stage."""
 
     def missing(self) -> list[Stage]:
         """The stages that are not finished."""
@@ -209,35 +216,73 @@ def _check_room(due: float, free: int) -> None:
         )
 
 
-def quote(plan: Quotable) -> Quoted:
-    """Quote a run, and store the quotes in its store. Raises InputError as the run itself would."""
+def quote(plan: Quotable, tell: Tell = lambda text: None) -> Quoted:
+    """Quote a run, and store the quotes of whole artifacts in its store. `tell`: called with what is done now. Raises
+    InputError as the run itself would."""
     parameters = plan.parameters
-    missing = {stage.name for stage in plan.missing()}
-    sources = [dataset for _, dataset in plan.load.datasets]
-    surveyed = survey(sources, parameters.load, 2 * FIRST + LARGE, SURVEY_SECONDS)
-    if not surveyed.sample:
-        raise NothingToTry(f"{', '.join(parameters.datasets)}: the part that was read has no usable passage")
-    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        forecasts = _forecasts(plan, Path(folder), surveyed)
-    known = _share_known(plan.stages, surveyed)
-    quotes = [
-        forecast.quote(_work(forecast, surveyed, parameters, known))
-        for forecast in forecasts
-        if forecast.stage.name in missing
-    ]
-    save_quotes(plan.store, quotes)
-    text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
-    staging = surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
+    missing = plan.missing()
+    tell("reading the sources")
+    surveyed = _surveyed(plan, CANDIDATES if missing else 0)
+    forecasts: list[Forecast] = []
+    known = 0.0
+    if missing:
+        with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
+            forecasts = _forecasts(plan, Path(folder), surveyed, tell)
+    if any(isinstance(stage, Encode) for stage in missing):
+        known = _share_known(plan.stages, surveyed)
+    works = [_work(forecast, surveyed, parameters, known) for forecast in forecasts]
+    pairs = [*zip(forecasts, works, strict=True)]
+    save_quotes(plan.store, [forecast.quote(work) for forecast, work in pairs])
     return Quoted(
         survey=surveyed,
-        stages=quotes,
+        stages=[forecast.quote(_left(forecast.stage, work)) for forecast, work in pairs],
         names=[stage.name for stage in plan.stages],
         workers=worker_count(parameters),
         known=known,
         start_seconds=start_seconds(parameters, len(missing)),
-        staging_bytes=staging if plan.load.name in missing else 0.0,
+        staging_bytes=_staging(surveyed) if plan.load in missing else 0.0,
         free_bytes=files.free_bytes(plan.store),
     )
+
+
+def _surveyed(plan: Quotable, sample: int) -> Survey:
+    """The corpus, with so many of its passages; the sources are read only if the store does not have their passages.
+    Raises NothingToTry."""
+    if load := plan.manifest(plan.load):
+        rows, passages = load.rows, _first(plan.load.artifact, load, sample)
+        counts = load.rows_in, rows["passages"], rows.get("questions", 0)
+        return Survey(1.0, 0.0, *counts, 0.0, passages, len(load.shards))
+    surveyed = survey([each for _, each in plan.load.datasets], plan.parameters.load, sample, SURVEY_SECONDS)
+    if not surveyed.sample:
+        names = ", ".join(plan.parameters.datasets)
+        raise NothingToTry(f"{names}: the part that was read has no usable passage")
+    return surveyed
+
+
+def _first(artifact: Artifact, load: Manifest, count: int) -> list[tuple[int, Passage]]:
+    """The first passages of a store, by id: as ids are hashes of texts, they are as good as drawn."""
+    found: list[tuple[int, Passage]] = []
+    for shard in _holding(load, count):
+        rows = artifact.read(shard, columns=["passage_id", "title", "text"]).slice(0, count - len(found)).to_pylist()
+        found += [(row["passage_id"], Passage(row["title"], row["text"])) for row in rows]
+    return found
+
+
+def _holding(load: Manifest, count: int) -> list[int]:
+    """The shards that have the first `count` passages."""
+    shards, rows = [], 0
+    for record in load.shards:
+        if rows >= count:
+            break
+        shards.append(record.shard)
+        rows += record.rows("passages")
+    return shards
+
+
+def _staging(surveyed: Survey) -> float:
+    """Bytes of the staged rows of all sources."""
+    text = sum(len(passage.text.encode()) + len(passage.title.encode()) for _, passage in surveyed.sample)
+    return surveyed.records * (text / len(surveyed.sample) + STAGED_ROW)
 
 
 def check_room(plan: Quotable) -> None:
@@ -262,34 +307,40 @@ def check_room(plan: Quotable) -> None:
             quote(plan).check()
 
 
-def _forecasts(plan: Quotable, folder: Path, surveyed: Survey) -> list[Forecast]:
-    """Try the stages on three samples, with as many processes at once as the run will have. A serial run executes all
-    stages in one process."""
-    sizes = _sizes(len(surveyed.sample))
-    # Three samples of one passage each are tried even where there are not three.
-    passages = list(islice(cycle(passage for _, passage in surveyed.sample), sum(sizes)))
-    ends = np.cumsum(sizes)
-    copies: list[list[tuple[Stage, int]]] = []
-    for copy in range(min(worker_count(plan.parameters), psutil.cpu_count() or 1)):
-        samples = [
-            plan.over(passages[end - size : end], folder / f"{copy}" / f"{number}").stages
-            for number, (size, end) in enumerate(zip(sizes, ends, strict=True))
-        ]
-        copies.append([tried for stages in zip(*samples, strict=True) for tried in zip(stages, sizes, strict=True)])
-    of_process = len(sizes) if plan.parameters.runner != "serial" else len(copies[0])
-    measured: list[StageSample] = []
-    for first in range(0, len(copies[0]), of_process):
-        tries = [copy[first : first + of_process] for copy in copies]
-        measured += try_at_once(tries, folder / f"processes-{first}")
-    cold, small, large = (measured[place :: len(sizes)] for place in range(len(sizes)))
-    by_stage = zip(plan.stages, cold, small, large, strict=True)
-    return [Forecast(stage, plan.parameters, first, others) for stage, first, *others in by_stage]
+def _forecasts(plan: Quotable, folder: Path, surveyed: Survey, tell: Tell) -> list[Forecast]:
+    """Try the missing stages, with as many processes at once as the run will have."""
+    load = plan.manifest(plan.load)
+    tries = TryPassages(
+        plan,
+        typical([passage for _, passage in surveyed.sample]),
+        surveyed.passages,
+        _done(plan),
+        _holding(load, CANDIDATES) if load else [],
+    )
+    copies = min(worker_count(plan.parameters), psutil.cpu_count() or 1)
+    tried = in_processes(copies, tries, folder, tell)
+    return [
+        Forecast(stage, plan.parameters, *_means([[sample[stage.name] for sample in copy] for copy in tried]))
+        for stage in plan.missing()
+    ]
 
 
-def _sizes(passages: int) -> tuple[int, int, int]:
-    """Passages in the three samples: a small corpus is sampled in proportion."""
-    first = max(1, min(FIRST, passages // 10))
-    return first, first, max(1, min(LARGE, passages - 2 * first))
+def _done(plan: Quotable) -> dict[str, Artifact]:
+    """The artifacts of the stages that are done with all that they were made from, by the stages' names."""
+    done: dict[str, Artifact] = {}
+    missing = {stage.artifact.name for stage in plan.missing()}
+    for stage in plan.stages:
+        if {stage.artifact.name, *(read.name for read in stage.inputs.values())} & missing:
+            missing.add(stage.artifact.name)
+        else:
+            done[stage.name] = stage.artifact
+    return done
+
+
+def _means(copies: Sequence[Sequence[StageSample]]) -> tuple[StageSample, list[StageSample]]:
+    """The first sample of a stage, and the others that all copies had the time for: means over the copies."""
+    cold, *warm = (StageSample.mean(samples) for samples in zip(*copies, strict=False))
+    return cold, warm
 
 
 def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
@@ -303,19 +354,43 @@ def _share_known(stages: Sequence[Stage], surveyed: Survey) -> float:
 def _work(forecast: Forecast, surveyed: Survey, parameters: IndexCorpus, known: float) -> Work:
     """The work of a stage over the whole corpus."""
     stage, passages = forecast.stage, surveyed.passages
-    work = Work(passages, shard_count(_size(surveyed), parameters.load))
+    work = Work(passages, surveyed.shards or shard_count(_size(surveyed), parameters.load))
     if isinstance(stage, Load):
         return replace(work, reading=surveyed.seconds, other_bytes=surveyed.other_bytes)
     if isinstance(stage, Split):
         characters = sum(len(passage.text) for _, passage in surveyed.sample) / len(surveyed.sample)
         return replace(work, prepared=min(passages, stage.config.sample_chars / characters))
     if isinstance(stage, Encode):
-        return replace(work, tokens=(1 - known) * passages * forecast.per_unit("tokens"))
+        tokens = passages * forecast.per_unit("tokens") * _longer(forecast, surveyed)
+        return replace(work, tokens=(1 - known) * tokens)
     if isinstance(stage, Index):
         large = forecast.warm[-1]
         size = passages * large.disk * large.shards / large.units
         return replace(work, shards=max(1, ceil(size / (parameters.index.shard_mb << 20))))
     return work
+
+
+def _left(stage: Stage, work: Work) -> Work:
+    """The part of the work that a run which was killed has left to do."""
+    done = sum(record.shard >= 0 for record in stage.artifact.records())
+    if not done:
+        return work
+    share, tokens = max(0, work.shards - done) / work.shards, work.tokens
+    return replace(
+        work,
+        units=share * work.units,
+        shards=max(1, work.shards - done),
+        tokens=None if tokens is None else share * tokens,
+        prepared=0.0,
+        reading=0.0,
+    )
+
+
+def _longer(forecast: Forecast, surveyed: Survey) -> float:
+    """The mean length of a passage, as a multiple of that of those that were tried."""
+    lengths = [len(each.title) + len(each.text) for each in typical([passage for _, passage in surveyed.sample])]
+    tried = lengths[: round(sum(sample.units for sample in forecast.samples))]
+    return sum(lengths) / len(lengths) * len(tried) / max(1, sum(tried))
 
 
 def _size(surveyed: Survey) -> CorpusSize:

@@ -9,20 +9,22 @@ No request is sent to a server.
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.questions import (
     Assumption,
-    Reach,
     Trial,
+    Tried,
     answer_length,
     speeds,
-    try_questions,
     unfinished,
 )
+from vitalfew.flows.pipelines.quote.trial import Tell
 from vitalfew.storage import journals
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.journals import JournalEntry
@@ -46,12 +48,15 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Asked:
-    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts."""
+    """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts.
+    `fresh`: the tokens that are computed, for each that is read or written: others may be remembered of an earlier
+    prompt with the same contexts."""
 
     prompts: float
     read: float
     written: float
     computed: float
+    fresh: float
 
 
 class Estimates:
@@ -74,24 +79,30 @@ class Estimates:
     def prompts(self, method: str, stage: Generate) -> Prompts:
         """A prompt that an earlier method of this evaluation asks is asked once: call this in the methods' order."""
         if stage.artifact.name not in self._prompts:
-            due, computed = self.trial.wide.generate(method).due(0)
+            samples = self.trial.with_contexts(method)
+            parts = [sample.generate(method).due(0) for sample in samples]
+            due, computed = [each for part, _ in parts for each in part], sum(tokens for _, tokens in parts)
             keys = [each.key for each in due]
             known = stage.known(keys, stage.answers_in(stage.earlier())).keys() | self._asked
             new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
             self._asked.update(keys)
-            n, tried = self.trial.wide.questions, self.trial.tried
-            answered = _characters(tried.generate(method).due(0)[0]) / tried.questions
+            n = sum(sample.questions for sample in samples)
+            answered = self._answered(method) / sum(sample.questions for sample in self.trial.answered)
             growth = _characters(due) / n / answered
             means = Prompts(len(due) / n, len(new) / n, sum(new.values()) / n, computed / n, growth)
             self._prompts[stage.artifact.name] = means
         return self._prompts[stage.artifact.name]
 
+    def _answered(self, method: str) -> int:
+        """The characters of the prompts that were answered in the trial."""
+        return sum(_characters(sample.generate(method).due(0)[0]) for sample in self.trial.answered)
+
     def asked(self, method: str, stage: Generate) -> Asked:
         """Estimate what the generator is asked, without answers that a killed run has paid for."""
-        prompts, tried = self.prompts(method, stage), self.trial.tried.generate(method)
-        rows = tried.artifact.completed().read(tried.store, stage.table).to_pylist()
-        per_character = sum(row["prompt_tokens"] for row in rows) / _characters(tried.due(0)[0])
-        length = answer_length(stage, tried)
+        prompts, tried = self.prompts(method, stage), [each.generate(method) for each in self.trial.answered]
+        rows = [row for each in tried for row in each.artifact.completed().read(each.store, each.table).to_pylist()]
+        per_character = sum(row["prompt_tokens"] for row in rows) / self._answered(method)
+        length = answer_length(stage, tried[0])
         mean = length[0] if length else sum(row["completion_tokens"] for row in rows) / len(rows)
         if not self.trial.is_assumed(method, stage.name):
             how = (
@@ -103,20 +114,30 @@ class Estimates:
         asked = max(0.0, due - sum(1 for _ in _paid(stage)))
         share = asked / due if due else 0.0
         read = share * left * prompts.characters * per_character
-        return Asked(asked, read, asked * mean, share * left * prompts.computed)
+        computed = share * left * prompts.computed
+        return Asked(asked, read, asked * mean, computed, self._fresh(method, stage, rows))
+
+    def _fresh(self, method: str, stage: Generate, rows: list[dict[str, Any]]) -> float:
+        """The tokens that the trial computed, for each that its new answers (`rows`) read or wrote."""
+        counted = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows if not row["reused"])
+        selecting = sum(sample.generate(method).due(0)[1] for sample in self.trial.answered)
+        done = self.trial.measured(self.trial.answered, method, stage.name)
+        return max(0.0, sum(each.tokens * each.shards for each in done) - selecting) / counted if counted else 1.0
 
     def quote(self, method: str, stage: Stage, asked: Asked | None) -> Quote:
         """Quote a stage. `asked`: of a generator. The work of the stages after the answers follows the characters of
         the prompts, that of all others follows the questions."""
         if before := self.trial.before.get(stage.name):
             return Forecast(stage, self.plan.parameters, None, [before]).quote(Work(before.units, round(before.shards)))
-        samples = (self.trial.first, self.trial.tried, self.trial.wide)
-        cold, tried, wide = (self.trial.measured(sample, method, stage.name) for sample in samples)
-        forecast = Forecast(stage, self.plan.parameters, cold, [each for each in (tried, wide) if each])
+        trial = self.trial
+        answered = trial.measured(trial.answered, method, stage.name)
+        cold, warm = (answered[0], answered[1:]) if len(answered) > 1 else (None, answered)
+        wide = trial.measured([trial.wide], method, stage.name) if trial.wide else []
+        forecast = Forecast(stage, self.plan.parameters, cold, [*warm, *wide])
         left, rows = self.left(stage), None
         if asked and isinstance(stage, Generate):
             rows = left * self.prompts(method, stage).all
-            tokens = asked.read + asked.written + asked.computed
+            tokens = asked.fresh * (asked.read + asked.written) + asked.computed
         else:
             generate = self.plan.by_method[method].get(Generate.name)
             growth = 1.0
@@ -200,18 +221,24 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-def quote_evaluation(plan: EvaluationPlan, reach: Reach = lambda done, stages: None) -> QuotedEvaluation:
-    """Quote an evaluation, and store the quotes of its stages in its store. `reach`: called before every stage of the
-    trial.
+SECONDS = 24.0
+"""How long the trial of a run takes at most, without the loading of models and what an overlong last sample adds."""
+
+
+def quote_evaluation(plan: EvaluationPlan, tell: Tell = lambda text: None) -> QuotedEvaluation:
+    """Quote an evaluation, and store the quotes of its stages in its store. `tell`: called with what is done now.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
-    parts = [max((_part(each, reach) for each in plans), key=lambda part: part.tokens) for plans in alternatives]
+    due = sum(any(each.missing() for each in plans) for plans in alternatives)
+    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
+        tried = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), tell=tell)
+        parts = [max(map(tried, plans), key=lambda part: part.tokens) for plans in alternatives]
     start = start_seconds(plan.parameters, sum(part.stages for part in parts))
     return QuotedEvaluation(parts, worker_count(plan.parameters), start, any(len(plans) > 1 for plans in alternatives))
 
 
-def _part(plan: EvaluationPlan, reach: Reach) -> QuotedPart:
+def _part(plan: EvaluationPlan, folder: Path, seconds: float, tell: Tell) -> QuotedPart:
     name = plan.parameters.name
     missing = plan.missing()
     if not missing:
@@ -219,10 +246,9 @@ def _part(plan: EvaluationPlan, reach: Reach) -> QuotedPart:
         assert asked
         return QuotedPart(name, asked.rows[plan.ask.table], [MethodQuote(each, there=True) for each in plan.by_method])
     assumption = Assumption(plan.store)
-    with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-        trial = try_questions(plan, Path(folder), assumption, reach)
-        estimates = Estimates(plan, trial, speeds(plan.store))
-        methods = [*_methods(plan, estimates)]
+    trial = Tried(plan, folder, assumption, tell).run(seconds)
+    estimates = Estimates(plan, trial, speeds(plan.store))
+    methods = [*_methods(plan, estimates)]
     bases = [*assumption.said.values(), *estimates.bases]
     return QuotedPart(name, len(trial.ids), methods, bases, len({stage.name for stage in missing}))
 

@@ -77,11 +77,13 @@ class Forecast:
         self, stage: Stage, parameters: Execution, cold: StageSample | None, warm: Sequence[StageSample]
     ) -> None:
         self.stage, self.parameters, self.cold, self.warm = stage, parameters, cold, warm
+        self.samples = [*([cold] if cold else []), *warm]
         self.by_tokens = bool(warm[-1].tokens)
 
     def per_unit(self, measure: str) -> float:
         """The mean of a measure of shards, such as rows, per unit."""
-        return sum(getattr(each, measure) * each.shards for each in self.warm) / sum(each.units for each in self.warm)
+        units = sum(each.units for each in self.samples)
+        return sum(getattr(each, measure) * each.shards for each in self.samples) / units
 
     def quote(self, work: Work, speed: Speed | None = None) -> Quote:
         """Quote an amount of work. `speed`: of the model, if it is known from earlier runs."""
@@ -95,8 +97,8 @@ class Forecast:
         gpu = self.stage.num_gpus * (side * loading + work.shards * line.at(amount))
         preparation, loading, line = self._seconds("cpu", work, speed.cpu if speed else None)
         cpu = preparation + side * loading + work.shards * line.at(amount)
-        samples, large = [*([self.cold] if self.cold else []), *self.warm], self.warm[-1]
-        disk = Line.through(*((each.units / each.shards, each.disk) for each in samples))
+        large = self.warm[-1]
+        disk = Line.through(*((each.units / each.shards, each.disk) for each in self.samples))
         larger = max(0.0, work.units / work.shards - large.units / large.shards)
         return Quote(
             fingerprint=self.stage.artifact.fingerprint,
@@ -108,10 +110,15 @@ class Forecast:
             wall_seconds=wall,
             cpu_seconds=cpu,
             gpu_seconds=gpu,
-            peak_memory_bytes=round(large.memory + larger * disk.slope + (RAY_WORKER if on_ray else 0)),
+            peak_memory_bytes=round(self._memory() + larger * disk.slope + (RAY_WORKER if on_ray else 0)),
             disk_bytes=round(work.shards * disk.at(work.units / work.shards) * (1 + work.other_bytes)),
             usd=charge(cpu, gpu, tokens, self.stage.model_name),
         )
+
+    def _memory(self) -> float:
+        """Peak memory (bytes) in the last sample, without the models that later stages left there after the first."""
+        large = self.warm[-1].memory
+        return self.cold.memory + max(0.0, large - self.warm[0].memory) if self.cold else large
 
     def _seconds(self, measure: str, work: Work, per_token: float | None) -> tuple[float, float, Line]:
         """Seconds before the first shard, seconds to load the models in one worker, and the line of a shard."""
@@ -121,7 +128,9 @@ class Forecast:
 
         before = f"preparation_{measure}"
         preparation = Line.through(*((each.units, getattr(each, before)) for each in self.warm))
-        line = Line.through(*((amount(each), getattr(each, measure)) for each in self.warm))
+        # Of a stage without a network, a single warm sample and the first one tell the fixed part.
+        points = self.warm if self.by_tokens or len(self.warm) > 1 else self.samples
+        line = Line.through(*((amount(each), getattr(each, measure)) for each in points))
         loading = 0.0
         if cold := self.cold:
             expected = preparation.at(cold.units) + line.at(amount(cold))

@@ -1,11 +1,14 @@
 """The trial of an evaluation on some of its questions, in a separate folder: the store is only read.
 
-All questions are chosen as the run will choose them, and some of them are drawn. `WIDE` of these get their contexts,
-which shows the prompts to come; `TRIED` of those go through all stages, after `FIRST` others, which make every model
-load. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from earlier ones.
+All questions are chosen as the run will choose them, and some of them are drawn. One goes through all stages, which
+makes every model load; then two more, four more and so on, as long as the trial may take (`Allowance`). Further ones
+get their contexts, which shows the prompts to come, in the methods for which that takes little time. What the store has
+of a stage is taken from it. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from
+earlier ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,12 +18,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.quote.forecast import Speed
-from vitalfew.flows.pipelines.quote.trial import StageSample, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Tell, take_over, try_stage
 from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
@@ -28,6 +32,7 @@ from vitalfew.storage.manifests import File
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.stage import Stage
@@ -172,9 +177,10 @@ def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
                 yield len(text), row["prompt_tokens"]
 
 
-FIRST, TRIED, WIDE = 2, 8, 32
-Reach = Callable[[int, int], None]
-"""Called with the number of the trial's stages that are done, and of all its stages."""
+MOST, WIDE = 48, 32
+"""Questions that go through all stages, at most, and further ones that only get their contexts."""
+WIDE_SECONDS = 10.0
+"""How long it may take to get the contexts of those further ones."""
 
 
 @dataclass(frozen=True)
@@ -184,12 +190,13 @@ class QuestionSample:
     questions: int
     stages: Stages
 
-    def until(self, last: str | None) -> list[Stage]:
-        """The stages before the one of that name, or all, in the order of execution."""
+    def until(self, last: str | None, methods: Sequence[str] = ()) -> list[Stage]:
+        """The stages of some methods, by default of all, before the one of that name, or all, in the order of
+        execution."""
         kept = []
-        for of_method in self.stages.values():
-            names = [*of_method]
-            kept += [of_method[name] for name in names[: names.index(last) if last in names else len(names)]]
+        for method in methods or self.stages:
+            names = [*self.stages[method]]
+            kept += [self.stages[method][name] for name in names[: names.index(last) if last in names else len(names)]]
         return [stage for step in in_order(kept) for stage in step]
 
     def generate(self, method: str) -> Generate:
@@ -198,49 +205,113 @@ class QuestionSample:
         return stage
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trial:
-    """The result of a trial. `ids`: of all questions; `before`: the stages that preceded the samples, by name; `first`:
-    None if there are too few questions; `done`: all stages on the samples, by artifact; `assumed`: the artifacts whose
-    model was not asked."""
+    """A trial and its results. `ids`: of all questions; `before`: the stages that preceded the samples, by name;
+    `answered`: samples that went through all stages, the first of which loaded the models if there are several;
+    `wide`: one that only got its contexts, in the methods `widened`; `done`: all stages on the samples, by artifact;
+    `assumed`: the artifacts whose model was not asked. No question is in two samples."""
 
     ids: np.ndarray
     before: dict[str, StageSample]
-    first: QuestionSample | None
-    tried: QuestionSample
-    wide: QuestionSample
+    answered: list[QuestionSample] = field(default_factory=list)
+    wide: QuestionSample | None = None
+    widened: set[str] = field(default_factory=set)
     done: dict[str, StageSample] = field(default_factory=dict)
     assumed: set[str] = field(default_factory=set)
 
-    def measured(self, sample: QuestionSample | None, method: str, stage: str) -> StageSample | None:
-        """The measurements of a stage on a sample; None if it was not tried."""
-        return self.done.get(sample.stages[method][stage].artifact.name) if sample else None
+    def with_contexts(self, method: str) -> list[QuestionSample]:
+        """The samples that got the contexts of a method."""
+        return [*self.answered, self.wide] if self.wide and method in self.widened else self.answered
+
+    def measured(self, samples: Sequence[QuestionSample], method: str, stage: str) -> list[StageSample]:
+        """The measurements of a stage on those samples on which it was tried."""
+        names = (each.stages[method][stage].artifact.name for each in samples)
+        return [self.done[name] for name in names if name in self.done]
 
     def is_assumed(self, method: str, stage: str) -> bool:
         """Return true if the model of a stage was not asked."""
-        return any(each.stages[method][stage].artifact.name in self.assumed for each in (self.tried, self.wide))
+        samples = self.with_contexts(method)
+        return any(each.stages[method][stage].artifact.name in self.assumed for each in samples)
 
 
-def try_questions(plan: EvaluationPlan, folder: Path, assumption: Assumption, reach: Reach) -> Trial:
-    """Raises the errors of the stages, InputError for an empty set of questions among them."""
-    ids, before = _questions(plan, folder)
-    drawn = ids[np.random.default_rng(abs(plan.parameters.questions.seed)).permutation(len(ids))[:WIDE]]
-    start = FIRST if len(drawn) >= FIRST + TRIED else 0
-    first = _sample(plan, folder, drawn[:start]) if start else None
-    tried, wide = _sample(plan, folder, drawn[start : start + TRIED]), _sample(plan, folder, drawn)
-    trial = Trial(ids, before, first, tried, wide)
-    due = [(stage, tried.questions) for stage in tried.until(None)]
-    due += [(stage, wide.questions) for stage in wide.until(Generate.name)]
-    if first:
-        due = [*((stage, first.questions) for stage in first.until(None)), *due]
-    with assuming(assumption):
-        for place, (stage, questions) in enumerate(due):
-            reach(place, len(due))
-            asked = assumption.asked
-            trial.done[stage.artifact.name] = try_stage(stage, questions)
-            if assumption.asked > asked:
-                trial.assumed.add(stage.artifact.name)
-    return trial
+class Tried:
+    """Tries samples of the questions of a plan. `store`: for what is written."""
+
+    def __init__(self, plan: EvaluationPlan, store: Path, assumption: Assumption, tell: Tell) -> None:
+        self.plan, self.store, self.assumption, self.tell = plan, store, assumption, tell
+
+    def run(self, seconds: float) -> Trial:
+        """Try for so many seconds at most, without the loading of models. Raises the errors of the stages, InputError
+        for an empty set of questions among them."""
+        trial = Trial(*_questions(self.plan, self.store))
+        ids = trial.ids
+        drawn = ids[np.random.default_rng(abs(self.plan.parameters.questions.seed)).permutation(len(ids))]
+        allowance, rate, start, size = Allowance(seconds, len(ids)), 0.0, 0, 1
+        with assuming(self.assumption):
+            while start < min(len(drawn), MOST) and (len(trial.answered) < 2 or size <= allowance.units(rate)):
+                sample = _sample(self.plan, self.store, drawn[start : start + size])
+                spent = self._try(trial, sample, sample.until(None))
+                if trial.answered:
+                    allowance.spent, rate = allowance.spent + spent, spent / sample.questions
+                trial.answered.append(sample)
+                start, size = start + size, 2 * size
+            if start < len(drawn):
+                self._widen(trial, drawn[start : start + WIDE])
+        return trial
+
+    def _widen(self, trial: Trial, ids: np.ndarray) -> None:
+        """Get the contexts of more questions, in the methods that take the least time for it first."""
+        wide = trial.wide = _sample(self.plan, self.store, ids)
+
+        def due(method: str) -> float:
+            """CPU seconds, which other work does not stretch, for the stages that are not done yet, at the best rate of
+            the other samples. This is rather too much: many stages take as long for thirty questions as for three."""
+            stages = [stage for stage in wide.until(Generate.name, [method]) if stage.artifact.name not in trial.done]
+            tried = [trial.measured(trial.answered, method, stage.name) for stage in stages]
+            return wide.questions * sum(min(each.cpu_seconds / each.units for each in some) for some in tried if some)
+
+        left = WIDE_SECONDS
+        for method in sorted(wide.stages, key=due):
+            if due(method) <= left:
+                began = time.perf_counter()
+                self._try(trial, wide, wide.until(Generate.name, [method]))
+                left -= time.perf_counter() - began
+                trial.widened.add(method)
+
+    def _try(self, trial: Trial, sample: QuestionSample, stages: Sequence[Stage]) -> float:
+        """Do stages on a sample, and return the seconds that they took, without the time of other processes (nothing
+        waits for a server here). Of what the store has, its rows are taken."""
+        planned = {
+            stage.artifact.name: self.plan.by_method[method][name]
+            for method, of_method in sample.stages.items()
+            for name, stage in of_method.items()
+        }
+        for stage in stages:
+            name = stage.artifact.name
+            if name in trial.done:
+                continue
+            whole = planned[name]
+            if self.plan.manifest(whole) and not isinstance(stage, Ask | Load):
+                if not stage.artifact.manifest():
+                    take_over(whole.artifact, stage, self._holding(stage.inputs["asked"]))
+                continue
+            self.tell(f"{stage.name}: {sample.questions:,} question{'s' * (sample.questions > 1)}")
+            asked = self.assumption.asked
+            trial.done[name] = try_stage(stage, sample.questions)
+            if self.assumption.asked > asked:
+                trial.assumed.add(name)
+        done = (trial.done[stage.artifact.name] for stage in stages if stage.artifact.name in trial.done)
+        return sum(min(each.seconds, each.cpu_seconds) for each in done)
+
+    def _holding(self, sample: Artifact) -> list[int]:
+        """The shards of the store that have the questions of a sample."""
+        ids, asked = sample.read(0, columns=["question_id"])["question_id"], self.plan.ask.artifact
+        return [
+            record.shard
+            for record in asked.completed().shards
+            if pc.any(pc.is_in(asked.read(record.shard, columns=["question_id"])["question_id"], ids)).as_py()
+        ]
 
 
 def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str, StageSample]]:

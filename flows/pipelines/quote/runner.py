@@ -26,8 +26,8 @@ from vitalfew.tasks.datasets.limits import CorpusSize, shard_count
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.stage import Stage
 
-SURVEY_SECONDS = 0.3
-"""How long the sources are read for an estimate."""
+SAMPLE, SURVEY_SECONDS = 64, 0.3
+"""Passages that tell the size of the others, and how long the sources are read for an estimate."""
 A_PASSAGE, A_QUESTION = 0.001, 0.02
 """Seconds of a stage without a network for a passage of an index, and for a question of an evaluation: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")
@@ -87,9 +87,9 @@ def _fills_all_cores(stage: Stage) -> bool:
 
 
 def _of_index(plan: Any, stages: Sequence[Stage]) -> _Size:
-    from vitalfew.flows.pipelines.quote.corpus import FIRST, survey  # a finished run estimates nothing
+    from vitalfew.flows.pipelines.quote.corpus import survey  # a finished run estimates nothing
 
-    surveyed = survey([dataset for _, dataset in plan.load.datasets], plan.parameters.load, FIRST, SURVEY_SECONDS)
+    surveyed = survey([dataset for _, dataset in plan.load.datasets], plan.parameters.load, SAMPLE, SURVEY_SECONDS)
     lengths = [len(passage.title) + len(passage.text) for _, passage in surveyed.sample]
     characters = surveyed.passages * sum(lengths) / max(1, len(lengths))
     shards = shard_count(CorpusSize(surveyed.passages, characters, 0), plan.parameters.load)

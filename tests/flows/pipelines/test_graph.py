@@ -121,9 +121,9 @@ def test_a_quote_builds_samples_and_the_graph_of_the_run_once(
     assert built.count == 1
     with trials_here():
         plan.room()
-    assert built.count == 1 + 3  # the samples, for one process at a time
+    assert built.count == 1 + 4  # the samples, of 4, 8, 32 and all 40 passages
     plan.room()
-    assert built.count == 1 + 3  # the quotes are there
+    assert built.count == 1 + 4  # the quotes are there
     assert not plan.done()
 
 

@@ -3,23 +3,30 @@
 import gzip
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from tests.support.evaluating import copied
+from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, parameters, sql
 from tests.support.quoting import trials_here
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus as planning
+from vitalfew.flows.pipelines.quote import passages, trial
 from vitalfew.flows.pipelines.quote.corpus import ID_RANGE, BottomK, DoesNotFit, Quoted, quote, survey
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Line, Speed, Work
 from vitalfew.flows.pipelines.quote.trial import StageSample
 from vitalfew.storage.costs import find_quote
+from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
@@ -111,6 +118,13 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Quoted]:
     return store, quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
 
 
+@pytest.fixture
+def store(planned: tuple[Path, Quoted], tmp_path: Path) -> Path:
+    """The store of that quote, with the index that was quoted."""
+    index(planned[0], CORPUS, load={"shard_passages": 100})
+    return copied(planned[0], tmp_path / "store")
+
+
 def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Quoted]) -> None:
     store, made = planned
     assert [stage.stage for stage in made.stages] == ["load", "split", "encode", "index"]
@@ -124,11 +138,92 @@ def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Quoted]) -> 
         assert ratio == pytest.approx(1, abs=0.1)
         assert quoted == pytest.approx(tokens, rel=0.1)
         assert disk is None or 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
-    with trials_here():
+    with nothing_tried():
         again = quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
     assert again.names == ["load", "split", "encode", "index"]
     assert again.stages == []
     assert again.disk_bytes == again.wall_seconds == 0
+    assert again.survey.passages == 400
+
+
+@contextmanager
+def nothing_tried() -> Iterator[None]:
+    """No process is started for a trial, no source is read, and nothing is encoded in this block."""
+    forbidden = mock.Mock(side_effect=AssertionError("nothing is left to do"))
+    with (
+        mock.patch.object(trial, "subprocess", mock.Mock(Popen=forbidden)),
+        mock.patch.object(planning, "survey", forbidden),
+        mock.patch.object(HashEncoder, "encode", forbidden),
+    ):
+        yield
+
+
+def test_a_finished_run_is_quoted_by_the_command_without_a_trial(store: Path) -> None:
+    arguments = ["plan", CORPUS, "--store", str(store), "--set", "load.shard_passages=100", *FAKE]
+    with nothing_tried():
+        shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("already done") == 4
+    assert "a run has nothing to do" in shown.output
+    assert "The store has the passages: 400 passages" in shown.output
+
+
+def test_only_what_is_missing_is_tried(store: Path) -> None:
+    """Another layout of the index: sentences and vectors of the samples come from the store."""
+    given = parameters(store, CORPUS, load={"shard_passages": 100}, index={"layout": "fused", "alpha": 0.5})
+    told: list[str] = []
+    with trials_here(), mock.patch.object(HashEncoder, "encode", side_effect=AssertionError("it is encoded already")):
+        made = quote(graph(given), told.append)
+    assert [stage.stage for stage in made.stages] == ["index"]
+    assert {text.partition(":")[0] for text in told} == {"reading the sources", "index"}
+    index(store, CORPUS, load={"shard_passages": 100}, index={"layout": "fused", "alpha": 0.5})
+    (row,) = sql(store, "SELECT quoted_rows / rows, quoted_disk_bytes / disk_bytes FROM ledger WHERE rows > 0 "
+                 f"AND fingerprint = '{made.stages[0].fingerprint}'")  # fmt: skip
+    assert row == pytest.approx((1, 1), abs=0.15)
+
+
+def test_what_a_killed_run_did_costs_nothing(tmp_path: Path) -> None:
+    plan = graph(parameters(tmp_path, CORPUS, load={"shard_passages": 100}))
+    load, split, encode, _ = plan.stages
+    load.run("before")
+    split.run("before")
+    with trials_here():
+        whole = quote(graph(plan.parameters)).stages[0]
+    encode.run_preparation("before", lambda rows, tokens: None)
+    encode.open()
+    _, *others = encode.shards()
+    for shard in others:
+        encode.run_shard(shard, "before", lambda rows, tokens: None)
+    with trials_here():
+        left = quote(graph(plan.parameters)).stages[0]
+    assert (whole.stage, left.stage) == ("encode", "encode")
+    assert left.tokens == pytest.approx(whole.tokens / (1 + len(others)), rel=0.1)
+    assert find_quote(tmp_path, whole.fingerprint).tokens == pytest.approx(whole.tokens, rel=0.1)  # for the ledger
+
+
+def test_a_trial_takes_a_share_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of 600 passages has room for 8 + 32, after the first 4; fewer seconds have room for less."""
+    monkeypatch.setattr(trial, "LEAST", 0.0)
+    given, told = parameters(tmp_path, "synthetic:passages=600,questions=0,seed=3"), list[str]()
+    with trials_here():
+        assert quote(graph(given), told.append).stages[0].rows == 600
+    assert [text for text in told if text.startswith("encode")] == [f"encode: {size} passages" for size in (4, 8, 32)]
+    monkeypatch.setattr(passages, "SECONDS", 0.0)
+    told.clear()
+    with trials_here():
+        quote(graph(given), told.append)
+    assert [text for text in told if text.startswith("encode")] == [f"encode: {size} passages" for size in (4, 8)]
+
+
+@given(st.lists(st.integers(1, 5000), min_size=16, max_size=200))
+def test_any_run_of_passages_is_like_all(sizes: list[int]) -> None:
+    all_passages = [Passage("", "x" * size) for size in sizes]
+    ordered = passages.typical(all_passages)
+    assert sorted(map(id, ordered)) == sorted(map(id, all_passages))
+    for start in range(0, len(sizes) - 15, 4):
+        among = [len(passage.text) for passage in ordered[start : start + 16]]
+        assert min(among) <= sorted(sizes)[len(sizes) // 4]
+        assert max(among) >= sorted(sizes)[-(len(sizes) // 4) - 1]
 
 
 def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None:

@@ -16,6 +16,7 @@ from vitalfew.configs.loading import merged
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote import evaluation, trial
 from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
 from vitalfew.flows.pipelines.quote.questions import speeds
 from vitalfew.storage.runs import IndexNotFound
@@ -134,14 +135,30 @@ def test_a_plan_leaves_nothing_in_the_store_but_quotes(quoted: tuple[Path, Quote
 
 
 def test_what_is_finished_costs_nothing(paid_for: Path, tmp_path: Path) -> None:
-    store = copied(paid_for, tmp_path / "store")
-    quoted = quote_evaluation(planned(store))
+    store, told = copied(paid_for, tmp_path / "store"), list[str]()
+    quoted = quote_evaluation(planned(store), told.append)
     assert all(row.there and not row.tokens for row in quoted.methods)
     assert quoted.wall_seconds == 0
+    assert not told  # nothing is tried
     # the same prompts under another method: nothing is asked
     other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
-    row = by_method(quote_evaluation(planned(store, other)))["naive"]
+    row = by_method(quote_evaluation(planned(store, other), told.append))["naive"]
     assert (row.there, row.prompts, row.tokens) == (False, 0, 0)
+    tried = {text.partition(":")[0] for text in told}
+    assert {"refine", "generate", "score"} <= tried
+    assert not tried & {"encode_questions", "retrieve"}  # their rows are in the store
+
+
+def test_a_trial_takes_a_share_of_the_run(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no seconds to spend, two questions are answered after the first, and others get contexts where that is
+    quick."""
+    monkeypatch.setattr(trial, "LEAST", 0.0)
+    monkeypatch.setattr(evaluation, "SECONDS", 0.0)
+    told: list[str] = []
+    quoted = quote_evaluation(planned(store), told.append)
+    assert [text for text in told if text.startswith("select")] == ["select: 1 question", "select: 2 questions"]
+    assert "retrieve: 32 questions" in told
+    assert [row.prompts for row in quoted.methods] == [45, 45, 0, 225]
 
 
 def test_shards_that_are_done_cost_nothing(store: Path) -> None:
