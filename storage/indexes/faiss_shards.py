@@ -24,6 +24,8 @@ from vitalfew.storage.indexes.types import one_thread
 
 Rows = NDArray[np.int64]
 Bits = NDArray[np.uint8]
+_FAISS: Any = faiss
+"""FAISS without its types, which lack the arguments of search parameters."""
 _KIND = f"faiss-{faiss.__version__}"
 
 WAITING = 4_000_000
@@ -120,11 +122,11 @@ class FaissShard:
     ) -> None:
         """Fill `scores` and `rows`, both (n, k) and contiguous; row −1 where fewer match. `chosen`: a bit per unit, 1
         for those to search; None: all."""
-        selector, k = None if chosen is None else faiss.IDSelectorBitmap(chosen), rows.shape[1]
+        selector, k = None if chosen is None else _FAISS.IDSelectorBitmap(chosen), rows.shape[1]
         if lists is not None:
             self.inner.nprobe = lists.numbers.shape[1]
             pointers = [faiss.swig_ptr(array) for array in (queries, lists.numbers, lists.scores, scores, rows)]
-            some = faiss.SearchParametersIVF(sel=selector, nprobe=self.inner.nprobe) if selector else None
+            some = _FAISS.SearchParametersIVF(sel=selector, nprobe=self.inner.nprobe) if selector else None
             # The wrapper of the same name checks and converts on every call; shards are many and searches short.
             self.inner.search_preassigned_c(len(queries), pointers[0], k, *pointers[1:], False, some)
             return
@@ -132,9 +134,9 @@ class FaissShard:
             self.inner.hnsw.efSearch = max(effort, k)
         params = None
         if selector and effort:
-            params = faiss.SearchParametersHNSW(sel=selector, efSearch=max(effort, k))
+            params = _FAISS.SearchParametersHNSW(sel=selector, efSearch=max(effort, k))
         elif selector:
-            params = faiss.SearchParameters(sel=selector)
+            params = _FAISS.SearchParameters(sel=selector)
         self.inner.search(queries, k, params=params, D=scores, I=rows)
 
 

@@ -97,7 +97,7 @@ def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) ->
     """The cost of one stage; the mean over seeds where there are several."""
     ledger, seeds, first = ledger_of(store, *manifests), len(manifests), manifests[0]
     totals = _totals(ledger) | _whole(ledger)
-    now = ledger.filter(pl.col("run_id") == run.run_id)["usd"].sum()
+    now = float(ledger.filter(pl.col("run_id") == run.run_id)["usd"].sum())
     return StageCost(
         stage=first.stage,
         rows=first.rows[first.artifact.partition("/")[0]],
