@@ -179,9 +179,7 @@ class Artifact:
             raise DamagedRecord(f"{self.directory}: neither manifest.json nor stage.json can be read")
         return list(described["inputs"].values()) if described else []
 
-    def add_costs(
-        self, stage: str, model: str | None, records: Sequence[ShardRecord], finished: bool = True
-    ) -> None:
+    def add_costs(self, stage: str, model: str | None, records: Sequence[ShardRecord], finished: bool = True) -> None:
         """Enter shards in the ledger, with the model that did the work. What was paid before for shards that were lost
         since stays in it."""
         rows = [

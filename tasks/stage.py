@@ -64,7 +64,7 @@ class ShardResult:
     files: list[File] = field(default_factory=list)
     tokens: int = 0
     notes: dict[str, int] = field(default_factory=dict)
-    reused: Reused = Reused()
+    reused: Reused = field(default_factory=Reused)
 
 
 class RowsLost(RuntimeError):
@@ -453,7 +453,9 @@ class ReusingStage(MethodStage):
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
             connection.register("none", schema.empty_table())
             local = {str(files.local(path)): place for path, place in paths}
-            connection.register("placed", pa.table({"filename": [*local], "place": pa.array(local.values(), pa.int64())}))
+            connection.register(
+                "placed", pa.table({"filename": [*local], "place": pa.array(local.values(), pa.int64())})
+            )
             found = connection.from_parquet([*local], union_by_name=True, filename=True)
             found.create_view("found")
             connection.sql(

@@ -59,9 +59,7 @@ def costs(retrieve: float = 2.0, generate: float = 30.0, reused: bool = False) -
         StageCost("score", 24_000, 0, 1.5, 1.5, 1.5e-5, 300 << 20),
     )
     return tuple(
-        replace(
-            cost, whole_seconds=cost.wall_seconds, whole_usd=cost.usd, paid_usd=0.0 if cost.reused else cost.usd
-        )
+        replace(cost, whole_seconds=cost.wall_seconds, whole_usd=cost.usd, paid_usd=0.0 if cost.reused else cost.usd)
         for cost in stages
     )
 

@@ -177,10 +177,21 @@ def costs(report: Report) -> Grid:
                 "reused" if cost.reused else "shared" if cost.shared else "this run",
             )
             rows.append((_name(report, number), [Cell(text) for text in measured]))
-    heads = ("method", "stage", "rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, nothing known", "USD paid now")
+    heads = (
+        "method",
+        "stage",
+        "rows",
+        "tokens",
+        "wall s",
+        "s per batch",
+        "CPU s",
+        "peak MiB",
+        "USD, nothing known",
+        "USD paid now",
+    )
     heads += ("paid by",)
     caption = (
-        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known before, "
-        "and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
+        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known "
+        "before, and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
     )
     return Grid(caption, heads, rows, 1)

@@ -81,7 +81,9 @@ def test_a_cancelled_shard_is_in_the_costs(tmp_path: Path) -> None:
     passages = find_index(store, "test").located(store)["passages"]
     stage = Ask(store, passages, Questions(batch=5))
     done = [*stage_run(stage, cancel_at=1)]
-    rows = sql(store, "SELECT shard, rows, tokens, finished, wall_seconds > 0 FROM costs WHERE stage = 'ask' ORDER BY 1")
+    rows = sql(
+        store, "SELECT shard, rows, tokens, finished, wall_seconds > 0 FROM costs WHERE stage = 'ask' ORDER BY 1"
+    )
     assert rows == [(-1, 0, 0, True, True), (0, 5, 0, True, True), (1, 0, 7, False, True)]
     assert done == [0]
     stage.run("another")
