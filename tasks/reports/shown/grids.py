@@ -188,8 +188,8 @@ def costs(report: Report) -> Grid:
         "peak MiB",
         "USD, nothing known",
         "USD paid now",
+        "paid by",
     )
-    heads += ("paid by",)
     caption = (
         "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known "
         "before, and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
