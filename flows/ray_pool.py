@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.configs.section import Section
+from vitalfew.flows.ending import end_workers
 from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
@@ -213,6 +214,11 @@ def ray_cluster(execution: Execution) -> Iterator[None]:
         try:
             join(started, _named_cluster())
             yield
+        except Exception:
+            raise
+        except BaseException:  # somebody cancels
+            end_workers()
+            raise
         finally:
             wait([started])  # a cluster that is still starting cannot be shut down
             ray.shutdown()

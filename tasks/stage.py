@@ -64,7 +64,7 @@ class ShardResult:
     files: list[File] = field(default_factory=list)
     tokens: int = 0
     notes: dict[str, int] = field(default_factory=dict)
-    reused: Reused = Reused()
+    reused: Reused = field(default_factory=Reused)
 
 
 class RowsLost(RuntimeError):

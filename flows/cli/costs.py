@@ -255,8 +255,8 @@ def costs(
     """Show the costs of runs by stage and model, by day, by run and by node, and compare them with the quote.
 
     Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
-    later, and of shards that were cancelled. The last column is what the work would cost if no answer, reading or vector
-    had been known before. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+    later, and of shards that were cancelled. The last column is what the work would cost if no answer, reading or
+    vector had been known before. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """

@@ -6,14 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import psutil
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
@@ -197,15 +195,10 @@ def end_at_once_on_interrupt(store: Path) -> None:
         give_up_work()
         err.show_cursor()
         err.print(f"\n{CANCELLED}")
-        children = psutil.Process().children(recursive=True)
-        for child in children:
-            with suppress(psutil.NoSuchProcess):
-                child.terminate()
-        for child in psutil.wait_procs(children, timeout=2)[1]:
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
+        end_children()
         os._exit(130)
 
+    from vitalfew.flows.ending import end_children
     from vitalfew.storage.runs import cancel_own_runs
     from vitalfew.tasks.stage import give_up_work
 

@@ -19,8 +19,8 @@ from vitalfew.tasks.reports.statistics.paired import Difference
 STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
 PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
-"""Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had been
-known before, whichever run paid; the third is what this run paid, a shared stage once."""
+"""Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had
+been known before, whichever run paid; the third is what this run paid, a shared stage once."""
 INDEX_SECONDS = Column("index_seconds", "index seconds", "s", "lower", detail=True)
 INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 """Costs of the method's index, from source files to FAISS; none where it holds vectors that another index paid for."""
@@ -58,8 +58,8 @@ class MetricSummary:
 class StageCost:
     """The cost of one stage for one method, summed over its shards. `usd`: at configs/prices.yaml; `peak_memory_bytes`:
     of the worker that took most; `reused`: it was there already, this run paid nothing for it; `shared`: an earlier
-    method of the report has it, too, and it was paid once; `whole_seconds` (wall), `whole_usd`: as if no answer, reading
-    or vector had been known before; `paid_usd`: paid by this run, 0 if shared."""
+    method of the report has it, too, and it was paid once; `whole_seconds` (wall), `whole_usd`: as if no answer,
+    reading or vector had been known before; `paid_usd`: paid by this run, 0 if shared."""
 
     stage: str
     rows: int = 0

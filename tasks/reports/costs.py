@@ -1,8 +1,9 @@
 """Costs of the stages and indexes of an evaluation, from the ledger: the account that `vitalfew costs` shows, too.
 
 The ledger holds what every run paid, for shards that were lost or cancelled and done again as well, and what reused
-answers, readings and vectors had taken when they were computed: both together are the cost as if nothing had been known. A stage that several methods
-share was paid once: the costs of the methods, every shared stage once, are what the run and earlier runs paid together.
+answers, readings and vectors had taken when they were computed: both together are the cost as if nothing had been
+known. A stage that several methods share was paid once: the costs of the methods, every shared stage once, are what the
+run and earlier runs paid together.
 
 An index is known by the artifacts in which the run searched: its name may stand for others by now.
 """

@@ -180,7 +180,7 @@ def costs(report: Report) -> Grid:
     measures = ("rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, nothing known", "USD paid now")
     heads = ("method", "stage", *measures, "paid by")
     caption = (
-        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known before, "
-        "and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
+        "Cost of every stage, summed over its batches of questions; USD as if no answer or reading had been known "
+        "before, and as paid by this run. A stage is shared if an earlier method has it too: it was paid once."
     )
     return Grid(caption, heads, rows, 1)
