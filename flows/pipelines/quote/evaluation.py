@@ -221,7 +221,7 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-SECONDS = 24.0
+SECONDS = 40.0
 """How long the trial of a run takes at most, without the loading of models and what an overlong last sample adds."""
 
 

@@ -1,7 +1,7 @@
 """The trial of an evaluation on some of its questions, in a separate folder: the store is only read.
 
 All questions are chosen as the run will choose them, and some of them are drawn. One goes through all stages, which
-makes every model load; then two more, four more and so on, as long as the trial may take (`Allowance`). Further ones
+makes every model load; then two more, six more and so on, as long as the trial may take (`Allowance`). Further ones
 get their contexts, which shows the prompts to come, in the methods for which that takes little time. What the store has
 of a stage is taken from it. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from
 earlier ones.
@@ -255,7 +255,7 @@ class Tried:
                 if trial.answered:
                     allowance.spent, rate = allowance.spent + spent, spent / sample.questions
                 trial.answered.append(sample)
-                start, size = start + size, 2 * size
+                start, size = start + size, 3 * size if trial.answered[1:] else 2
             if start < len(drawn):
                 self._widen(trial, drawn[start : start + WIDE])
         return trial
