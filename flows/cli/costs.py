@@ -63,7 +63,7 @@ def plan(
     for some 40 seconds and a tenth of the work at most, and uses the answers that are in the store. Sends nothing to a
     server: the answers of its model are estimated, and the basis of the estimate is printed.
 
-    Finished work costs nothing and is not tried: a quote of what is wholly there takes a second or two.
+    Finished work costs nothing and is not tried: the quote of a finished run takes a second or two.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
 
