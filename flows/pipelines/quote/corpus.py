@@ -23,7 +23,7 @@ from rich.filesize import decimal
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.passages import TryPassages, typical
-from vitalfew.flows.pipelines.quote.trial import StageSample, Announce, in_processes
+from vitalfew.flows.pipelines.quote.trial import Announce, StageSample, in_processes
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.costs import Quote, find_quote, save_quotes
@@ -217,8 +217,8 @@ def _check_room(due: float, free: int) -> None:
 
 
 def quote(plan: Quotable, announce: Announce = lambda text: None) -> Quoted:
-    """Quote a run, and store the quotes of whole artifacts in its store. `announce`: called with what is done now. Raises
-    InputError as the run itself would."""
+    """Quote a run, and store the quotes of whole artifacts in its store. `announce`: called with what is done now.
+    Raises InputError as the run itself would."""
     parameters = plan.parameters
     missing = plan.missing()
     announce("reading the sources")

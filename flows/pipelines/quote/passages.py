@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Announce, take_over, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, Announce, StageSample, take_over, try_stage
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.encode import Encode

@@ -24,7 +24,7 @@ from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.quote.forecast import Speed
-from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Announce, take_over, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, Announce, StageSample, take_over, try_stage
 from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
