@@ -60,10 +60,10 @@ def plan(
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
     For an experiment, the quote is by method: prompts, tokens in and out. Tries some questions in a temporary folder,
-    as many as half a minute has room for, and uses the answers that are in the store. Sends nothing to a server: the
-    answers of its model are estimated, and the basis of the estimate is printed.
+    for some 40 seconds and a tenth of the work at most, and uses the answers that are in the store. Sends nothing to a
+    server: the answers of its model are estimated, and the basis of the estimate is printed.
 
-    Finished work costs nothing and is not tried: a quote of what is wholly there takes a second or two.
+    Finished work costs nothing and is not tried: the quote of a finished run takes a second or two.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
 

@@ -23,7 +23,7 @@ from rich.filesize import decimal
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.passages import TryPassages, typical
-from vitalfew.flows.pipelines.quote.trial import StageSample, Tell, in_processes
+from vitalfew.flows.pipelines.quote.trial import Announce, StageSample, in_processes
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.costs import Quote, find_quote, save_quotes
@@ -216,18 +216,18 @@ def _check_room(due: float, free: int) -> None:
         )
 
 
-def quote(plan: Quotable, tell: Tell = lambda text: None) -> Quoted:
-    """Quote a run, and store the quotes of whole artifacts in its store. `tell`: called with what is done now. Raises
-    InputError as the run itself would."""
+def quote(plan: Quotable, announce: Announce = lambda text: None) -> Quoted:
+    """Quote a run, and store the quotes of whole artifacts in its store. `announce`: called with what is done now.
+    Raises InputError as the run itself would."""
     parameters = plan.parameters
     missing = plan.missing()
-    tell("reading the sources")
+    announce("reading the sources")
     surveyed = _surveyed(plan, CANDIDATES if missing else 0)
     forecasts: list[Forecast] = []
     known = 0.0
     if missing:
         with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
-            forecasts = _forecasts(plan, Path(folder), surveyed, tell)
+            forecasts = _forecasts(plan, Path(folder), surveyed, announce)
     if any(isinstance(stage, Encode) for stage in missing):
         known = _share_known(plan.stages, surveyed)
     works = [_work(forecast, surveyed, parameters, known) for forecast in forecasts]
@@ -307,7 +307,7 @@ def check_room(plan: Quotable) -> None:
             quote(plan).check()
 
 
-def _forecasts(plan: Quotable, folder: Path, surveyed: Survey, tell: Tell) -> list[Forecast]:
+def _forecasts(plan: Quotable, folder: Path, surveyed: Survey, announce: Announce) -> list[Forecast]:
     """Try the missing stages, with as many processes at once as the run will have."""
     load = plan.manifest(plan.load)
     tries = TryPassages(
@@ -318,7 +318,7 @@ def _forecasts(plan: Quotable, folder: Path, surveyed: Survey, tell: Tell) -> li
         _holding(load, CANDIDATES) if load else [],
     )
     copies = min(worker_count(plan.parameters), psutil.cpu_count() or 1)
-    tried = in_processes(copies, tries, folder, tell)
+    tried = in_processes(copies, tries, folder, announce)
     return [
         Forecast(stage, plan.parameters, *_means([[sample[stage.name] for sample in copy] for copy in tried]))
         for stage in plan.missing()

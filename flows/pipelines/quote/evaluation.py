@@ -19,12 +19,12 @@ from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start
 from vitalfew.flows.pipelines.quote.questions import (
     Assumption,
     Trial,
-    Tried,
+    TryQuestions,
     answer_length,
     speeds,
     unfinished,
 )
-from vitalfew.flows.pipelines.quote.trial import Tell
+from vitalfew.flows.pipelines.quote.trial import Announce
 from vitalfew.storage import journals
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.journals import JournalEntry
@@ -49,8 +49,8 @@ class Prompts:
 @dataclass(frozen=True)
 class Asked:
     """Estimated prompts of a generator, and the tokens that it reads, writes, and computes to select the prompts.
-    `fresh`: the tokens that are computed, for each that is read or written: others may be remembered of an earlier
-    prompt with the same contexts."""
+    `fresh`: tokens that are computed, as a share of those that are read or written: others may be remembered of an
+    earlier prompt with the same contexts."""
 
     prompts: float
     read: float
@@ -118,7 +118,7 @@ class Estimates:
         return Asked(asked, read, asked * mean, computed, self._fresh(method, stage, rows))
 
     def _fresh(self, method: str, stage: Generate, rows: list[dict[str, Any]]) -> float:
-        """The tokens that the trial computed, for each that its new answers (`rows`) read or wrote."""
+        """The tokens that the trial computed, as a share of those that its new answers (`rows`) read or wrote."""
         counted = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows if not row["reused"])
         selecting = sum(sample.generate(method).due(0)[1] for sample in self.trial.answered)
         done = self.trial.measured(self.trial.answered, method, stage.name)
@@ -221,24 +221,24 @@ class QuotedEvaluation:
         return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
-SECONDS = 24.0
+SECONDS = 40.0
 """How long the trial of a run takes at most, without the loading of models and what an overlong last sample adds."""
 
 
-def quote_evaluation(plan: EvaluationPlan, tell: Tell = lambda text: None) -> QuotedEvaluation:
-    """Quote an evaluation, and store the quotes of its stages in its store. `tell`: called with what is done now.
+def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> QuotedEvaluation:
+    """Quote an evaluation, and store the quotes of its stages in its store. `announce`: called with what is done now.
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
     due = sum(any(each.missing() for each in plans) for plans in alternatives)
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
-        tried = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), tell=tell)
+        tried = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), announce=announce)
         parts = [max(map(tried, plans), key=lambda part: part.tokens) for plans in alternatives]
     start = start_seconds(plan.parameters, sum(part.stages for part in parts))
     return QuotedEvaluation(parts, worker_count(plan.parameters), start, any(len(plans) > 1 for plans in alternatives))
 
 
-def _part(plan: EvaluationPlan, folder: Path, seconds: float, tell: Tell) -> QuotedPart:
+def _part(plan: EvaluationPlan, folder: Path, seconds: float, announce: Announce) -> QuotedPart:
     name = plan.parameters.name
     missing = plan.missing()
     if not missing:
@@ -246,7 +246,7 @@ def _part(plan: EvaluationPlan, folder: Path, seconds: float, tell: Tell) -> Quo
         assert asked
         return QuotedPart(name, asked.rows[plan.ask.table], [MethodQuote(each, there=True) for each in plan.by_method])
     assumption = Assumption(plan.store)
-    trial = Tried(plan, folder, assumption, tell).run(seconds)
+    trial = TryQuestions(plan, folder, assumption, announce).run(seconds)
     estimates = Estimates(plan, trial, speeds(plan.store))
     methods = [*_methods(plan, estimates)]
     bases = [*assumption.said.values(), *estimates.bases]

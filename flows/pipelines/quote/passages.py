@@ -1,6 +1,6 @@
 """The trial of the stages of an index on passages, in a separate folder: the store is only read.
 
-The first sample makes every model load. Each further one has up to `GROWTH` times the passages of the one before, as
+The first sample makes every model load. A further one has up to `GROWTH` times the passages of the one before, as
 long as the trial may take (`Allowance`). Stages that are done are not tried: what the others read of them is taken from
 the store, or made anew where that takes no time.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Tell, take_over, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, Announce, StageSample, take_over, try_stage
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.datasets.base import Passage
 from vitalfew.tasks.encode import Encode
@@ -48,13 +48,13 @@ class TryPassages:
     done: dict[str, Artifact]
     shards: Sequence[int]
 
-    def __call__(self, folder: Path, tell: Tell) -> list[dict[str, StageSample]]:
+    def __call__(self, folder: Path, announce: Announce) -> list[dict[str, StageSample]]:
         most, allowance = len(self.passages), Allowance(SECONDS, self.whole)
         size, start = min(FIRST, most), min(COLD, most)
-        samples = [self._try(0, start, folder / "0", tell)]
+        samples = [self._try(0, start, folder / "0", announce)]
         while True:
             began = time.perf_counter()
-            samples.append(self._try(start, size, folder / str(len(samples)), tell))
+            samples.append(self._try(start, size, folder / str(len(samples)), announce))
             seconds = time.perf_counter() - began
             allowance.spent += seconds
             larger = min(GROWTH * size, most, allowance.units(seconds / size))
@@ -62,7 +62,7 @@ class TryPassages:
                 return samples
             start, size = start + size, larger
 
-    def _try(self, start: int, size: int, folder: Path, tell: Tell) -> dict[str, StageSample]:
+    def _try(self, start: int, size: int, folder: Path, announce: Announce) -> dict[str, StageSample]:
         """Try a sample; where there are too few passages, it goes on with the first ones."""
         passages = [self.passages[place % len(self.passages)] for place in range(start, start + size)]
         measured = {}
@@ -73,7 +73,7 @@ class TryPassages:
             elif done:
                 stage.run("plan")
             else:
-                tell(f"{stage.name}: {size:,} passages")
+                announce(f"{stage.name}: {size:,} passages")
                 measured[stage.name] = try_stage(stage, size)
         return measured
 

@@ -1,7 +1,7 @@
 """The trial of an evaluation on some of its questions, in a separate folder: the store is only read.
 
 All questions are chosen as the run will choose them, and some of them are drawn. One goes through all stages, which
-makes every model load; then two more, four more and so on, as long as the trial may take (`Allowance`). Further ones
+makes every model load; then two more, six more and so on, as long as the trial may take (`Allowance`). Further ones
 get their contexts, which shows the prompts to come, in the methods for which that takes little time. What the store has
 of a stage is taken from it. Nothing is sent to servers that may cost money (`assuming`); their answers are assumed from
 earlier ones.
@@ -24,7 +24,7 @@ from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.quote.forecast import Speed
-from vitalfew.flows.pipelines.quote.trial import Allowance, StageSample, Tell, take_over, try_stage
+from vitalfew.flows.pipelines.quote.trial import Allowance, Announce, StageSample, take_over, try_stage
 from vitalfew.flows.pipelines.run import in_order
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
@@ -235,11 +235,11 @@ class Trial:
         return any(each.stages[method][stage].artifact.name in self.assumed for each in samples)
 
 
-class Tried:
+class TryQuestions:
     """Tries samples of the questions of a plan. `store`: for what is written."""
 
-    def __init__(self, plan: EvaluationPlan, store: Path, assumption: Assumption, tell: Tell) -> None:
-        self.plan, self.store, self.assumption, self.tell = plan, store, assumption, tell
+    def __init__(self, plan: EvaluationPlan, store: Path, assumption: Assumption, announce: Announce) -> None:
+        self.plan, self.store, self.assumption, self.announce = plan, store, assumption, announce
 
     def run(self, seconds: float) -> Trial:
         """Try for so many seconds at most, without the loading of models. Raises the errors of the stages, InputError
@@ -255,7 +255,7 @@ class Tried:
                 if trial.answered:
                     allowance.spent, rate = allowance.spent + spent, spent / sample.questions
                 trial.answered.append(sample)
-                start, size = start + size, 2 * size
+                start, size = start + size, 3 * size if trial.answered[1:] else 2
             if start < len(drawn):
                 self._widen(trial, drawn[start : start + WIDE])
         return trial
@@ -296,7 +296,7 @@ class Tried:
                 if not stage.artifact.manifest():
                     take_over(whole.artifact, stage, self._holding(stage.inputs["asked"]))
                 continue
-            self.tell(f"{stage.name}: {sample.questions:,} question{'s' * (sample.questions > 1)}")
+            self.announce(f"{stage.name}: {sample.questions:,} question{'s' * (sample.questions > 1)}")
             asked = self.assumption.asked
             trial.done[name] = try_stage(stage, sample.questions)
             if self.assumption.asked > asked:

@@ -27,7 +27,7 @@ from vitalfew.tasks.load import Load
 from vitalfew.tasks.stage import Stage
 
 SAMPLE, SURVEY_SECONDS = 64, 0.3
-"""Passages that tell the size of the others, and how long the sources are read for an estimate."""
+"""Passages that show the size of the others, and how long the sources are read for an estimate."""
 A_PASSAGE, A_QUESTION = 0.001, 0.02
 """Seconds of a stage without a network for a passage of an index, and for a question of an evaluation: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")

@@ -22,7 +22,7 @@ from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.costs import Cost
 from vitalfew.tasks.stage import Stage
 
-Tell = Callable[[str], None]
+Announce = Callable[[str], None]
 """Called with what is tried now, in words."""
 LEAST, SHARE = 2.0, 0.1
 """A trial may take so many seconds, and more up to this share of the work that it stands for."""
@@ -128,14 +128,14 @@ def _among(rows: pa.Table, ids: pa.Array) -> pa.Table:
 
 
 class Tries(Protocol):
-    """What a process of a trial does: it must be picklable, and so must its result."""
+    """The work of a process of a trial: it must be picklable, and so must its result."""
 
-    def __call__(self, folder: Path, tell: Tell) -> Any:
+    def __call__(self, folder: Path, announce: Announce) -> Any:
         """`folder`: for all that it writes."""
 
 
-def in_processes(copies: int, tries: Tries, folder: Path, tell: Tell) -> list[Any]:
-    """Do the same tries in several processes at the same time, and return the result of each. Tells what the first one
+def in_processes(copies: int, tries: Tries, folder: Path, announce: Announce) -> list[Any]:
+    """Do the same tries in several processes at the same time, and return their results. Announces what the first one
     does. Raises the errors of the tries."""
     running = []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -145,7 +145,7 @@ def in_processes(copies: int, tries: Tries, folder: Path, tell: Tell) -> list[An
         command = [sys.executable, "-c", "from vitalfew.flows.pipelines.quote.trial import main; main()", str(target)]
         running.append((target, subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)))
     for line in running[0][1].stdout or []:
-        tell(line.strip())
+        announce(line.strip())
     codes = [process.wait() for _, process in running]
     results = []
     for (target, _), code in zip(running, codes, strict=True):

@@ -266,6 +266,7 @@ def test_the_command(store: Path, tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "naive RAG" in shown.output
     assert "With 1 worker (serial)" in shown.output
+    assert "Planning" not in shown.output  # progress is for terminals
     for arguments, said in [
         (["quickstrat"], "did you mean 'quickstart'"),
         (["quickstart", "--index", "none"], "no index 'none'"),
