@@ -73,11 +73,13 @@ def _ends_a_deployments_run() -> bool:
 
 
 def _shorten(record: logging.LogRecord) -> bool:
-    """A filter of Prefect's logs of runs."""
+    """A filter of Prefect's logs of runs: what the user can correct is one line, once."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, FailedRun):  # the state has said it, and Prefect says that the process ends with it
+    message = explanation(error) if error else None
+    is_last = record.getMessage().startswith("Engine execution exited")  # the run's state has said it
+    if is_last and (message is not None or isinstance(error, FailedRun)):
         return False
-    if error and (message := explanation(error)) is not None:
+    if message is not None:
         record.msg, record.args, record.exc_info = message, None, None
     return True
 

@@ -31,7 +31,7 @@ from prefect.settings import get_current_settings
 
 from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress, alone
 from vitalfew.flows.ray_pool import Workers, is_lost
-from vitalfew.flows.server.access import running
+from vitalfew.flows.server.access import Server, running
 from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
@@ -131,24 +131,24 @@ def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:
 def show_report(written: WrittenReport) -> None:
     """Show the table of an evaluation as Markdown with its page's link or path, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
-    link = _link(Path(report.store), report.run_id)
+    server = _ui(Path(report.store))
     copied = f"`vitalfew report {report.run_id}` prints the path of a local copy"
     where = copied if files.is_in_bucket(page) else "open it in a browser on that machine"
     create_markdown_artifact(
-        f"{f'[The whole report]({link})' if link else ''}\n\n{markdown_report(report)}\n\n"
+        f"{f'[The whole report]({report_path(report.run_id)})' if server else ''}\n\n{markdown_report(report)}\n\n"
         f"Plots and all figures: `{page}` ({where})",
         key="report",
         description=report.experiment,
     )
     for plot in written.plots:
         create_image_artifact(data_uri(plot.svg), key=f"plot-{_key(plot.title)}", description=plot.caption)
-    logger.info("Report: %s", link or page)
+    logger.info("Report: %s", f"{server.address}{report_path(report.run_id)}" if server else page)
 
 
-def _link(store: Path, run_id: str) -> str | None:
-    """The address of a report's page if this run is in the `vitalfew ui` of its store."""
+def _ui(store: Path) -> Server | None:
+    """The `vitalfew ui` of a store if this run is in it."""
     server, address = running(store), get_current_settings().api.url
-    return f"{server.address}{report_path(run_id)}" if server and address == f"{server.address}/api" else None
+    return server if server and address == f"{server.address}/api" else None
 
 
 def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:
