@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from prefect.context import FlowRunContext
@@ -17,6 +17,8 @@ from prefect.states import Failed
 from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
 
+P = ParamSpec("P")
+R = TypeVar("R")
 LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 """Prefect's logs of runs."""
 _tries: Counter[UUID] = Counter()
@@ -44,19 +46,20 @@ def _raised_in(error: BaseException) -> str:
     return str(trace.tb_frame.f_globals.get("__name__", "")) if trace else ""
 
 
-def explained(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def explained(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate the function of a flow: a run of a deployment that a user can correct fails with a sentence. A program
     that calls the flow gets the error."""
 
     @wraps(function)
-    def run(parameters: Any) -> Any:
+    def run(*given: P.args, **named: P.kwargs) -> R:
         try:
-            return function(parameters)
+            return function(*given, **named)
         except Exception as error:
             message = explanation(error)
             if message is None or not _ends_a_deployments_run():
                 raise
-            return Failed(message=parameters.in_words(message) if isinstance(parameters, Form) else message)
+            form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)
+            return cast(R, Failed(message=form.in_words(message) if form else message))
 
     return run
 

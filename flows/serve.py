@@ -133,7 +133,7 @@ def _place(store: Path, own: Path | None) -> dict[str, Any]:
 
 
 def schedules(store: Path, own: Path | None = None) -> list[DeploymentScheduleCreate]:
-    """The schedules of re-encoding that the files of the corpora ask for. Raises ConfigError where `own` is gone."""
+    """The schedules of re-encoding in the files of the corpora. Raises ConfigError where their directory is gone."""
     made = []
     for name, corpus in read_corpora(store, own)[0].items():
         if corpus.cron:

@@ -88,7 +88,7 @@ def _corpora(store: Path) -> list[Check]:
 
 
 def _schedule(corpus: "Corpus") -> tuple[bool, str]:
-    """Whether a corpus's schedule is fine, and when it is re-encoded."""
+    """Return whether a corpus's schedule is fine, and when it is re-encoded."""
     if not corpus.cron:
         return True, "re-encoded on request"
     from prefect.client.schemas.schedules import CronSchedule
@@ -96,7 +96,7 @@ def _schedule(corpus: "Corpus") -> tuple[bool, str]:
     try:
         CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
     except ValueError:
-        return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is no schedule"
+        return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
     return True, f"re-encoded at {corpus.cron}"
 
 

@@ -275,13 +275,13 @@ def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
 
 
 @contextmanager
-def alone(stage: Stage, run_id: str, tell: Callable[[str], None] = lambda line: None) -> Iterator[None]:
+def alone(stage: Stage, run_id: str, report: Callable[[str], None] = lambda line: None) -> Iterator[None]:
     """Hold the lock of a stage's artifact for a run (its id). If another run works on it, log that this one waits, and
-    `tell` it."""
+    call `report` with that line."""
     if files.is_locked(stage.artifact.lock):
         line = f"waits for {_worker(stage.artifact, run_id)}, which works on the same {stage.artifact.table}"
         logger.warning("%s: %s", stage.name, line)
-        tell(line)
+        report(line)
     with stage.artifact.locked():
         yield
 

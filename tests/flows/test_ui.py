@@ -30,7 +30,7 @@ from vitalfew.storage.runs import read_runs, remove_index
 pytestmark = pytest.mark.slow
 
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
-SLOW, LOST, LINE = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5))
+SLOW, LOST, LINE, BUSY = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5, 6))
 CHROMIUM = "/usr/bin/chromium"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
@@ -57,7 +57,7 @@ def hook() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """While this file is there, runs of the corpora `slow` and `lost` halt in the middle."""
+    """While this file is there, runs of the corpora `slow`, `lost` and `busy` halt in the middle."""
     return tmp_path_factory.mktemp("hold") / "hold"
 
 
@@ -70,7 +70,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Pat
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '0 3 * * *'")
     held = "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
-    for name, dataset in (("slow", SLOW), ("lost", LOST)):
+    for name, dataset in (("slow", SLOW), ("lost", LOST), ("busy", BUSY)):
         corpus(folder, name, f"datasets: ['{dataset}']", *fake[::2], held)
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
     made = Ui(
@@ -231,12 +231,12 @@ def test_errors_of_a_run_are_a_sentence_in_the_words_of_the_form(ui: Ui) -> None
 
 
 def test_a_second_run_of_a_corpus_says_that_it_waits_for_the_first(ui: Ui, hold: Path) -> None:
-    first = halted(ui, "slow", hold)
-    sources = [{"format": "synthetic", "path": SLOW.partition(":")[2]}]
+    first = halted(ui, "busy", hold)
+    sources = [{"format": "synthetic", "path": BUSY.partition(":")[2]}]
     more = ["encode.encoder=tests.support.fakes:HeldEncoder"]
-    second = ui.run("index-corpus", name="also-slow", sources=sources, workers=1, more=more)
-    ui.logged(second, "encode: waits for the run slow (")
-    assert any("waits for the run slow (" in (each["description"] or "") for each in ui.artifacts(second))
+    second = ui.run("index-corpus", name="also-busy", sources=sources, workers=1, more=more)
+    ui.logged(second, "encode: waits for the run busy (")
+    assert any("waits for the run busy (" in (each["description"] or "") for each in ui.artifacts(second))
     hold.unlink()
     assert ui.ended(first)["type"] == ui.ended(second)["type"] == "COMPLETED"
 
