@@ -9,6 +9,7 @@ from prefect.blocks.system import Secret
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
+from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
@@ -19,6 +20,7 @@ from vitalfew.tasks.registry import stage_options
 
 
 @flow(name="evaluate", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@explained
 def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evaluated:
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
     whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -26,9 +27,12 @@ from prefect.artifacts import (
 )
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
+from prefect.settings import get_current_settings
 
-from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress
+from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress, alone
 from vitalfew.flows.ray_pool import Workers, is_lost
+from vitalfew.flows.server.access import Server, running
+from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
@@ -83,7 +87,7 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
     manifests = []
     for number, stage in enumerate(stages, 1):
         label = name if len(stages) == 1 else f"{name} {number}/{len(stages)}"
-        with stage.artifact.locked(), StageProgress(label, show) as progress:
+        with alone(stage, run_id, partial(show, 0.0)), StageProgress(label, show) as progress:
             manifests.append(pool.run(stage, run_id, progress))
         logger.info("%s: done, %s", label, progress.line())
     rows = [row for manifest in manifests for row in cost_rows(manifest)]
@@ -125,18 +129,26 @@ def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def show_report(written: WrittenReport) -> None:
-    """Show the table of an evaluation as Markdown with the path of its page, and its plots as images."""
+    """Show the table of an evaluation as Markdown with its page's link or path, and its plots as images."""
     report, page = written.report, files.absolute(written.html)
+    server = _ui(Path(report.store))
     copied = f"`vitalfew report {report.run_id}` prints the path of a local copy"
     where = copied if files.is_in_bucket(page) else "open it in a browser on that machine"
     create_markdown_artifact(
-        f"{markdown_report(report)}\n\nPlots and all figures: `{page}` ({where})",
+        f"{f'[The whole report]({report_path(report.run_id)})' if server else ''}\n\n{markdown_report(report)}\n\n"
+        f"Plots and all figures: `{page}` ({where})",
         key="report",
         description=report.experiment,
     )
     for plot in written.plots:
         create_image_artifact(data_uri(plot.svg), key=f"plot-{_key(plot.title)}", description=plot.caption)
-    logger.info("Report: %s", page)
+    logger.info("Report: %s", f"{server.address}{report_path(report.run_id)}" if server else page)
+
+
+def _ui(store: Path) -> Server | None:
+    """The `vitalfew ui` of a store if this run is in it."""
+    server, address = running(store), get_current_settings().api.url
+    return server if server and address == f"{server.address}/api" else None
 
 
 def show_figures(recipe: str, figures: Sequence[Mapping[str, Any]]) -> None:

@@ -7,11 +7,12 @@ written anew when they have changed. A user's own method ("module:Class") goes i
 of `--set`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
@@ -118,9 +119,15 @@ class OrWhole:
         return core_schema.no_info_wrap_validator_function(read, handler(form))
 
 
+_OPTION = re.compile(r"(`?)--set ([^\s`]*[^\s`,;:.])\1")
+
+
 class Form(Place):
     """Parameters of a flow as a form has them: its own fields before those of the machine, and a field that may be left
     empty shown as an empty field."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {}
+    """The fields that stand for a setting, by the setting."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -128,6 +135,25 @@ class Form(Place):
         fields = sorted(form["properties"].items(), key=lambda field: field[0] in Place.model_fields)
         form["properties"] = {name: _plain(field) for name, field in fields}
         return form
+
+    def in_words(self, message: str) -> str:
+        """An error's message in the words of this form: the titles of its fields instead of settings and options, or
+        before it the title of the field whose value it quotes."""
+        more = self._title("more")
+        whole = "; ".join(message.splitlines())
+        told = _OPTION.sub(rf"\1\2\1 in {more}", whole.removeprefix("--set "))
+        if whole.startswith("--set ") or _quotes(told, getattr(self, "more", ())):
+            return f"{more}: {told}"
+        for setting, field in self.SETTINGS.items():
+            told = re.sub(rf"(?<![\w.]){re.escape(setting)}(?!=|\.?\w)", self._title(field), told)
+        quoted = next((field for field, value in self if told == whole and _quotes(told, value)), None)
+        return f"{self._title(quoted)}: {told}" if quoted else told
+
+    @classmethod
+    def _title(cls, field: str) -> str:
+        """As the form shows it."""
+        given = cls.model_fields[field].title if field in cls.model_fields else None
+        return given or field.replace("_", " ").title()
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +203,22 @@ class Source(Config):
 
 
 class EvaluateForm(Form):
-    """Compare methods on an index. Only experiment and index are needed: empty fields keep the experiment's values."""
+    """Compare methods on an index: their quality, tokens, time and costs. Only an index is needed: empty fields keep
+    the experiment's values. 100 questions take minutes with the reader, and hours with a language model on a CPU. The
+    run shows the table, the plots and a link to its report."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "questions.dataset": "questions",
+        "questions.sample": "sample",
+        "encode.encoder": "encoder",
+        "encode.context": "context",
+        "retrieve.retriever": "retriever",
+        "retrieve.alpha": "alpha",
+        "retrieve.top_k": "top_k",
+        "generate.generator": "generator",
+        "critique.critic": "critic",
+        "select.selector": "selector",
+    }
 
     experiment: Annotated[str, NameOf("experiment")] = Field(
         "quickstart",
@@ -239,7 +280,20 @@ _NAME = IndexCorpus.model_json_schema()["properties"]["name"]
 
 
 class IndexForm(Form):
-    """Index a corpus. Only name and sources are needed."""
+    """Make an index of a corpus, for searches and evaluations. Only a name and data sets are needed, with paths on the
+    machine that runs `vitalfew ui`. 2,000 passages take a few minutes on two cores; what an earlier run has done is not
+    done again. The run shows its progress and its costs."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "datasets": "sources",
+        "encode.encoder": "encoder",
+        "encode.context": "context",
+        "split.splitter": "splitter",
+        "index.type": "type",
+        "index.layout": "layout",
+        "index.alpha": "alpha",
+        "bm25.enabled": "bm25",
+    }
 
     name: str = Field(
         pattern=_NAME["pattern"],
@@ -279,7 +333,9 @@ class IndexForm(Form):
 
 
 class TrainForm(Form):
-    """Train a model with a recipe. Only recipe and data sets are needed; for oreo, recipe and index."""
+    """Train a model with a recipe, and measure it on held-out data. Needs a recipe and data sets with questions; the
+    recipe oreo needs an index instead. Takes minutes to hours; a run that was stopped goes on where it was. The run
+    shows the figures on the held-out data."""
 
     recipe: Annotated[str, OneOf("recipe")] = Field(description="Recipe: the trainer and its settings.")
     datasets: tuple[Source, ...] = Field((), description="Data sets with the questions to learn from.")
@@ -301,12 +357,28 @@ class TrainForm(Form):
         return named.training(self.recipe, parse_assignments(self.more), given)
 
 
+def _quotes(message: str, value: object) -> bool:
+    """Return whether a message has a field's value, or a part of it: a path, a name, the key of a further setting."""
+    match value:
+        case tuple():
+            return any(_quotes(message, each) for each in value)
+        case Source():
+            return _quotes(message, value.specification())
+        case str() | Path():
+            text = str(value)
+            parts = (text, text.partition("=")[0], text.partition(":")[2].partition("?")[0])
+            return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", message) for part in parts if len(part) > 1)
+    return False
+
+
 def _specifications(sources: tuple[Source, ...]) -> list[str]:
     return [source.specification() for source in sources]
 
 
 class ReEncode(Form):
-    """Encode the changed parts of a corpus again."""
+    """Bring the index of a corpus up to date. Needs a file corpora/NAME.yaml next to the store, whose `cron` starts
+    this by itself. Only what is new or changed is encoded: if nothing is, this takes seconds. While one run re-encodes
+    a corpus, another one does nothing and says so."""
 
     corpus: Annotated[str, NameOf("corpus")] = Field(
         description="Name of a file corpora/NAME.yaml next to the store, or `demo`."

@@ -6,6 +6,7 @@ from typing import Annotated
 from prefect import flow
 
 from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, show_costs
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.graph import graph
@@ -15,6 +16,7 @@ from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@explained
 def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Outcome:
     """Index a corpus; finished work is not repeated."""
     if isinstance(parameters, IndexForm):

@@ -8,6 +8,7 @@ from prefect.states import Completed
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import IndexCorpus, Place
+from vitalfew.flows.errors import explained
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
 from vitalfew.flows.pipelines.named import find_corpus
@@ -27,6 +28,7 @@ RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
     on_failure=[tell],
     on_crashed=[tell],
 )
+@explained
 def re_encode(parameters: ReEncode) -> Any:
     """Encode the new and changed passages of a corpus; if nothing changed, this takes seconds.
 

@@ -11,24 +11,27 @@ import logging
 import sys
 import time
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self, cast
+from uuid import UUID
 
+from httpx import HTTPError
 from prefect import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import DeploymentSchedule, StateType
+from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.flows import Flow
 from prefect.runner import Runner
-from prefect.schedules import Cron
 from prefect.states import Cancelled, Crashed
 from prefect.types.entrypoint import EntrypointType
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
-from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.server.access import PATIENCE
 from vitalfew.flows.server.api import end_with_parent
@@ -44,6 +47,10 @@ FLOWS = (
     "vitalfew.flows.train:train",
 )
 """The deployments of the UI, in its order: flows whose one parameter, `parameters`, is a `Place`."""
+SCHEDULED = "re-encode"
+"""The deployment that has the schedules of the corpora."""
+LOOK_EVERY = 15.0
+"""Seconds between two looks at the files of the corpora: a `cron` counts within a minute."""
 FORMER = {"evaluate-experiment": "evaluate", "index-datasets": "index-corpus"}
 """Deployments of version 0.2, and those that have their forms now."""
 TAG = "vitalfew"
@@ -83,7 +90,9 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     identifiers = [runner.add_deployment(deployment) for deployment in served]
     replace_former()
     _settle_lost_runs(identifiers)
-    asyncio.run(runner.start())
+    scheduled = next(each for each in served if each.flow_name == SCHEDULED)
+    followed = FollowedSchedules(store, own, identifiers[served.index(scheduled)])
+    asyncio.run(_serve(runner, followed))
 
 
 def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
@@ -93,9 +102,19 @@ def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
     for entrypoint in FLOWS:
         module, _, name = entrypoint.partition(":")
         flow = getattr(import_module(module), name)
-        scheduled = flow.name == "re-encode"
-        served.append(_reencoding(flow, store, own) if scheduled else _deployment(flow, {"store": str(store)}))
+        if flow.name == SCHEDULED:
+            served.append(_deployment(flow, _place(store, own), schedules(store, own)))
+        else:
+            served.append(_deployment(flow, {"store": str(store)}))
     return served
+
+
+async def _serve(runner: Runner, followed: "FollowedSchedules") -> None:
+    following = asyncio.create_task(followed.follow())
+    try:
+        await runner.start()
+    finally:
+        following.cancel()
 
 
 def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any] | None = None) -> RunnerDeployment:
@@ -109,18 +128,69 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
     return cast(RunnerDeployment, deployment)  # not awaitable: no event loop runs here
 
 
-def _reencoding(flow: Flow[..., Any], store: Path, own: Path | None) -> RunnerDeployment:
-    """The deployment of re-encoding, with the schedules of the corpora."""
-    place = {"store": str(store)} | ({"corpora": str(own)} if own else {})
-    schedules = []
+def _place(store: Path, own: Path | None) -> dict[str, Any]:
+    return {"store": str(store)} | ({"corpora": str(own)} if own else {})
+
+
+def schedules(store: Path, own: Path | None = None) -> list[DeploymentScheduleCreate]:
+    """The schedules of re-encoding in the files of the corpora. Raises ConfigError where their directory is gone."""
+    made = []
     for name, corpus in read_corpora(store, own)[0].items():
         if corpus.cron:
-            given = ReEncode.model_validate({**place, "corpus": name}).model_dump(mode="json", exclude_unset=True)
+            given = {"parameters": {**_place(store, own), "corpus": name}}
             try:
-                schedules.append(Cron(corpus.cron, timezone=corpus.timezone, parameters={"parameters": given}))
+                schedule = CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
+                made.append(DeploymentScheduleCreate(schedule=schedule, parameters=given))
             except ValueError as error:
-                logger.warning("the corpus %s is not scheduled: cron %r: %s", name, corpus.cron, error)
-    return _deployment(flow, place, schedules)
+                _warn_once(f"the corpus {name} is not scheduled: cron {corpus.cron!r}: {error}")
+    return made
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning("%s", message)
+
+
+class FollowedSchedules:
+    """The schedules of a deployment, which follow the files of the corpora while this process serves it.
+
+    Only a schedule whose file has changed is replaced, by itself: what people schedule or pause in the UI stays so, and
+    the runs that other schedules have planned stay planned.
+    """
+
+    def __init__(self, store: Path, own: Path | None, deployment: UUID) -> None:
+        self.store, self.own, self.deployment = store, own, deployment
+        self.asked = schedules(store, own)
+
+    async def follow(self) -> None:
+        """Look at the files until this is cancelled."""
+        is_new = True  # Prefect keeps the schedules of an earlier start if this one has none
+        while True:
+            try:
+                asked = await asyncio.to_thread(schedules, self.store, self.own)
+                if is_new or asked != self.asked:
+                    await self.update(asked)
+                    is_new = False
+            except (ConfigError, OSError, HTTPError) as error:
+                logger.warning("The schedules of the corpora could not be updated: %s", error)
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def update(self, asked: list[DeploymentScheduleCreate]) -> None:
+        """Remove the schedules of files that have changed or gone, and add those that are new. Raises HTTPError."""
+        kept = [each.parameters for each in asked if each in self.asked]
+        async with get_client() as client:
+            for there in await client.read_deployment_schedules(self.deployment):
+                if _is_of_a_corpus(there) and there.parameters not in kept:
+                    await client.delete_deployment_schedule(self.deployment, there.id)
+            if new := [each for each in asked if each.parameters not in kept]:
+                await client.create_deployment_schedules(self.deployment, new)
+        self.asked = asked
+
+
+def _is_of_a_corpus(schedule: DeploymentSchedule) -> bool:
+    """Return true for a schedule of this module: a form of the UI sends more."""
+    given = schedule.parameters.get("parameters")
+    return isinstance(given, dict) and "corpus" in given and given.keys() <= {"store", "corpora", "corpus"}
 
 
 def replace_former() -> None:

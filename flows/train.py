@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 from prefect import flow
 
+from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, show_costs, show_figures
 from vitalfew.flows.forms import TrainForm
 from vitalfew.flows.pipelines.graph import graph
@@ -12,6 +13,7 @@ from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="train", flow_run_name="{parameters.recipe}", validate_parameters=True, persist_result=False)
+@explained
 def train(parameters: TrainForm) -> Trained:
     """Train a model with a recipe and evaluate it on held-out data; a killed run resumes from its checkpoint."""
     training = parameters.training()

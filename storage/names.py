@@ -31,7 +31,9 @@ Table = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}$")]
 ArtifactName = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}/{_FINGERPRINT}$")]
 FilePath = Annotated[str, StringConstraints(pattern=rf"^{_TABLE}/{_FINGERPRINT}(/{_PART})+$", max_length=1024)]
 """The path of a shard's file below its store. It stays one without the attempt in its name."""
-RunId = Annotated[str, StringConstraints(pattern=rf"^{_PART}$")]
+RUN_ID = _PART
+"""The pattern of a run's id, which names a file."""
+RunId = Annotated[str, StringConstraints(pattern=rf"^{RUN_ID}$")]
 IndexName = RunId
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", max_length=200)]
 """A stage, a flow, a table's note."""

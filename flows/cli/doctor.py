@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 if TYPE_CHECKING:
+    from vitalfew.configs.schema import Corpus
     from vitalfew.flows.server.access import Server
 
 POOL = "vitalfew"
@@ -82,9 +83,21 @@ def _corpora(store: Path) -> list[Check]:
     from vitalfew.flows.pipelines.named import read_corpora
 
     read, bad = read_corpora(store)
-    when = {name: f"re-encoded at {each.cron}" if each.cron else "re-encoded on request" for name, each in read.items()}
-    good = [Check(f"corpus {name}", True, text) for name, text in when.items()]
+    good = [Check(f"corpus {name}", *_schedule(corpus), needed=False) for name, corpus in read.items()]
     return [*good, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
+
+
+def _schedule(corpus: "Corpus") -> tuple[bool, str]:
+    """Return whether a corpus's schedule is fine, and when it is re-encoded."""
+    if not corpus.cron:
+        return True, "re-encoded on request"
+    from prefect.client.schemas.schedules import CronSchedule
+
+    try:
+        CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
+    except ValueError:
+        return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
+    return True, f"re-encoded at {corpus.cron}"
 
 
 def _webhook() -> list[Check]:

@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vitalfew.configs.schema import Execution
-from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.catalog import database as catalog
-from vitalfew.storage.runs import Run, recorded_run
+from vitalfew.storage.runs import Run, read_runs, recorded_run
 from vitalfew.tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
@@ -268,6 +269,26 @@ def run_serially(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
     """Execute stages in this process alone, with the same result."""
     manifests = []
     for stage in stages:
-        with stage.artifact.locked(), StageProgress(stage.name) as progress:
+        with alone(stage, run_id), StageProgress(stage.name) as progress:
             manifests.append(stage.run(run_id, progress.add, progress.expect))
     return manifests
+
+
+@contextmanager
+def alone(stage: Stage, run_id: str, report: Callable[[str], None] = lambda line: None) -> Iterator[None]:
+    """Hold the lock of a stage's artifact for a run (its id). If another run works on it, log that this one waits, and
+    call `report` with that line."""
+    if files.is_locked(stage.artifact.lock):
+        line = f"waits for {_worker(stage.artifact, run_id)}, which works on the same {stage.artifact.table}"
+        logger.warning("%s: %s", stage.name, line)
+        report(line)
+    with stage.artifact.locked():
+        yield
+
+
+def _worker(artifact: Artifact, run_id: str) -> str:
+    """The run that has worked longest on what an artifact is for, for people."""
+    for run in read_runs(artifact.store):
+        if run.state == "running" and run.run_id != run_id and artifact.name in run.fingerprints:
+            return f"the run {run.name} ({run.run_id})"
+    return "another process"

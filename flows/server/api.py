@@ -12,6 +12,10 @@ import socket
 import threading
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 HOST = "127.0.0.1"
 
@@ -33,6 +37,7 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
 
     from vitalfew.flows.server.guard import Guard, Links, origins
     from vitalfew.flows.server.pages import FreshForms, MendedPages
+    from vitalfew.flows.server.reports import Reports
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
@@ -41,9 +46,13 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
     prefect = MendedPages(create_app(final=True))
     secret = settings.api.auth_string
     links = Links(secret.get_secret_value()) if secret else None
-    app = Guard(FreshForms(prefect, store, corpora) if store else prefect, origins(port, configured), links)
+    app: ASGIApp = prefect
+    if store:
+        app = FreshForms(app, store, corpora)
+        app = Reports(app, store, links) if links else app
+    guard = Guard(app, origins(port, configured), links)
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
-    config = uvicorn.Config(app, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(guard, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
     uvicorn.Server(config).run(sockets=[bound] if bound else None)
 
 

@@ -4,6 +4,8 @@ In the UI of Prefect 3.7.7 both the button of a drop-down and the box around it 
 and one by closing it: a mouse opens none, on no page. Here the click ends at the button. A UI that does without this
 works with it.
 
+When a form was sent, that UI shows its deployment. Here the page of the new run follows: its state, log and artifacts.
+
 Forms follow their store: they are updated when somebody opens one, or starts a run from it. The names that a form
 offers are in its deployment, in Prefect's database. Prefect's API for changing a deployment also deletes the runs that
 its schedules have planned, and a run that should start at that moment would be lost: only the schema is written here.
@@ -31,6 +33,24 @@ document.addEventListener("click", event => {
   const button = event.target.closest?.(".p-select-button__control");
   button?.addEventListener("click", again => again.stopPropagation(), {once: true});
 }, true);
+{
+  const open = XMLHttpRequest.prototype.open;
+  const form = /\\/deployments\\/deployment\\/[^/]+\\/run\\b/;
+  const show = (run, tries) => {
+    if (!form.test(location.pathname)) {
+      history.pushState(null, "", `/runs/flow-run/${run}`);
+      dispatchEvent(new PopStateEvent("popstate"));
+    } else if (tries) {
+      setTimeout(show, 100, run, tries - 1);
+    }
+  };
+  XMLHttpRequest.prototype.open = function (method, url, ...others) {
+    if (/\\/deployments\\/[^/]+\\/create_flow_run$/.test(url)) {
+      this.addEventListener("load", () => this.status === 201 && show(JSON.parse(this.responseText).id, 50));
+    }
+    return open.call(this, method, url, ...others);
+  };
+}
 </script></head>"""
 
 

@@ -30,7 +30,7 @@ from vitalfew.storage.runs import read_runs, remove_index
 pytestmark = pytest.mark.slow
 
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
-SLOW, LOST, LINE = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5))
+SLOW, LOST, LINE, BUSY = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5, 6))
 CHROMIUM = "/usr/bin/chromium"
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
@@ -57,7 +57,7 @@ def hook() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def hold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """While this file is there, runs of the corpora `slow` and `lost` halt in the middle."""
+    """While this file is there, runs of the corpora `slow`, `lost` and `busy` halt in the middle."""
     return tmp_path_factory.mktemp("hold") / "hold"
 
 
@@ -70,7 +70,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Pat
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '0 3 * * *'")
     held = "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
-    for name, dataset in (("slow", SLOW), ("lost", LOST)):
+    for name, dataset in (("slow", SLOW), ("lost", LOST), ("busy", BUSY)):
         corpus(folder, name, f"datasets: ['{dataset}']", *fake[::2], held)
     corpus(folder, "gone", "datasets: ['jsonl:/nowhere/gone.jsonl']", *fake)
     made = Ui(
@@ -192,9 +192,11 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
     run = ui.run("re-encode", corpus="gone")
     state = ui.ended(run)
     assert state["type"] == "FAILED"
-    assert "/nowhere/gone.jsonl" in state["message"]
+    assert state["message"].startswith("Corpus: /nowhere/gone.jsonl does not exist")
     assert ui.call(f"/flow_runs/{run}")["run_count"] == 2
     ui.logged(run, "Sent to the webhook")
+    ui.logged(run, "Finished in state Failed")
+    assert "Traceback" not in ui.logs(run)
     ((path, told, _),) = [asked for asked in hook.asked if asked[1]["run_id"] == run]
     assert path.endswith("/token-that-nobody-sees")
     assert (told["flow"], told["state"]) == ("re-encode", "Failed")
@@ -210,6 +212,44 @@ def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
     for field, value, known in wrong:
         status, told = ui.refused("evaluate", **{field: value})
         assert (status, f"parameters.{field}" in told, known in told) == (409, True, True), told
+
+
+def test_errors_of_a_run_are_a_sentence_in_the_words_of_the_form(ui: Ui) -> None:
+    missing = "/nowhere/a.jsonl does not exist"
+    wrong: dict[str, tuple[str, dict[str, Any]]] = {
+        f"Questions: {missing}": ("evaluate", {"index": "demo", "questions": "jsonl:/nowhere/a.jsonl"}),
+        "More: nonsense: write key.path=value": ("evaluate", {"index": "demo", "more": ["nonsense"]}),
+        f"Sources: {missing}": ("index-corpus", {"name": "x", "sources": [{"format": "jsonl", "path": missing[:16]}]}),
+    }
+    runs = {message: ui.run(flow, **given) for message, (flow, given) in wrong.items()}
+    for message, run in runs.items():
+        state = ui.ended(run)
+        assert (state["type"], state["message"].startswith(message)) == ("FAILED", True), state
+        ui.logged(run, message)
+        assert "Traceback" not in ui.logs(run)
+        assert "\n" not in state["message"]
+
+
+def test_a_second_run_of_a_corpus_says_that_it_waits_for_the_first(ui: Ui, hold: Path) -> None:
+    first = halted(ui, "busy", hold)
+    sources = [{"format": "synthetic", "path": BUSY.partition(":")[2]}]
+    more = ["encode.encoder=tests.support.fakes:HeldEncoder"]
+    second = ui.run("index-corpus", name="also-busy", sources=sources, workers=1, more=more)
+    ui.logged(second, "encode: waits for the run busy (")
+    assert any("waits for the run busy (" in (each["description"] or "") for each in ui.artifacts(second))
+    hold.unlink()
+    assert ui.ended(first)["type"] == ui.ended(second)["type"] == "COMPLETED"
+
+
+def test_a_cron_that_is_added_counts_while_it_runs(ui: Ui) -> None:
+    def crons() -> set[str]:
+        return {schedule["schedule"]["cron"] for schedule in ui.deployment("re-encode")["schedules"]}
+
+    before = crons()
+    path = corpus(ui.store.parent, "added", "datasets: [synthetic]", "cron: '30 4 1 1 *'")
+    wait(lambda: crons() == before | {"30 4 1 1 *"}, 60, lambda: ui.log("runner"))
+    path.unlink()
+    wait(lambda: crons() == before, 60, lambda: ui.log("runner"))
 
 
 def test_an_evaluation_over_rest(ui: Ui) -> None:
@@ -370,6 +410,7 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         before = {each["id"] for each in ui.runs("evaluate")}
         fill_form(page, tmp_path)
         (run,) = wait(lambda: {each["id"] for each in ui.runs("evaluate")} - before, 60)
+        page.wait_for_url(f"**/runs/flow-run/{run}")
         assert ui.ended(run)["type"] == "COMPLETED"
         ui.logged(run, "ask: done")
         page.goto(f"{ui.address}/runs/flow-run/{run}")
@@ -476,6 +517,13 @@ def look_at_artifacts(page: Any, ui: Ui, run: str, folder: Path) -> None:
             page.screenshot(path=folder / f"{artifact['key']}.png")
             if artifact["type"] == "image":
                 assert page.locator(shown).first.evaluate("image => image.naturalWidth") > 100
+            if artifact["type"] == "markdown":
+                with page.expect_popup() as opened:
+                    page.get_by_role("link", name="The whole report").click()
+                report = opened.value.frame_locator("iframe")
+                report.get_by_role("heading", name="Plots").wait_for()
+                assert report.locator("svg").first.bounding_box()["width"] > 100
+                opened.value.screenshot(path=folder / "report-page.png")
 
 
 def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""Errors that a user can correct, as Prefect's UI shows them: one sentence in the words of the form, no traceback.
+
+Everything else is a bug, and keeps its traceback in the log of the run.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar, cast
+from uuid import UUID
+
+from prefect.context import FlowRunContext
+from prefect.exceptions import FailedRun
+from prefect.states import Failed
+
+from vitalfew.flows.forms import Form
+from vitalfew.storage.runs import IndexNotFound
+
+P = ParamSpec("P")
+R = TypeVar("R")
+LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
+"""Prefect's logs of runs."""
+_tries: Counter[UUID] = Counter()
+"""The failures of this process, by run."""
+
+
+def explanation(error: BaseException) -> str | None:
+    """The message of an error that the user can correct; None for a bug."""
+    if isinstance(error, IndexNotFound | OSError):
+        return str(error)
+    if isinstance(error, ValueError) and (_is_ours(type(error).__module__) or _is_ours(_raised_in(error))):
+        return str(error)
+    return None
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("vitalfew.")
+
+
+def _raised_in(error: BaseException) -> str:
+    """The module that raised an error: what another library complains about is not written for users."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return str(trace.tb_frame.f_globals.get("__name__", "")) if trace else ""
+
+
+def explained(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate the function of a flow: a run of a deployment that a user can correct fails with a sentence. A program
+    that calls the flow gets the error."""
+
+    @wraps(function)
+    def run(*given: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*given, **named)
+        except Exception as error:
+            message = explanation(error)
+            if message is None or not _ends_a_deployments_run():
+                raise
+            form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)
+            return cast(R, Failed(message=form.in_words(message) if form else message))
+
+    return run
+
+
+def _ends_a_deployments_run() -> bool:
+    """Return true in the last try of a deployment's run: Prefect tries again only what raises."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
+        return False
+    _tries[context.flow_run.id] += 1
+    retries = context.flow.retries if context.flow else 0
+    earlier = max(context.flow_run.run_count, 1) - 1  # when this process began with its first try
+    return earlier + _tries[context.flow_run.id] > (retries or 0)
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """A filter of Prefect's logs of runs: what the user can correct is one line, once."""
+    error = record.exc_info[1] if record.exc_info else None
+    message = explanation(error) if error else None
+    is_last = record.getMessage().startswith("Engine execution exited")  # the run's state has said it
+    if is_last and (message is not None or isinstance(error, FailedRun)):
+        return False
+    if message is not None:
+        record.msg, record.args, record.exc_info = message, None, None
+    return True
+
+
+for _name in LOGGERS:
+    logging.getLogger(_name).addFilter(_shorten)
