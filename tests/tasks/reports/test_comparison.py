@@ -277,7 +277,8 @@ def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> 
     made = report(store)
     code, output = command("compare", "trial:naive", "trial:pareto", "--store", str(store), "--metric", "f1")
     assert code == 0
-    assert "60 questions in both, of 60 in A and 60 in B" in output
+    assert "60 questions in both, of 60 and 60; differences are pareto minus naive" in output
+    assert "metric naive pareto difference" in output
     (path,) = (store / "reports" / "compare").glob("*.parquet")
     rows = pq.read_table(path).to_pylist()
     assert len(rows) == 60
@@ -300,7 +301,7 @@ def test_runs_are_compared_on_the_questions_they_share(store: Path) -> None:
     report(store, name="more", questions={"sample": 30}, retrieve={"top_k": 4})
     code, output = command("compare", "few", "more", "--store", str(store))
     assert code == 0
-    assert output.count("20 questions in both, of 20 in A and 30 in B") == 2  # pareto with pareto, naive with naive
+    assert output.count("20 questions in both, of 20 and 30;") == 2  # pareto with pareto, naive with naive
     assert "All questions:" in output
 
 
