@@ -60,10 +60,10 @@ class Compared:
     def labels(self) -> tuple[str, str]:
         """What the two are called: the methods' names, with the end of the run's id where they have one name."""
         alike = self.a.group.name == self.b.group.name
-        names = (
-            f"{each.group.name} …{each.run.run_id[-6:]}" if alike else each.group.name for each in (self.a, self.b)
-        )
-        first, second = (shortened(one_line(name), _NAME) for name in names)
+        sides = (self.a, self.b)
+        ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in sides]
+        names = [shortened(one_line(each.group.name), _NAME) for each in sides]
+        first, second = (f"{name}{end}" for name, end in zip(names, ends, strict=True))
         return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
 
     def mean(self, side: Side, metric: str) -> float | None:
