@@ -20,22 +20,22 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
     table = [cells(report, metric) for metric in metrics]
     first = recommendation(report)
     lines = [
-        *([f"**{_escaped(first)}**", ""] if first else []),
-        f"# {_escaped(report.experiment)}",
+        *([f"**{escaped(first)}**", ""] if first else []),
+        f"# {escaped(report.experiment)}",
         "",
-        f"{_escaped(asked(report))} (run {_escaped(report.run_id)})",
+        f"{escaped(asked(report))} (run {escaped(report.run_id)})",
         "",
         *_listed([*readings.sentences(report), *readings.warning(report)]),
         *_listed(headline(report)),
-        _row(["method", *(_escaped(report.column(metric).heading) for metric in metrics)]),
+        _row(["method", *(escaped(report.column(metric).heading) for metric in metrics)]),
         _row(["---", *("---:" for _ in metrics)]),
     ]
     for number, method in enumerate(report.methods):
         figures = [column[number] for column in table]
         bold = [(f"**{cell.text}**" if cell.best else cell.text, " ≈" if cell.alike else "") for cell in figures]
-        lines.append(_row([_escaped(method.label), *map("".join, bold)]))
+        lines.append(_row([escaped(method.label), *map("".join, bold)]))
     if any(cell.alike for column in table for cell in column):
-        lines += ["", f"≈ not distinguishable from {_escaped(report.baseline())} (p ≥ 0.05)"]
+        lines += ["", f"≈ not distinguishable from {escaped(report.baseline())} (p ≥ 0.05)"]
     lines += ["", *_listed(notes(report)), *_differing(report)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -45,14 +45,14 @@ def _differing(report: Report) -> list[str]:
     shown = report.differing.shown[:_QUESTIONS] if report.differing else ()
     if not shown:
         return []
-    return ["## Questions on which methods differ", "", _escaped(differing(report)), "", *map(_question, shown)]
+    return ["## Questions on which methods differ", "", escaped(differing(report)), "", *map(_question, shown)]
 
 
 def _question(own: DifferingQuestion) -> str:
-    lines = [f"- {_escaped(own.question)} ({_escaped(' | '.join(own.gold))})"]
+    lines = [f"- {escaped(own.question)} ({escaped(' | '.join(own.gold))})"]
     lines += [
-        f"  - {answer_mark(each.value)} {_escaped(each.method)}: {_escaped(' | '.join(each.answers))} "
-        f"({_escaped(evidence(each))})"
+        f"  - {answer_mark(each.value)} {escaped(each.method)}: {escaped(' | '.join(each.answers))} "
+        f"({escaped(evidence(each))})"
         for each in own.answered
     ]
     return "\n".join(lines)
@@ -60,13 +60,13 @@ def _question(own: DifferingQuestion) -> str:
 
 def _listed(lines: Sequence[str]) -> list[str]:
     """A list and the blank line that ends it; nothing where there are no lines."""
-    return [*(f"- {_escaped(line)}" for line in lines), ""] if lines else []
+    return [*(f"- {escaped(line)}" for line in lines), ""] if lines else []
 
 
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text without the effect of Markdown's markup and of HTML's tags."""
     return _SPECIAL.sub(r"\\\1", one_line(text))
