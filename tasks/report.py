@@ -76,6 +76,7 @@ def read_report(store: Path, run: Run) -> Report:
         pairwise=parameters.pairwise or {},
         pairs=results.pairs,
         differing=differing(store, run, results.methods, first, results.scores, results.primary),
+        left_out=parameters.left_out,
     )
 
 

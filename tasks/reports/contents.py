@@ -273,7 +273,7 @@ class Report:
     where methods choose among candidates or keep some of their hits; `pairs`: all pairs of the methods that have
     the settings `pairwise`; `chosen`: settings that were chosen on development questions; `choosing`: the cost of that,
     None where its run is no longer recorded; `critics`: by which methods choose; `differing`: the questions on which
-    methods differ."""
+    methods differ; `left_out`: optional methods that the index cannot serve, with the reason."""
 
     experiment: str
     run_id: str
@@ -297,6 +297,7 @@ class Report:
     pairwise: Mapping[str, Any] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     differing: Differing | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def measures(self, method: MethodResult) -> dict[str, MetricSummary]:
         """The method's summaries and its costs per question and of its index; None for a value that is not finite."""

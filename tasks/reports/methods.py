@@ -137,7 +137,7 @@ def _result(
         ranks=tuple(ranks),
         seeds=group.seeds if len(group.methods) > 1 else (),
         context=context_mode(store, run, group.methods[0]),
-        reading=reading(scores),
+        reading=reading(scores, group.methods[0].retrieve.top_k) if group.methods[0].retrieve else None,
         generator=generator_name(group.methods[0]),
     )
     return result, scores

@@ -22,12 +22,12 @@ _NAME = 48
 _MOST = 6
 
 
-def reading(scores: QuestionScores) -> Reading | None:
-    """The counts of a method; None where one of the two was not scored."""
+def reading(scores: QuestionScores, top_k: int) -> Reading | None:
+    """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most."""
     right = next((scores.values[metric] for metric in RIGHT if metric in scores.values), None)
     if right is None:
         return None
-    there, where, whole = _there(scores)
+    there, where, whole = _there(scores, top_k)
     if there is None:
         return None
     known = ~np.isnan(right) & ~np.isnan(there)
@@ -36,7 +36,7 @@ def reading(scores: QuestionScores) -> Reading | None:
     return Reading(int(known.sum()), int(found.sum()), int(answered.sum()), where, whole) if known.any() else None
 
 
-def _there(scores: QuestionScores) -> tuple[Values | None, str, bool]:
+def _there(scores: QuestionScores, top_k: int) -> tuple[Values | None, str, bool]:
     """By question whether the answer is there (1.0 or 0.0), in what, and whether the reader saw all of that."""
     values = scores.values
     if "first_rank_missing" in values:
@@ -46,10 +46,9 @@ def _there(scores: QuestionScores) -> tuple[Values | None, str, bool]:
     recalls = {int(name.removeprefix(RECALL)): own for name, own in values.items() if name.startswith(RECALL)}
     if not recalls:
         return None, "", True
-    k = max(recalls)
-    contexts = values.get("contexts")
-    cut = contexts is not None and not np.isnan(contexts).all() and float(np.nanmean(contexts)) < k
-    return recalls[k], f"the first {k} hits" if k > 1 else "the first hit", not cut
+    hits, contexts = min(max(recalls), top_k), values.get("contexts")
+    cut = contexts is not None and not np.isnan(contexts).all() and float(np.nanmean(contexts)) < hits
+    return recalls[max(recalls)], f"the first {hits} hits" if hits > 1 else "the first hit", not cut
 
 
 def sentences(report: Report) -> list[str]:

@@ -29,18 +29,19 @@ def scores(**values: list[float]) -> QuestionScores:
 def test_the_answer_is_there_or_not_and_read_or_not() -> None:
     found = {"answer_recall_at_1": [0.0, 0.0, 0.0, 1.0, NAN], "answer_recall_at_10": [1.0, 1.0, 0.0, 1.0, NAN]}
     asked = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[10.0] * 5, **found)
-    assert reading(asked) == Reading(4, 3, 1, "the first 10 hits", whole=True)
+    assert reading(asked, 40) == Reading(4, 3, 1, "the first 10 hits", whole=True)
+    assert reading(asked, 5) == Reading(4, 3, 1, "the first 5 hits")
     cut = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[3.0] * 5, **found)
-    assert reading(cut) == Reading(4, 3, 1, "the first 10 hits", whole=False)
+    assert reading(cut, 40) == Reading(4, 3, 1, "the first 10 hits", whole=False)
 
 
 def test_contexts_that_were_scored_count_before_hits() -> None:
     asked = scores(accuracy=[1.0, 0.0], answer_recall_at_10=[1.0, 1.0], first_rank_missing=[0.0, 1.0])
-    assert reading(asked) == Reading(2, 1, 1, "the contexts")
+    assert reading(asked, 5) == Reading(2, 1, 1, "the contexts")
     kept = scores(accuracy=[1.0, 0.0, 0.0], answer_kept=[1.0, 0.0, NAN])
-    assert reading(kept) == Reading(3, 1, 1, "the contexts")
-    assert reading(scores(accuracy=[1.0])) is None
-    assert reading(scores(answer_recall_at_10=[1.0])) is None
+    assert reading(kept, 5) == Reading(3, 1, 1, "the contexts")
+    assert reading(scores(accuracy=[1.0]), 5) is None
+    assert reading(scores(answer_recall_at_10=[1.0]), 5) is None
 
 
 def of(*counts: tuple[int, int, int], generators: tuple[str, ...] = ("reader", "reader")) -> Report:
@@ -105,7 +106,7 @@ def test_the_questions_on_which_methods_differ_are_a_handful(made: tuple[Path, R
         values = [own.value for own in each.answered]
         assert max(values) > min(values)
         assert [own.method for own in each.answered] == list(found.methods)
-        for own in each.answered:
+        for own in each.answered[:1]:
             ((value, text, contexts),) = sql(
                 store,
                 "SELECT value, candidates.text, (SELECT count(*) FROM evidence JOIN methods AS e USING (fingerprint) "
@@ -114,7 +115,8 @@ def test_the_questions_on_which_methods_differ_are_a_handful(made: tuple[Path, R
                 "JOIN asked ON asked.question_id = scores.question_id JOIN candidates ON "
                 "candidates.question_id = asked.question_id JOIN methods AS c ON c.fingerprint = "
                 "candidates.fingerprint AND c.method = m.method AND c.run_id = m.run_id "
-                f"WHERE metric = 'passage_recall@1' AND m.method = '{own.method}' AND asked.text = '{each.question}' LIMIT 1",
+                f"WHERE metric = 'passage_recall@1' AND m.method = '{own.method}' AND asked.text = '{each.question}' "
+                "LIMIT 1",
             )
             assert own.value == pytest.approx(value)
             assert own.answers == (text,)
