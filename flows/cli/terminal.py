@@ -59,7 +59,7 @@ class FittedTable(Table):
     """A table that fits the terminal and cuts nothing off: texts take several lines, and figures never do.
 
     Where the columns do not fit side by side, those named in `spare` go, the first of them first; the rest follows in
-    further tables below one another, each of which begins with the first columns, `keys` of them.
+    further tables below one another, which all begin with the first columns, `keys` of them.
     """
 
     def __init__(self, *columns: Column | str, spare: Sequence[str] = (), keys: int = 1, **settings: Any) -> None:

@@ -58,7 +58,7 @@ class Compared:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """What the two are called: the methods' names, with the end of the run's id where they have one name."""
+        """The methods' names, with the end of the run's id where they have one name."""
         alike = self.a.group.name == self.b.group.name
         sides = (self.a, self.b)
         ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in sides]

@@ -104,12 +104,12 @@ class IndexResult:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one, `found`,
+    """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
     and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 hits";
     `whole`: the reader saw all of that."""
 
     questions: int
-    found: int
+    held: int
     answered: int
     where: str
     whole: bool = True

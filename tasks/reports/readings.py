@@ -67,7 +67,7 @@ def _worded(report: Report) -> list[MethodResult]:
 
 
 def _sentence(method: MethodResult, own: Reading) -> str:
-    missed, unread = own.questions - own.found, own.found - own.answered
+    missed, unread = own.questions - own.held, own.held - own.answered
     after = "the reader" if own.whole else "refiner or reader"
     if missed > unread:
         verdict = f"retrieval fails more ({missed:,} against {unread:,})"
@@ -76,14 +76,14 @@ def _sentence(method: MethodResult, own: Reading) -> str:
     else:
         verdict = f"both fail alike ({missed:,})" if missed else "neither fails"
     return (
-        f"{shortened(method.label, _NAME)}: the answer was among {own.where} of {own.found:,} of {own.questions:,} "
+        f"{shortened(method.label, _NAME)}: the answer was among {own.where} of {own.held:,} of {own.questions:,} "
         f"{'question' if own.questions == 1 else 'questions'} and answered right in {own.answered:,}: {verdict}."
     )
 
 
 def warning(report: Report) -> list[str]:
     """A sentence where all methods answer with one generator, and it loses most of what they bring it."""
-    read = [method for method in report.methods if method.reading and method.reading.found >= MIN_QUESTIONS]
+    read = [method for method in report.methods if method.reading and method.reading.held >= MIN_QUESTIONS]
     generators = {method.generator for method in read}
     if len(read) < 2 or len(generators) > 1 or any(_share(method) >= HALF for method in read):
         return []
@@ -92,10 +92,10 @@ def warning(report: Report) -> list[str]:
     assert own is not None
     return [
         f"All methods answer with {generator or 'one generator'}, which answers at most {own.answered:,} of "
-        f"{own.found:,} questions right whose answer is among {own.where} ({shortened(best.label, _NAME)}): a better "
+        f"{own.held:,} questions right whose answer is among {own.where} ({shortened(best.label, _NAME)}): a better "
         "generator would change more than a better method."
     ]
 
 
 def _share(method: MethodResult) -> float:
-    return method.reading.answered / method.reading.found if method.reading and method.reading.found else 0.0
+    return method.reading.answered / method.reading.held if method.reading and method.reading.held else 0.0

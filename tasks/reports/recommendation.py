@@ -2,9 +2,9 @@
 
 A method is shown to be better or worse than its baseline where the paired test of the primary metric says so after
 Holm's correction (`columns.is_apart`). Any other is not shown to be worse, which does not make it as good: the sentence
-says how much worse it may be, by the far end of its 95 % interval, and how many more questions would tell.
+says how much worse it may be, by the far end of its 95 % interval, and how many more questions would detect a difference.
 
-The number of questions that tell a true difference of `TOLD` in four runs of five (80 % power) is
+The number of questions that detect a true difference of `SIZE` in four runs of five (80 % power) is
 n = ((z_0.975 + z_0.8) · sd / 0.05)² (Cohen, Statistical Power Analysis, 1988, chapter 2; `paired.questions_needed`),
 with the largest standard deviation of the sample's paired differences: it is as uncertain as that.
 """
@@ -18,7 +18,7 @@ from vitalfew.tasks.reports.shown.text import listed, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
 
-TOLD = 0.05
+SIZE = 0.05
 """The difference that the sentence counts questions for."""
 _NAME = 48
 
@@ -57,17 +57,17 @@ def _alone(report: Report, heading: str) -> str:
 
 
 def _too_few(differences: Sequence[Difference], report: Report, heading: str) -> str:
-    """What to do where no difference has an interval. `differences`: those that have any question."""
+    """Say what to do where no difference has an interval. `differences`: those with any question."""
     if not differences:
         return f"Nothing is recommended: no question has a value of {heading} for a method and for its baseline."
     asked = max((each.questions for each in differences), default=0)
     sd = max((each.sd or 0.0 for each in differences), default=0.0)
     start = f"Nothing can be recommended yet: {asked:,} {_questions(asked)} with a value of {heading}"
-    needed = questions_needed(sd, TOLD) if sd and report.column(quality_metric(report) or "").unit == SCALE else None
+    needed = questions_needed(sd, SIZE) if sd and report.column(quality_metric(report) or "").unit == SCALE else None
     line = f"{start}; an interval takes at least {MIN_QUESTIONS}"
     if needed is None or needed <= MIN_QUESTIONS:
         return f"{line}."
-    return f"{line}, and to tell a difference of {TOLD:g} takes about {needed:,}, by the spread of these few."
+    return f"{line}, and to detect a difference of {SIZE:g} takes about {needed:,}, by the spread of these few."
 
 
 def _better(report: Report, better: Sequence[MethodResult], metric: str) -> str:
@@ -115,26 +115,26 @@ def _at_worst(report: Report, method: MethodResult, metric: str) -> str:
     """How far behind its baseline it may be, by its interval."""
     own = method.differences[metric]
     if own.questions == own.equal:
-        return f" and the same value on each of the {own.questions:,} questions"
+        return f" and the same value on all {own.questions:,} questions"
     end = own.low if _sign(report, metric) > 0 else own.high
     behind = -_sign(report, metric) * (end or 0.0)
     return f", but perhaps worse by up to {figure(behind, report.column(metric).unit)}" if behind > 0 else ""
 
 
 def _more(report: Report, compared: Sequence[MethodResult], metric: str) -> str:
-    """How many more questions would tell a difference, by the sample's spread; '' where there is no saying."""
+    """How many more questions would detect a difference, by the sample's spread; '' where there is no saying."""
     differences = [own.differences[metric] for own in compared]
     sd, asked = max(each.sd or 0.0 for each in differences), max(each.questions for each in differences)
-    needed = questions_needed(sd, TOLD)
+    needed = questions_needed(sd, SIZE)
     if not sd or needed is None or report.column(metric).unit != SCALE:
         return ""
     more = needed - asked
     count = f"{more:,} more {_questions(more)} would" if more > 0 else f"These {asked:,} {_questions(asked)}"
-    return f" {count} tell a difference of {TOLD:g} (80 % power, by this sample's spread)."
+    return f" {count} detect a difference of {SIZE:g} (80 % power, by this sample's spread)."
 
 
 def _cheapest(report: Report, methods: Sequence[MethodResult], metric: str) -> MethodResult | None:
-    """The one with the lowest price, the better one of equals; None where they have none, or price is the metric."""
+    """The one with the lowest price, the better one of equals; None without prices, or where price is the metric."""
     price = price_metric(report)
     if price is None or price == metric:
         return None

@@ -1,4 +1,4 @@
-"""The sentence that a report begins with: what was shown, what it costs, and how many questions would tell."""
+"""The sentence that a report begins with: what was shown, what it costs, and how many questions would detect a difference."""
 
 import io
 import math
@@ -42,7 +42,7 @@ def test_where_nothing_is_shown_the_cheapest_is_named_with_what_it_may_cost() ->
     assert recommendation(report) == (
         "Nothing is shown to be better or worse than naive RAG in accuracy; cheapest of those not shown to be worse: "
         "ParetoRAG, with 7 % of naive RAG's prompt tokens, but perhaps worse by up to 0.101. 354 more questions would "
-        "tell a difference of 0.05 (80 % power, by this sample's spread)."
+        "detect a difference of 0.05 (80 % power, by this sample's spread)."
     )
     needed = math.ceil(((1.959964 + 0.841621) * 0.4 / 0.05) ** 2)
     assert needed - 149 == 354
@@ -94,15 +94,13 @@ def test_a_metric_that_is_better_the_lower_is_read_that_way() -> None:
 def test_equal_methods_are_told_as_equal() -> None:
     same = against(0.0, 1.0, 0.0, 0.0, sd=0.0, better=0, worse=0, equal=149)
     line = recommendation(compared(twin=(0.7, 100.0, same)))
-    assert line.endswith(
-        "twin, with 10 % of naive RAG's prompt tokens and the same value on each of the 149 questions."
-    )
+    assert line.endswith("twin, with 10 % of naive RAG's prompt tokens and the same value on all 149 questions.")
 
 
 @pytest.mark.parametrize(
     ("sd", "asked", "end"),
     [
-        (0.4, 6, "; an interval takes at least 10, and to tell a difference of 0.05 takes about 503, by the spread"),
+        (0.4, 6, "; an interval takes at least 10, and to detect a difference of 0.05 takes about 503, by the spread"),
         (0.0, 1, " 1 question with a value of accuracy; an interval takes at least 10."),
     ],
 )
