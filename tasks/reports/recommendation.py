@@ -2,7 +2,8 @@
 
 A method is shown to be better or worse than its baseline where the paired test of the primary metric says so after
 Holm's correction (`columns.is_apart`). Any other is not shown to be worse, which does not make it as good: the sentence
-says how much worse it may be, by the far end of its 95 % interval, and how many more questions would detect a difference.
+says how much worse it may be, by the far end of its 95 % interval, and how many more questions would detect a
+difference.
 
 The number of questions that detect a true difference of `SIZE` in four runs of five (80 % power) is
 n = ((z_0.975 + z_0.8) · sd / 0.05)² (Cohen, Statistical Power Analysis, 1988, chapter 2; `paired.questions_needed`),

@@ -1,4 +1,4 @@
-"""The sentence that a report begins with: what was shown, what it costs, and how many questions would detect a difference."""
+"""The sentence that a report begins with: what was shown, what it costs, and how many questions are missing."""
 
 import io
 import math
