@@ -103,7 +103,7 @@ class IndexResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReaderCounts:
     """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
     and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 hits";
     `whole`: the reader saw all of that."""
@@ -137,7 +137,7 @@ class MethodResult:
     ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
     context: str | None = None
-    reading: Reading | None = None
+    reading: ReaderCounts | None = None
     generator: str | None = None
 
     @property

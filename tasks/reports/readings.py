@@ -8,7 +8,7 @@ count: the reader knew it, or the text says it in other words.
 
 import numpy as np
 
-from vitalfew.tasks.reports.contents import MethodResult, Reading, Report
+from vitalfew.tasks.reports.contents import MethodResult, ReaderCounts, Report
 from vitalfew.tasks.reports.runs import QuestionScores, Values
 from vitalfew.tasks.reports.shown.text import shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
@@ -22,7 +22,7 @@ _NAME = 48
 _MOST = 6
 
 
-def reading(scores: QuestionScores, top_k: int) -> Reading | None:
+def reading(scores: QuestionScores, top_k: int) -> ReaderCounts | None:
     """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most."""
     right = next((scores.values[metric] for metric in RIGHT if metric in scores.values), None)
     if right is None:
@@ -33,7 +33,7 @@ def reading(scores: QuestionScores, top_k: int) -> Reading | None:
     known = ~np.isnan(right) & ~np.isnan(there)
     found = known & (there >= HALF)
     answered = found & (right >= HALF)
-    return Reading(int(known.sum()), int(found.sum()), int(answered.sum()), where, whole) if known.any() else None
+    return ReaderCounts(int(known.sum()), int(found.sum()), int(answered.sum()), where, whole) if known.any() else None
 
 
 def _there(scores: QuestionScores, top_k: int) -> tuple[Values | None, str, bool]:
@@ -66,7 +66,7 @@ def _worded(report: Report) -> list[MethodResult]:
     return [report.methods[place] for place in [*places, *best[:1]]]
 
 
-def _sentence(method: MethodResult, own: Reading) -> str:
+def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     missed, unread = own.questions - own.held, own.held - own.answered
     after = "the reader" if own.whole else "refiner or reader"
     if missed > unread:

@@ -10,7 +10,7 @@ from tests.support import reports
 from tests.support.evaluating import copied, evaluated, parameters, searchable
 from tests.support.indexing import sql
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.contents import Answered, Differing, DifferingQuestion, MethodResult, Reading, Report
+from vitalfew.tasks.reports.contents import Answered, Differing, DifferingQuestion, MethodResult, ReaderCounts, Report
 from vitalfew.tasks.reports.differing import METHODS, SHOWN
 from vitalfew.tasks.reports.readings import reading, sentences, warning
 from vitalfew.tasks.reports.runs import QuestionScores
@@ -29,24 +29,24 @@ def scores(**values: list[float]) -> QuestionScores:
 def test_the_answer_is_there_or_not_and_read_or_not() -> None:
     found = {"answer_recall_at_1": [0.0, 0.0, 0.0, 1.0, NAN], "answer_recall_at_10": [1.0, 1.0, 0.0, 1.0, NAN]}
     asked = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[10.0] * 5, **found)
-    assert reading(asked, 40) == Reading(4, 3, 1, "the first 10 hits", whole=True)
-    assert reading(asked, 5) == Reading(4, 3, 1, "the first 5 hits")
+    assert reading(asked, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=True)
+    assert reading(asked, 5) == ReaderCounts(4, 3, 1, "the first 5 hits")
     cut = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[3.0] * 5, **found)
-    assert reading(cut, 40) == Reading(4, 3, 1, "the first 10 hits", whole=False)
+    assert reading(cut, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=False)
 
 
 def test_contexts_that_were_scored_count_before_hits() -> None:
     asked = scores(accuracy=[1.0, 0.0], answer_recall_at_10=[1.0, 1.0], first_rank_missing=[0.0, 1.0])
-    assert reading(asked, 5) == Reading(2, 1, 1, "the contexts")
+    assert reading(asked, 5) == ReaderCounts(2, 1, 1, "the contexts")
     kept = scores(accuracy=[1.0, 0.0, 0.0], answer_kept=[1.0, 0.0, NAN])
-    assert reading(kept, 5) == Reading(3, 1, 1, "the contexts")
+    assert reading(kept, 5) == ReaderCounts(3, 1, 1, "the contexts")
     assert reading(scores(accuracy=[1.0]), 5) is None
     assert reading(scores(answer_recall_at_10=[1.0]), 5) is None
 
 
 def of(*counts: tuple[int, int, int], generators: tuple[str, ...] = ("reader", "reader")) -> Report:
     methods = (
-        MethodResult(f"m{place}", {}, {}, reading=Reading(*own, "the first 10 hits"), generator=generator)
+        MethodResult(f"m{place}", {}, {}, reading=ReaderCounts(*own, "the first 10 hits"), generator=generator)
         for place, (own, generator) in enumerate(zip(counts, generators, strict=False))
     )
     return reports.report(*methods)
