@@ -288,6 +288,13 @@ PRIMARY = Field(
 )
 
 
+OPTIONAL: Any = Field(
+    (),
+    description="Methods to leave out, with a sentence in the report, where the index cannot serve them; not the "
+    "baseline. For example a method that needs keywords (`bm25.enabled`).",
+)
+
+
 PAIRWISE: Any = Field(
     None,
     description="Compare every pair of methods that have these settings: {refine.max_tokens: 120}. Holm's correction "
@@ -326,9 +333,18 @@ class Experiment(Execution, WithStages):
         "appraise, generate, critique, select, stages, choose.",
     )
     baseline: str | None = Field(None, description="Method to compare the others with; default: the first.")
+    optional: tuple[str, ...] = OPTIONAL
     primary: str | None = PRIMARY
     pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
+
+    @model_validator(mode="after")
+    def _known_optional(self) -> Self:
+        baseline = self.baseline or next(iter(self.methods))
+        able = [name for name in self.methods if name != baseline]
+        if wrong := [name for name in self.optional if name not in able]:
+            raise ValueError(f"optional: {wrong[0]!r} must be a method other than the baseline: {', '.join(able)}")
+        return self
 
 
 class Evaluate(Execution):
@@ -341,6 +357,7 @@ class Evaluate(Execution):
         None,
         description="Method to compare the others with; of a grid, the most similar method; default: the first.",
     )
+    optional: tuple[str, ...] = OPTIONAL
     primary: str | None = PRIMARY
     pairwise: dict[str, Any] | None = PAIRWISE
     score: SerializeAsAny[ScoreConfig] = ScoreConfig()
@@ -348,6 +365,10 @@ class Evaluate(Execution):
         None, description="Settings to choose on development questions, before the test questions."
     )
     chosen: Chosen | None = Field(None, description="Settings that were chosen; set by the run, not by the user.")
+    left_out: dict[str, str] = Field(
+        {},
+        description="Optional methods that the index cannot serve, with the reason; set by the run.",
+    )
 
     @field_validator("methods")
     @classmethod
@@ -362,6 +383,10 @@ class Evaluate(Execution):
         if not any(map(self.is_baseline, self.methods)):
             raise ValueError(f"baseline {self.baseline!r} is not the name of a method")
         return self
+
+    def is_optional(self, method: Method) -> bool:
+        """Return whether it is one of `optional`, or one of those that a grid made of it."""
+        return any(method.name == name or method.name.startswith(f"{name} ") for name in self.optional)
 
     def is_baseline(self, method: Method) -> bool:
         """Return whether it is the baseline, or one of those that a grid made of it."""

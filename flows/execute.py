@@ -19,7 +19,6 @@ from uuid import UUID
 
 from prefect import task
 from prefect.artifacts import (
-    create_image_artifact,
     create_markdown_artifact,
     create_progress_artifact,
     create_table_artifact,
@@ -39,7 +38,7 @@ from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
-from vitalfew.tasks.reports.shown.markdown import markdown_report
+from vitalfew.tasks.reports.shown.markdown import escaped, markdown_report
 from vitalfew.tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
@@ -141,7 +140,9 @@ def show_report(written: WrittenReport) -> None:
         description=report.experiment,
     )
     for plot in written.plots:
-        create_image_artifact(data_uri(plot.svg), key=f"plot-{_key(plot.title)}", description=plot.caption)
+        # As Markdown: below an image artifact, Prefect prints the image's address, here all of its base64.
+        picture = f"![{escaped(plot.title)}]({data_uri(plot.svg)})"
+        create_markdown_artifact(picture, key=f"plot-{_key(plot.title)}", description=plot.caption)
     logger.info("Report: %s", f"{server.address}{report_path(report.run_id)}" if server else page)
 
 

@@ -13,7 +13,8 @@ from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
 from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
 from vitalfew.tasks.reports.differences import among
-from vitalfew.tasks.reports.methods import method_results
+from vitalfew.tasks.reports.differing import differing
+from vitalfew.tasks.reports.methods import groups, method_results
 from vitalfew.tasks.reports.papers import counterparts
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
@@ -41,6 +42,7 @@ def read_report(store: Path, run: Run) -> Report:
     development = run_of(store, parameters.chosen.run) if parameters.chosen else None
     questions = parameters.questions
     results = method_results(store, run, parameters)
+    first = {group.name: group.methods[0].name for group in groups(parameters.methods)}
     paper = paper_of(run.name)
     figures = paper.experiments[run.name].figures if paper and run.name in paper.experiments else ()
     source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
@@ -73,6 +75,8 @@ def read_report(store: Path, run: Run) -> Report:
         critics=critic_results(store, run, parameters.methods),
         pairwise=parameters.pairwise or {},
         pairs=results.pairs,
+        differing=differing(store, run, results.methods, first, results.scores, results.primary),
+        left_out=parameters.left_out,
     )
 
 

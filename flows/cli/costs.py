@@ -242,7 +242,13 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_LEDGER = {"tokens": "tokens", "wall s": "wall_seconds", "CPU s": "cpu_seconds", "MB": "disk_bytes / 1e6", "USD": "usd"}
+_LEDGER = {
+    "tokens": "tokens",
+    "wall s": "wall_seconds",
+    "CPU s": "cpu_seconds",
+    "disk MiB": "disk_bytes / 1048576",
+    "USD": "usd",
+}
 _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD paid", "USD, nothing known")
 
 
@@ -294,7 +300,7 @@ def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = Fals
     sums = [sum(values) for values in zip(*measured, strict=True)]
     kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or sums[place]]
     figures = (Column(_HEADS[at], _figure(_HEADS[at], sums[at]) if total else "", justify="right") for at in kept)
-    shown = table(*keys, *figures, show_footer=total)
+    shown = table(*keys, *figures, keys=len(keys), show_footer=total)
     if total:
         shown.columns[0].footer = "total"
     for row, values in zip(rows, measured, strict=True):

@@ -55,7 +55,8 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
     from vitalfew.storage.upkeep.inventory import check_store
 
     check_store(store)
-    shown = table("run", "flow", "for", "state", "began (UTC)", figures=["took"])
+    run = Column("run", no_wrap=True)  # to be copied
+    shown = table(run, "flow", "for", "state", "began (UTC)", figures=["took"], spare=["began (UTC)"])
     for run in read_runs(store):
         began = datetime.fromisoformat(run.started)
         took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
@@ -99,18 +100,18 @@ def compare(
 def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
     from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 
-    out.print(f"\n[bold]A[/] {escape(pair.a.label)}\n[bold]B[/] {escape(pair.b.label)}", soft_wrap=True)
-    shared = (
-        f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} in A and {len(pair.b.scores.ids):,} in B"
-    )
-    out.print(f"{shared}; differences are B minus A\n")
+    one, other = map(escape, pair.labels)
+    runs = dict.fromkeys((pair.a.run.run_id, pair.b.run.run_id))
+    out.print(f"\n[bold]{one}[/] and [bold]{other}[/], {' and '.join(runs)}", soft_wrap=True)
+    shared = f"{len(pair.ids):,} questions in both, of {len(pair.a.scores.ids):,} and {len(pair.b.scores.ids):,}"
+    out.print(f"{shared}; differences are {other} minus {one}\n")
     out.print(_differences(pair))
     if len(pair.ids) < MIN_QUESTIONS:
         out.print(f"Too few questions for intervals: need at least {MIN_QUESTIONS}, got {len(pair.ids)}.")
     for heading, rows in _extremes(table, metric, questions):
         if rows:
-            out.print(f"\n[bold]{heading} {escape(metric)}[/]")
-            out.print(_questions(rows, metric, pair.a.columns[metric].unit))
+            out.print(f"\n[bold]{other} {heading} in {escape(metric)}[/]")
+            out.print(_questions(rows, metric, pair))
     out.print(f"\nAll questions:  {escape(str(path))}, and as .parquet in the same folder", soft_wrap=True)
 
 
@@ -118,22 +119,21 @@ def _differences(pair: Any) -> Table:
     """Show every column if the terminal is wide, else only those that do not follow from the others."""
     from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
-    narrow = {"p", "effect", "questions", "higher", "lower"} if out.width < 110 else set()
-    heads = [head for head in DIFFERENCE_HEADS if head not in narrow]
-    shown = table(Column(heads[0], no_wrap=True, min_width=18), padding=(0, 1, 0, 0))
-    for head in ("A", "B", *heads[1:]):
-        shown.add_column(head.replace(" (", "\n("), justify="right", no_wrap=True)
+    heads = [head.replace(" (", "\n(") for head in DIFFERENCE_HEADS]
+    spare = ("questions", "lower", "higher", "effect", "p")
+    figures = (*map(escape, pair.labels), *heads[1:])
+    shown = table(Column(heads[0], no_wrap=True), figures=figures, padding=(0, 1, 0, 0), spare=spare)
     for metric, difference in pair.differences.items():
         column = pair.a.columns[metric]
-        cells = dict(zip(DIFFERENCE_HEADS, difference_cells(column.heading, difference), strict=True))
         means = [figure(pair.mean(side, metric), column.unit) for side in (pair.a, pair.b)]
-        texts = [f"[bold]{text}[/]" if bold else text for text, bold in (cells[head] for head in heads[1:])]
-        shown.add_row(cells[heads[0]][0], *means, *texts)
+        first, *cells = difference_cells(column.heading, difference)
+        texts = [f"[bold]{text}[/]" if bold else text for text, bold in cells]
+        shown.add_row(escape(first[0]), *means, *texts)
     return shown
 
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the questions where B is furthest above and below A; equal differences keep the order of ids."""
+    """Return the questions where b is furthest above and below a; equal differences keep the order of ids."""
     rows = [row for row in table.iter_rows(named=True) if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
 
     def by(row: dict[str, Any]) -> float:
@@ -141,14 +141,16 @@ def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict
 
     higher = [row for row in sorted(rows, key=by, reverse=True) if by(row) > 0][:number]
     lower = [row for row in sorted(rows, key=by) if by(row) < 0][:number]
-    return [("B higher in", higher), ("B lower in", lower)]
+    return [("higher", higher), ("lower", lower)]
 
 
-def _questions(rows: list[dict[str, Any]], metric: str, unit: str) -> Table:
+def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
     from vitalfew.tasks.reports.shown.columns import figure
     from vitalfew.tasks.reports.shown.text import one_line, shortened
 
-    shown = table(Column("question", ratio=2), *(Column(each, ratio=1) for each in ("gold", "A", "B")), expand=True)
+    unit, heads = pair.a.columns[metric].unit, ("gold", *map(escape, pair.labels))
+    answered = (Column(each, ratio=1, overflow="fold") for each in heads)
+    shown = table(Column("question", ratio=2, overflow="fold"), *answered, expand=True)
     for row in rows:
         gold = " | ".join(row["gold_answers"])
         answers = [

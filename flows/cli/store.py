@@ -83,6 +83,7 @@ def _print_artifacts(entries: "list[StoredArtifact]") -> None:
         *(Column(heading, overflow="fold") for heading in names),
         *(Column(heading, justify="right", no_wrap=True) for heading in figures),
         *(Column(heading, overflow="fold") for heading in ("indexes", "runs")),
+        spare=("stage", "age"),
     )
     for entry in entries:
         shards = f"{entry.shards_done} of {entry.shards or '?'} shards"

@@ -172,6 +172,7 @@ class EvaluationPlan(Plan):
     def __init__(self, parameters: Evaluate) -> None:
         """`parameters`: complete."""
         parameters, self.indexes = with_indexes(parameters)
+        parameters = _able(parameters, self.indexes)
         self.by_method = evaluation_stages(parameters, self.indexes)
         _check_primary(parameters.primary, next(iter(self.by_method.values()))["score"])
         every = (stage for stages in self.by_method.values() for stage in stages.values())
@@ -201,6 +202,19 @@ class EvaluationPlan(Plan):
             for method, stages in self.by_method.items()
         }
         return Evaluated(outcome.run, outcome.manifests, outcome.reused, self.store, methods)
+
+
+def _able(parameters: Evaluate, indexes: Mapping[str, NamedIndex]) -> Evaluate:
+    """The parameters without the optional methods that their index cannot serve, which are noted with the reason."""
+    store, left_out = parameters.store.absolute(), {}
+    for method in filter(parameters.is_optional, parameters.methods):
+        if method.retrieve and method.index:
+            try:
+                SearchedIndex(indexes[method.index], store).searcher.check(method.retrieve)
+            except IndexMismatch as mismatch:
+                left_out[method.name] = str(mismatch)
+    methods = tuple(method for method in parameters.methods if method.name not in left_out)
+    return parameters.model_copy(update={"methods": methods, "left_out": {**parameters.left_out, **left_out}})
 
 
 def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], corpora: Path | None = None) -> Stages:

@@ -233,7 +233,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     for section in wins.keys() - KINDS.keys() - {"variant"}:
         if all(draft.settings[section] is None for draft in drafts):
             raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
-    own = ("name", "methods", "score", "choose", "chosen")
+    own = ("name", "methods", "score", "choose", "chosen", "left_out")
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
     methods = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)

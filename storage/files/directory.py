@@ -17,8 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from rich.filesize import decimal
-
 from vitalfew.storage.files.medium import RECORDS, Medium, NotWritten, Status
 from vitalfew.storage.files.processes import TEMPORARY, is_leftover, temporary_name
 
@@ -264,8 +262,8 @@ def _remedy(error: Exception, path: Path) -> str | None:
         return None
     refusal = f"{path} cannot be written: {os.strerror(cause)}."
     if cause in _FULL:
-        free = decimal(DIRECTORY.free_bytes(path.parent))
-        return f"{refusal} There are {free} left: make room, then run the same command again to continue"
+        free = DIRECTORY.free_bytes(path.parent) / 2**20
+        return f"{refusal} There are {free:,.1f} MiB left: make room, then run the same command again to continue"
     if cause == errno.EFBIG:
         return f"{refusal} Raise the limit (ulimit -f), then run the same command again to continue"
     return f"{refusal} A store must be writable: check its permissions, or give another --store DIR"

@@ -25,7 +25,10 @@ from vitalfew.tasks.reports.runs import (
 )
 from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.shown.tables import arrow_table, csv_bytes
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
+
+_NAME = 48
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,16 @@ class Compared:
     ids: npt.NDArray[np.int64]
     differences: dict[str, Difference]
     primary: str | None
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The methods' names, with the end of the run's id where they have one name."""
+        alike = self.a.group.name == self.b.group.name
+        sides = (self.a, self.b)
+        ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in sides]
+        names = [shortened(one_line(each.group.name), _NAME) for each in sides]
+        first, second = (f"{name}{end}" for name, end in zip(names, ends, strict=True))
+        return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
 
     def mean(self, side: Side, metric: str) -> float | None:
         """Over the shared questions that both have a value for."""
@@ -147,7 +160,8 @@ def question_table(store: Path, compared: Compared) -> pl.DataFrame:
     asked = _first_rows(store, compared.a, "asked", question="text", gold_answers="answers")
     table = pl.DataFrame({"question_id": compared.ids}).join(asked, "question_id", "left", maintain_order="left")
     for name, side in sides.items():
-        answers = _first_rows(store, side, "candidates", **{f"{name}.answer": "text"})
+        chosen = "answers" if "answers" in side.run.methods[side.group.methods[0].name] else "candidates"
+        answers = _first_rows(store, side, chosen, **{f"{name}.answer": "text"})
         table = table.join(answers, "question_id", "left", maintain_order="left")
     return table.with_columns(
         pl.Series(f"{name}.{metric}", side.scores.of(metric, compared.ids), nan_to_null=True)

@@ -109,13 +109,27 @@ class IndexResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderCounts:
+    """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
+    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 hits";
+    `whole`: the reader saw all of that."""
+
+    questions: int
+    held: int
+    answered: int
+    where: str
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class MethodResult:
     """A row of the table. `settings`: those in which the methods differ, by key ("retrieve.alpha"); `error_rows`:
     questions without an answer, `errors`: the first different messages; `fingerprints`: table → artifact, for SQL;
     `against`: the place of its baseline among the methods, None for a baseline; `differences`: to that, by metric (none
     for metrics of all answers together); `ranks`: of every question the first correct context's rank in percent of its
     contexts (inf: none is); `seeds`: of which this is the mean; `context`: the mode of the context vectors that its
-    sentences are weighed with."""
+    sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that answers,
+    with its model."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -129,6 +143,8 @@ class MethodResult:
     ranks: tuple[float, ...] = ()
     seeds: tuple[int, ...] = ()
     context: str | None = None
+    reading: ReaderCounts | None = None
+    generator: str | None = None
 
     @property
     def label(self) -> str:
@@ -168,6 +184,39 @@ class Pair:
     one: int
     other: int
     difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A method's answers to a question, best first, with their `value` in the primary metric. `contexts`: of the prompt
+    (of all prompts together); `holding`: the place of the first that holds a gold answer, 0: none does; `excerpt`: of
+    that context, or of the first one."""
+
+    method: str
+    answers: tuple[str, ...]
+    value: float
+    contexts: int
+    holding: int
+    excerpt: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingQuestion:
+    """A question whose answers differ in the primary metric from method to method."""
+
+    question: str
+    gold: tuple[str, ...]
+    answered: tuple[Answered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """`count` of the `questions` that all `methods` have a value for differ; `shown`: those that differ most."""
+
+    questions: int
+    count: int
+    methods: tuple[str, ...]
+    shown: tuple[DifferingQuestion, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +278,8 @@ class Report:
     repeats; `counterparts`: ours, where they are of single questions; `choice`, `context_map`: a question to look at,
     where methods choose among candidates or keep some of their hits; `pairs`: all pairs of the methods that have
     the settings `pairwise`; `chosen`: settings that were chosen on development questions; `choosing`: the cost of that,
-    None where its run is no longer recorded; `critics`: by which methods choose."""
+    None where its run is no longer recorded; `critics`: by which methods choose; `differing`: the questions on which
+    methods differ; `left_out`: optional methods that the index cannot serve, with the reason."""
 
     experiment: str
     run_id: str
@@ -252,6 +302,8 @@ class Report:
     critics: tuple[CriticResult, ...] = ()
     pairwise: Mapping[str, Any] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
+    differing: Differing | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def measures(self, method: MethodResult) -> dict[str, MetricSummary]:
         """The method's summaries and its costs per question and of its index; None for a value that is not finite."""

@@ -168,14 +168,19 @@ def context_mode(store: Path, run: Run, method: Method) -> str | None:
 def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:
     """The encoders and generators that took part, without repetition."""
     encoders = [_searched(store, run, method.name)["vectors"].config for method in methods if method.retrieve]
-    generators = [method.generate for method in methods if method.generate]
-    named = [("encoder", settings["encoder"], settings.get("model")) for settings in encoders]
-    named += [("generator", section.generator, getattr(section, "model", None)) for section in generators]
-    return tuple(
-        dict.fromkeys(
-            f"{role} {name}{f' ({Path(model).name or model})' if model else ''}" for role, name, model in named
-        )
-    )
+    named = [f"encoder {_with_model(settings['encoder'], settings.get('model'))}" for settings in encoders]
+    named += [f"generator {name}" for method in methods if (name := generator_name(method))]
+    return tuple(dict.fromkeys(named))
+
+
+def generator_name(method: Method) -> str | None:
+    """The generator with its model: "chat (smollm2)"; None for a method that does not answer."""
+    section = method.generate
+    return _with_model(section.generator, getattr(section, "model", None)) if section else None
+
+
+def _with_model(name: str, model: str | None) -> str:
+    return f"{name} ({Path(model).name or model})" if model else name
 
 
 def _searched(store: Path, run: Run, method: str) -> dict[str, Manifest]:

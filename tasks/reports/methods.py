@@ -16,8 +16,9 @@ from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, StageCost
-from vitalfew.tasks.reports.costs import context_mode, stage_costs
+from vitalfew.tasks.reports.costs import context_mode, generator_name, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
+from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.statistics.bootstrap import mean_interval
@@ -136,6 +137,8 @@ def _result(
         ranks=tuple(ranks),
         seeds=group.seeds if len(group.methods) > 1 else (),
         context=context_mode(store, run, group.methods[0]),
+        reading=reading(scores, group.methods[0].retrieve.top_k) if group.methods[0].retrieve else None,
+        generator=generator_name(group.methods[0]),
     )
     return result, scores
 

@@ -25,6 +25,13 @@ class Report:
         """The run's id."""
         return self.results.run_id
 
+    @property
+    def recommendation(self) -> str:
+        """The method to take, by what was shown and by what it costs: the first line of every report."""
+        from vitalfew.tasks.reports.recommendation import recommendation
+
+        return recommendation(self.results)
+
     @cached_property
     def page(self) -> Path:
         """The self-contained HTML page, with plots and all figures. It is written when it is first asked for."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from vitalfew.storage.costs import charge
 from vitalfew.tasks.reports.contents import MethodResult, Report
-from vitalfew.tasks.reports.plots.drawing import Plot, bars, numbered
+from vitalfew.tasks.reports.plots.drawing import Plot, bars, labelled
 from vitalfew.tasks.reports.shown.columns import significant
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -47,7 +47,7 @@ def cost_by_stage(report: Report) -> Plot | None:
     )
     if any(map(any, reused.values())):
         caption += " Without colour: a stage that was reused whole from an earlier run, not paid again in this run."
-    rows = [numbered(report, number) for number in range(len(costs))]
+    rows = [labelled(report, number) for number in range(len(costs))]
     totals = (
         f"{significant(sum(cost.whole_usd for cost in own.values()))} USD if nothing is known, "
         f"{significant(sum(cost.paid_usd for cost in own.values()))} paid now"
@@ -61,7 +61,7 @@ def spent_by_method(report: Report) -> Plot | None:
     compared in pairs, where there are such. A text that was read for another method counts for this one, too."""
     paired = sorted({place for pair in report.pairs for place in (pair.one, pair.other)})
     spent = {
-        numbered(report, place): both
+        labelled(report, place): both
         for place in paired or range(len(report.methods))
         if (both := _spent(report, report.methods[place]))
     }
@@ -100,7 +100,7 @@ def _processors(method: MethodResult) -> float:
 def latency_split(report: Report) -> Plot | None:
     """Seconds of a question by step, a bar for every method whose generator times all of them (Sparse RAG, table 6);
     None without any."""
-    every = {numbered(report, number): _split(report, method) for number, method in enumerate(report.methods)}
+    every = {labelled(report, number): _split(report, method) for number, method in enumerate(report.methods)}
     splits = {name: split for name, split in every.items() if split}
     if not splits:
         return None

@@ -12,10 +12,10 @@ from vitalfew.tasks.reports.plots.drawing import (
     Plot,
     axes_grid,
     ground,
+    labelled,
     legend,
     marks,
     named_rows,
-    numbered,
     svg,
 )
 from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, sentence_case, signed
@@ -31,7 +31,7 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     interval."""
     metric = metric or quality_metric(report)
     every = ((number, method.differences.get(metric or "")) for number, method in enumerate(report.methods))
-    rows = {numbered(report, number, _NAME): own for number, own in every if own and own.low is not None}
+    rows = {labelled(report, number, _NAME): own for number, own in every if own and own.low is not None}
     if not metric or not rows:
         return None
     title = f"Difference to {shortened(report.baseline(), _NAME)} in {report.column(metric).heading}"

@@ -181,9 +181,11 @@ def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
         text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
 
 
-def numbered(report: Report, number: int, length: int = _NAME) -> str:
-    """A method's number in the tables and its name."""
-    return f"{number + 1} {shortened(report.methods[number].label, length)}"
+def labelled(report: Report, number: int, length: int = _NAME) -> str:
+    """A method's name, shortened; with a number where an earlier method's is shortened to the same."""
+    names = [shortened(method.label, length) for method in report.methods[: number + 1]]
+    earlier = names[:-1].count(names[-1])
+    return f"{names[-1]} ({earlier + 1})" if earlier else names[-1]
 
 
 def svg(figure: Any, name: str, title: str, about: str) -> str:

@@ -23,9 +23,9 @@ _SIZE = 8
 def label_points(axes: Any, points: Sequence[tuple[float, float]], labels: Sequence[str], steps: Sequence[int]) -> None:
     """Write every label near its point, clear of markers, of other labels and of the frame as far as there is room.
 
-    `steps`: the points that a stepped line joins, in its order. Their labels are bold, choose first, and keep clear of
-    that line, as do all; a label that has to stand off from its point gets a line to it. The axes' limits have to be
-    final: text has a size in pixels only.
+    No label stands at a point whose label is ''. `steps`: the points that a stepped line joins, in its order. Their
+    labels are bold, choose first, and keep clear of that line, as do all; a label that has to stand off from its point
+    gets a line to it. The axes' limits have to be final: text has a size in pixels only.
     """
     axes.figure.draw_without_rendering()
     axes.figure.set_layout_engine("none")  # it is settled now, and labels are not to change it
@@ -37,6 +37,8 @@ def label_points(axes: Any, points: Sequence[tuple[float, float]], labels: Seque
         across, up = (x, y - 1, next_x, y + 1), (next_x - 1, min(y, next_y), next_x + 1, max(y, next_y))
         taken = np.vstack([taken, across, up])
     for number in sorted(range(len(points)), key=lambda place: (place not in steps, *centres[place], place)):
+        if not labels[number]:
+            continue
         looks = {"fontsize": _SIZE, "fontweight": "bold" if number in steps else "normal"}
         text = axes.text(0, 0, labels[number], **looks)
         size = text.get_window_extent(renderer).size

@@ -19,9 +19,9 @@ from vitalfew.tasks.reports.plots.drawing import (
     axes_grid,
     colour,
     ground,
+    labelled,
     legend,
     marks,
-    numbered,
     svg,
 )
 from vitalfew.tasks.reports.plots.labels import label_points
@@ -77,10 +77,10 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         axes.set(xlabel=f"{across.heading} per question", ylabel=up.heading)
         if names:
             legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        labels = [numbered(report, n) if is_small or n in front else str(n + 1) for n in points]
+        labels = [labelled(report, n) if is_small or n in front else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
         best = "; ".join(
-            f"{numbered(report, number)}: {figure(points[number][0], across.unit)} {across.heading}, "
+            f"{labelled(report, number)}: {figure(points[number][0], across.unit)} {across.heading}, "
             f"{up.heading} {figure(points[number][1], up.unit)}"
             for number in front
         )
@@ -92,7 +92,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     if any(own.low is not None for own in intervals.values()):
         caption += " Bars: 95 % intervals of the means."
     if not is_small:
-        caption += " A number is the method's number in the tables."
+        caption += " Only the methods on the front are named."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
     return Plot(title, caption, element)
@@ -138,10 +138,11 @@ def decoding_speed(report: Report) -> Plot | None:
         axes.set_ylim(bottom=0)
         headings = report.column(KEPT).heading, report.column(SPEED).heading
         axes.set(xlabel=f"{headings[0]}, contexts per answer", ylabel=f"{headings[1]}, tokens per second")
-        names = [numbered(report, n) if len(points) <= NAMED else str(n + 1) for n in points]
+        front = {[*points][place] for place in pareto_front([*points.values()])}
+        names = [labelled(report, n) if len(points) <= NAMED or n in front else "" for n in points]
         label_points(axes, [*points.values()], names, ())
         lines = (
-            f"{numbered(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
+            f"{labelled(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
             for number, (x, y) in points.items()
         )
         element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
 from vitalfew.tasks.reports.contents import PAID_USD, Report
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
@@ -78,7 +79,10 @@ def significant(value: float) -> str:
 
 
 def best(report: Report, metric: str) -> set[int]:
-    """Positions of the methods with the best value, ties included; empty where there is nothing to choose."""
+    """Positions of the methods with the best value, ties included; empty where there is nothing to choose, and where
+    the questions are too few for any interval."""
+    if _too_few(report, metric):
+        return set()
     direction = report.column(metric).direction
     values = report.values(metric)
     known = [value for value in values if value is not None]
@@ -88,15 +92,21 @@ def best(report: Report, metric: str) -> set[int]:
     return {position for position, value in enumerate(values) if value == top}
 
 
+def _too_few(report: Report, metric: str) -> bool:
+    """A metric that is of no question (seconds of an index) is as good as any."""
+    every = [own.questions for method in report.methods if (own := report.measures(method).get(metric))]
+    return 0 < max(every, default=0) < MIN_QUESTIONS
+
+
 def is_apart(difference: Difference) -> bool:
     """True if the difference is significant after correction."""
     return difference.p_holm is not None and difference.p_holm < LEVEL
 
 
 def not_told_apart(report: Report, metric: str) -> set[int]:
-    """Positions of the methods whose difference to the baseline is not significant, or has too few questions."""
+    """Positions of the methods whose difference to the baseline was tested and is not significant."""
     compared = ((place, method.differences.get(metric)) for place, method in enumerate(report.methods))
-    return {place for place, other in compared if other and not is_apart(other)}
+    return {place for place, other in compared if other and other.p is not None and not is_apart(other)}
 
 
 @dataclass(frozen=True, slots=True)

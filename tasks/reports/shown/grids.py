@@ -15,9 +15,12 @@ from vitalfew.tasks.reports.shown.columns import (
     signed,
     significant,
 )
-from vitalfew.tasks.reports.shown.notes import halves, values
+from vitalfew.tasks.reports.shown.notes import answer_mark, evidence, halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+_HEAD = 40
+"""Characters of a method's name over a column, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Grid:
 
 def _name(report: Report, number: int) -> str:
     role = " (baseline)" if number in report.baselines() else ""
-    return f"{number + 1} {report.methods[number].label}{role}"
+    return f"{report.methods[number].label}{role}"
 
 
 def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, Sequence[Cell]]]:
@@ -41,8 +44,10 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
 
 
 def figures(report: Report, metrics: Sequence[str]) -> Grid:
-    caption = "Selected metrics; the best value of a column is bold and has a star."
+    caption = "Selected metrics."
     columns = [cells(report, metric) for metric in metrics]
+    if any(cell.best for column in columns for cell in column):
+        caption = "Selected metrics; the best value of a column is bold and has a star."
     if any(cell.alike for column in columns for cell in column):
         caption += " ≈: not distinguishable from the baseline (p ≥ 0.05)."
     return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
@@ -109,7 +114,26 @@ def pairs(report: Report) -> Grid:
         f"{alike}. Bold: p < 0.05 by a paired sign-flip test, corrected (Holm) over all {len(found):,} pairs; "
         f"≈: not distinguishable. {apart:,} of {len(found):,} pairs are distinguishable."
     )
-    return Grid(caption, ["method", *(str(place + 1) for place in places)], rows)
+    return Grid(caption, ["method", *(shortened(report.methods[place].label, _HEAD) for place in places)], rows)
+
+
+def differing(report: Report) -> list[Grid]:
+    """For every question that is shown, a row per method: its answers and its evidence."""
+    return [
+        Grid(
+            f"Accepted: {' | '.join(each.gold)}.",
+            ("method", "", "answer", "evidence"),
+            [
+                (
+                    one_line(own.method),
+                    [Cell(answer_mark(own.value)), Cell(" | ".join(own.answers) or "–"), Cell(evidence(own))],
+                )
+                for own in each.answered
+            ],
+            3,
+        )
+        for each in (report.differing.shown if report.differing else ())
+    ]
 
 
 def everything(report: Report) -> Grid:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from vitalfew.tasks.reports.contents import BestAlpha, CriticResult, MethodResult, Paid, Report
+from vitalfew.tasks.reports.contents import Answered, BestAlpha, CriticResult, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
     figure,
     is_apart,
@@ -28,9 +28,37 @@ def notes(report: Report) -> list[str]:
     return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
 
 
+def differing(report: Report) -> str:
+    """On how many questions methods differ, and where some are shown; '' where that is not known."""
+    own, metric = report.differing, quality_metric(report)
+    if not own or not metric:
+        return ""
+    methods = f"{len(own.methods)} of {len(report.methods)}" if len(own.methods) < len(report.methods) else "the"
+    return (
+        f"The answers of {methods} methods differ in {report.column(metric).heading} on {own.count:,} of "
+        f"{own.questions:,} questions"
+        + (f"; the page shows {len(own.shown)} of them, with answers and evidence." if own.shown else ".")
+    )
+
+
+def answer_mark(value: float) -> str:
+    """Right, wrong, or a figure between."""
+    return {1.0: "✓", 0.0: "✗"}.get(value) or figure(value)
+
+
+def evidence(answered: Answered) -> str:
+    """The contexts that an answer had: whether one holds a gold answer, and a part of it."""
+    if not answered.contexts:
+        return "no context"
+    of = f"of {answered.contexts:,} {'context' if answered.contexts == 1 else 'contexts'}"
+    holds = f"number {answered.holding} {of} holds it" if answered.holding else f"none {of} holds it"
+    return f"{holds}: {answered.excerpt}"
+
+
 def warnings(report: Report) -> list[str]:
-    """Metrics without a declaration or a score, and why; answers that failed, with their first messages."""
-    lines = []
+    """Methods that were left out; metrics without a declaration or a score, and why; answers that failed, with their
+    first messages."""
+    lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     if not all(report.column(metric).direction for metric in report.metrics()):
         lines.append(
             "An older version scored these answers and did not record whether higher or lower is better, so no best "

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
+from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.papers import conditions
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
+from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.columns import chosen_columns
-from vitalfew.tasks.reports.shown.notes import asked, headline, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.notes import asked, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, printable, shortened
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
@@ -34,7 +36,12 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         run_id=one_line(report.run_id),
         when=_moment(report),
         store=one_line(report.store),
+        recommendation=recommendation(report),
+        readings=readings.sentences(report),
+        reader_warning=readings.warning(report),
         headline=headline(report),
+        differing=differing(report),
+        questions=[*zip(report.differing.shown if report.differing else (), grids.differing(report), strict=True)],
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
         pairs=grids.pairs(report),

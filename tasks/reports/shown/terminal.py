@@ -8,8 +8,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import beside
+from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown.columns import (
     cells,
     chosen_columns,
@@ -18,7 +20,7 @@ from vitalfew.tasks.reports.shown.columns import (
     quality_metric,
     sentence_case,
 )
-from vitalfew.tasks.reports.shown.notes import asked, choices, headline, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.notes import asked, choices, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 _GAP = 2
@@ -32,9 +34,13 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     not fit side by side the methods are listed again, with the further metrics: nothing is cut off.
     """
     metrics = chosen_columns(report, columns)
-    parts: list[RenderableType] = [
-        Text.assemble((one_line(report.experiment), "bold"), f"  {asked(report)}  (run {report.run_id})")
-    ]
+    parts: list[RenderableType] = [Text(line, style="bold") for line in [recommendation(report)] if line]
+    parts += [Text(line) for line in readings.sentences(report)]
+    parts += [Text(line, style="yellow") for line in readings.warning(report)]
+    parts += [Text(line) for line in [differing(report)] if line]
+    if parts:
+        parts.append(Text())
+    parts.append(Text.assemble((one_line(report.experiment), "bold"), f"  {asked(report)}  (run {report.run_id})"))
     parts += [Padding(_table(report, block, width), (1, 0, 0, 0)) for block in _blocks(report, metrics, width)]
     every = [cell for metric in metrics for cell in cells(report, metric)]
     if any(cell.best for cell in every):

@@ -277,7 +277,8 @@ def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> 
     made = report(store)
     code, output = command("compare", "trial:naive", "trial:pareto", "--store", str(store), "--metric", "f1")
     assert code == 0
-    assert "60 questions in both, of 60 in A and 60 in B" in output
+    assert "60 questions in both, of 60 and 60; differences are pareto minus naive" in output
+    assert "metric naive pareto difference" in output
     (path,) = (store / "reports" / "compare").glob("*.parquet")
     rows = pq.read_table(path).to_pylist()
     assert len(rows) == 60
@@ -300,7 +301,7 @@ def test_runs_are_compared_on_the_questions_they_share(store: Path) -> None:
     report(store, name="more", questions={"sample": 30}, retrieve={"top_k": 4})
     code, output = command("compare", "few", "more", "--store", str(store))
     assert code == 0
-    assert output.count("20 questions in both, of 20 in A and 30 in B") == 2  # pareto with pareto, naive with naive
+    assert output.count("20 questions in both, of 20 and 30;") == 2  # pareto with pareto, naive with naive
     assert "All questions:" in output
 
 
@@ -321,3 +322,25 @@ def test_what_cannot_be_compared_says_why(store: Path) -> None:
     code, output = command("compare", "even:pareto", "even:naive", "--store", str(store), "--metric", "colour")
     assert code == 1
     assert "no metric 'colour'" in output
+
+
+# Methods that an index may not be able to serve
+
+
+def test_an_optional_method_is_left_out_with_the_reason_where_the_index_has_no_keywords(store: Path) -> None:
+    settings = {
+        **TWO,
+        "optional": ["hybrid"],
+        "methods": {**TWO["methods"], "hybrid": {"retrieve": {"retriever": "hybrid", "alpha": [0.2, 0.6]}}},
+    }
+    named = [method.name for method in report(store, settings).methods]
+    assert named == ["pareto", "naive", "hybrid alpha=0.2", "hybrid alpha=0.6"]
+    index(store, CORPUS, name="bare", encode={"context": "passage", "text": "unit"})
+    made = report(store, settings, index="bare")
+    assert [method.name for method in made.methods] == ["pareto", "naive"]
+    assert "hybrid alpha=0.2 was left out: index 'bare' has no BM25; run its `vitalfew index`" in "\n".join(notes(made))
+    with pytest.raises(IndexMismatch, match="has no BM25"):
+        report(store, {**settings, "optional": []}, index="bare")
+    for wrong in ("naive", "nobody"):
+        with pytest.raises(ConfigError, match=rf"optional: '{wrong}' must be a method other than the baseline: pareto"):
+            report(store, {**settings, "optional": [wrong]})

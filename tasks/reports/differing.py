@@ -1,0 +1,125 @@
+"""The questions on which methods differ, with their answers and the evidence that they had.
+
+Rows of these questions alone are kept, and only the shards that have them are read: a handful, however many were asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.metrics.ranking import first_correct
+from vitalfew.tasks.reports.contents import Answered, Differing, DifferingQuestion, MethodResult
+from vitalfew.tasks.reports.runs import QuestionScores, read_manifest
+from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+SHOWN = 8
+"""Questions that a report shows, at most."""
+METHODS = 6
+"""Methods whose answers it shows, at most: the baseline, then the best."""
+_TEXT = 240
+"""Characters of a question, of an answer and of a context, at most."""
+_ANSWERS = 5
+
+
+def differing(
+    store: Path,
+    run: Run,
+    methods: Sequence[MethodResult],
+    names: Mapping[str, str],
+    scores: Mapping[str, QuestionScores],
+    metric: str | None,
+) -> Differing | None:
+    """None where fewer than two methods answer, or nothing was scored. `names`: of the run's method, by the row's name.
+
+    Raises NoReport where an artifact was removed since.
+    """
+    chosen = _chosen([own for own in methods if "candidates" in own.fingerprints], metric)
+    if metric is None or len(chosen) < 2:
+        return None
+    ids = scores[chosen[0]].ids
+    values = np.stack([scores[name].of(metric, ids) for name in chosen])
+    known = ~np.isnan(values).any(axis=0)
+    spread = np.where(known, np.ptp(np.where(known, values, 0.0), axis=0), 0.0)
+    places = [int(place) for place in np.argsort(-spread, kind="stable")[:SHOWN] if spread[place] > 0]
+    wanted = [int(ids[place]) for place in places]
+    shards = _shards(store, run.methods[names[chosen[0]]]["asked"], wanted)
+    rows = {name: _Rows(store, run.methods[names[name]], shards, wanted) for name in chosen}
+    shown = [
+        _question(int(ids[place]), {name: (rows[name], float(values[row, place])) for row, name in enumerate(chosen)})
+        for place in places
+    ]
+    return Differing(int(known.sum()), int((spread > 0).sum()), tuple(chosen), tuple(shown))
+
+
+def _chosen(methods: Sequence[MethodResult], metric: str | None) -> list[str]:
+    """The names of the methods to show, in the report's order."""
+
+    def rank(method: MethodResult) -> tuple[bool, float]:
+        summary = method.summaries.get(metric or "")
+        value = (summary.value or 0.0) if summary else 0.0
+        return method.against is not None, value if summary and summary.column.direction == "lower" else -value
+
+    kept = {method.name for method in sorted(methods, key=rank)[:METHODS]}
+    return [method.name for method in methods if method.name in kept]
+
+
+def _shards(store: Path, asked: str, ids: Sequence[int]) -> list[int]:
+    """The shards that have these questions: all tables of an evaluation have the same."""
+    artifact, wanted = Artifact(store, *asked.split("/")), set(ids)
+    shards = [record.shard for record in read_manifest(store, asked).shards] if ids else []
+    rows = {shard: artifact.read(shard, columns=["question_id"])["question_id"] for shard in shards}
+    return [shard for shard, own in rows.items() if wanted & set(own.to_pylist())]
+
+
+class _Rows:
+    """Rows of some questions, by table, of one method: from the shards that have these questions."""
+
+    def __init__(self, store: Path, artifacts: Mapping[str, str], shards: Sequence[int], ids: Sequence[int]) -> None:
+        self.store, self.artifacts, self.shards, self.ids = store, artifacts, shards, ids
+        self.tables = {table: self._read(table) for table in ("asked", "candidates", "answers", "evidence")}
+
+    def _read(self, table: str) -> pl.DataFrame | None:
+        if table not in self.artifacts or not self.shards:
+            return None
+        artifact = Artifact(self.store, *self.artifacts[table].split("/"))
+        wanted = pl.col("question_id").is_in(self.ids)
+        return pl.concat([pl.DataFrame(artifact.read(shard)).filter(wanted) for shard in self.shards])
+
+    def of(self, table: str, question: int) -> pl.DataFrame:
+        """The question's rows; none where the method has no such table."""
+        rows = self.tables[table]
+        return pl.DataFrame() if rows is None else rows.filter(pl.col("question_id") == question)
+
+
+def _question(question: int, methods: Mapping[str, tuple[_Rows, float]]) -> DifferingQuestion:
+    asked = next(iter(methods.values()))[0].of("asked", question).to_dicts()[0]
+    gold = [*asked["answers"]]
+    answered = tuple(_answered(name, rows, value, question, gold) for name, (rows, value) in methods.items())
+    return DifferingQuestion(
+        shortened(one_line(asked["text"]), _TEXT), tuple(shortened(one_line(text), _TEXT) for text in gold), answered
+    )
+
+
+def _answered(name: str, rows: _Rows, value: float, question: int, gold: Sequence[str]) -> Answered:
+    answers = rows.of("answers", question)
+    chosen = answers.sort("rank")["text"] if answers.height else rows.of("candidates", question)["text"]
+    evidence = rows.of("evidence", question)
+    contexts = evidence.sort("rank")["text"].to_list() if evidence.height else []
+    holding = first_correct(gold, contexts)
+    excerpt = _excerpt(contexts[max(0, holding - 1)], gold) if contexts else ""
+    texts = tuple(shortened(one_line(text), _TEXT) for text in chosen[:_ANSWERS])
+    return Answered(name, texts, value, len(contexts), holding, excerpt)
+
+
+def _excerpt(context: str, gold: Sequence[str]) -> str:
+    """The part of a context around the first gold answer that it holds, else its beginning."""
+    text = one_line(context)
+    found = [place for answer in gold if (place := text.lower().find(one_line(answer).lower())) >= 0]
+    start = max(0, min(found, default=0) - _TEXT // 2)
+    start = max(0, min(start, len(text) - _TEXT))
+    cut = text[start : start + _TEXT]
+    return f"{'…' if start else ''}{cut}{'…' if start + _TEXT < len(text) else ''}"
