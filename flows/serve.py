@@ -87,7 +87,7 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
         _await(client)
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
     runner = OrderlyRunner(ready, name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
-    identifiers = [runner.add_deployment(deployment) for deployment in served]
+    identifiers = [cast(UUID, runner.add_deployment(deployment)) for deployment in served]
     replace_former()
     _settle_lost_runs(identifiers)
     scheduled = next(each for each in served if each.flow_name == SCHEDULED)

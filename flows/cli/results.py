@@ -55,8 +55,8 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
     from vitalfew.storage.upkeep.inventory import check_store
 
     check_store(store)
-    run = Column("run", no_wrap=True)  # to be copied
-    shown = table(run, "flow", "for", "state", "began (UTC)", figures=["took"], spare=["began (UTC)"])
+    named = Column("run", no_wrap=True)  # to be copied
+    shown = table(named, "flow", "for", "state", "began (UTC)", figures=["took"], spare=["began (UTC)"])
     for run in read_runs(store):
         began = datetime.fromisoformat(run.started)
         took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""

@@ -14,15 +14,20 @@ SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
 LEVEL = 0.05
 """The level of significance: a smaller p, corrected, makes a difference significant."""
 _GOLD = {GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS}
+_OF_ANSWERS = (HITS, GOLD_ANSWERS)
+"""The needs of the recall of answers, by which retrieval is judged without gold passages."""
 
 
 def default_columns(report: Report) -> list[str]:
     """Quality of answers, then the other metrics, then costs, without details and metrics that have no value.
 
     Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the seconds of the
-    generator where they were measured, else those of all stages.
+    generator where they were measured, else those of all stages. Where no question has a gold passage, the recall of
+    answers stands for retrieval.
     """
-    shown = [column for column in _scored(report) if not column.detail]
+    scored = _scored(report)
+    has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
+    shown = [column for column in scored if not column.detail or (not has_gold and column.needs == _OF_ANSWERS)]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
 
     def place(column: Column) -> int:

@@ -155,6 +155,13 @@ def test_without_a_generator_seconds_and_usd_are_those_of_all_stages() -> None:
     assert seconds == pytest.approx((2.0 + 0.4) / 1000)
 
 
+def test_without_gold_passages_the_recall_of_answers_stands_for_retrieval() -> None:
+    without = reports.summaries(f1=0.4, recall_5=None) | reports.summaries(**{"answer_recall@5": 0.7})
+    assert default_columns(reports.report(MethodResult("a", {}, without))) == ["f1", "answer_recall@5"]
+    both = reports.summaries(f1=0.4, recall_5=0.6) | reports.summaries(**{"answer_recall@5": 0.7})
+    assert default_columns(reports.report(MethodResult("a", {}, both))) == ["f1", "passage_recall@5"]
+
+
 def test_a_metric_of_ones_own_is_a_column() -> None:
     report = reports.report(MethodResult("a", {}, reports.summaries(faithfulness=0.5, f1=0.4)))
     assert default_columns(report) == ["f1", "faithfulness"]
