@@ -52,7 +52,7 @@ def test_what_a_question_takes_is_that_of_refining_and_answering() -> None:
     assert plot is not None
     # Of the methods that are compared with one another; the generator keeps 1.2 processors busy (reports.costs).
     usd = charge(1000 * (0.2 * 3 + 1.2 * 0.05), 0, 0)
-    assert f"17 sentences max_tokens=120: 0.35 s, {usd:.3g} USD" in plot.svg
+    assert f"sentences max_tokens=120: 0.35 s, {usd:.3g} USD" in plot.svg
     assert "max_tokens=60" not in plot.svg
 
 

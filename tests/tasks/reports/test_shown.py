@@ -30,7 +30,7 @@ from vitalfew.storage.catalog import database as catalog
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report, undeclared
 from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
-from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground
+from vitalfew.tasks.reports.plots.drawing import axes_grid, data_uri, ground, labelled
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.plots.sweeps import panels, recall_by_alpha
@@ -404,8 +404,14 @@ def test_labels_of_a_plot_are_the_names() -> None:
     plot = quality_by_price(reports.strange_names())
     assert plot is not None
     texts = [element.text for element in ET.fromstring(plot.svg).iter("{http://www.w3.org/2000/svg}text")]
-    assert '4 _underscore id="x" url(#y) #010203' in texts
-    assert "2 ニューヨークの検索拡張生成と帕累托前沿" in texts
+    assert '_underscore id="x" url(#y) #010203' in texts
+    assert "ニューヨークの検索拡張生成と帕累托前沿" in texts
+
+
+def test_names_that_are_shortened_to_the_same_stay_apart() -> None:
+    names = [f"the same beginning {middle} and the same end of a name" for middle in ("of one", "of two")]
+    report = reports.report(*(MethodResult(name, {}, {}) for name in [*names, "short"]))
+    assert [labelled(report, place, 15) for place in range(3)] == ["the sam… a name", "the sam… a name (2)", "short"]
 
 
 def test_what_cannot_be_drawn_is_left_out() -> None:
@@ -421,7 +427,11 @@ def test_the_front_is_told_in_words() -> None:
     plot = quality_by_price(reports.three())
     assert plot is not None
     about = ET.fromstring(plot.svg)[1].text or ""
-    assert re.findall(r"(\d) [^:]+: [\d.,]+ prompt tokens", about) == ["1", "3", "4"]
+    assert re.findall(r"([^:;]+): [\d.,]+ prompt tokens", about.partition(": ")[2]) == [
+        "no retrieval",
+        " ParetoRAG top-10",
+        " ParetoRAG top-30",
+    ]
 
 
 def test_without_a_generator_quality_is_recall_against_contexts() -> None:
