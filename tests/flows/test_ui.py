@@ -233,8 +233,9 @@ def test_errors_of_a_run_are_a_sentence_in_the_words_of_the_form(ui: Ui) -> None
 def test_a_second_run_of_a_corpus_says_that_it_waits_for_the_first(ui: Ui, hold: Path) -> None:
     first = halted(ui, "busy", hold)
     sources = [{"format": "synthetic", "path": BUSY.partition(":")[2]}]
-    more = ["encode.encoder=tests.support.fakes:HeldEncoder"]
+    more = ["encode.encoder=tests.support.fakes:HeldEncoder", "load.shard_passages=20"]
     second = ui.run("index-corpus", name="also-busy", sources=sources, workers=1, more=more)
+    ui.begun(second)
     ui.logged(second, "encode: waits for the run busy (")
     assert any("waits for the run busy (" in (each["description"] or "") for each in ui.artifacts(second))
     hold.unlink()

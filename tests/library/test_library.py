@@ -120,7 +120,8 @@ def test_questions_of_a_program(own: vf.Store, tmp_path: Path) -> None:
     reports = [
         own.evaluate(str(experiment), "towns", questions, settings=settings, runner="serial") for questions in given
     ]
-    assert len({report.methods.drop("run_id").write_csv() for report in reports}) == 1
+    assert len({report.methods.drop("run_id", "paid_usd").write_csv() for report in reports}) == 1
+    assert [report.methods["paid_usd"].item() > 0 for report in reports] == [True, False, False]
     assert set(reports[0].scores["question"]) == {row["question"] for row in rows}
     with pytest.raises(InputError, match=r"row 2: give a text, or `question` and `answers`, got \{'query'"):
         own.evaluate(str(experiment), "towns", [QUESTION, {"query": "?"}], settings=settings)
