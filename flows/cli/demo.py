@@ -13,6 +13,8 @@ from vitalfew.flows.cli.runs import evaluate, index, search
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare, say
 
 CORPUS, INDEX = "python_manual", "demo"
+KEYWORDS = "bm25.enabled=true"
+"""With keywords, quickstart tries `hybrid` too."""
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
 
@@ -39,8 +41,8 @@ def demo(
     equal_tokens = f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
     here: dict[str, Any] = {"store": store, "verbose": verbose}
     seconds: dict[str, float] = {}
-    with _step(seconds, "index", CORPUS, "--name", INDEX, *at):
-        index([CORPUS], INDEX, runner=Runner.serial, **here)
+    with _step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *at):
+        index([CORPUS], INDEX, assignments=[KEYWORDS], runner=Runner.serial, **here)
     question = _question(store)
     with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
         search(question, INDEX, top_k=3, **here)
