@@ -452,11 +452,12 @@ class ReusingStage(MethodStage):
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
             connection.register("none", schema.empty_table())
-            local = {str(files.local(path)): place for path, place in paths}
-            connection.register(
-                "placed", pa.table({"filename": [*local], "place": pa.array(local.values(), pa.int64())})
+            found = connection.from_parquet(
+                [str(files.local(path)) for path, _ in paths], union_by_name=True, filename=True
             )
-            found = connection.from_parquet([*local], union_by_name=True, filename=True)
+            names = [str(files.local(path)) for path, _ in paths]
+            places = pa.array([place for _, place in paths], pa.int64())
+            connection.register("placed", pa.table({"filename": names, "place": places}))
             found.create_view("found")
             connection.sql(
                 "FROM none UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM found JOIN placed USING (filename)"

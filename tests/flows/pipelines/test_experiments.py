@@ -57,9 +57,11 @@ def test_every_experiment_of_the_project_can_be_read() -> None:
 def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
     methods = recorded(evaluation("trial", {**BOTH, "retrieve": {"alpha": 0.5}}, {"retrieve": {"nprobe": 4}}))
     assert methods["pareto"]["retrieve"] == {
-        "retriever": "core_context", "top_k": 10, "nprobe": 4, "ef_search": None, "alpha": 0.5
+        "retriever": "core_context", "top_k": 10, "where": None, "nprobe": 4, "ef_search": None, "alpha": 0.5
     }  # fmt: skip
-    assert methods["naive"]["retrieve"] == {"retriever": "passage", "top_k": 10, "nprobe": 4, "ef_search": None}
+    assert methods["naive"]["retrieve"] == {
+        "retriever": "passage", "top_k": 10, "where": None, "nprobe": 4, "ef_search": None
+    }  # fmt: skip
     assert methods["naive"]["refine"] == {
         "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None,
         "text": None, "window": None, "titles": None,
