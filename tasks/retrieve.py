@@ -132,18 +132,19 @@ class Searcher:
 
     def columns(self, top: TopK, unit: Unit) -> dict[str, Any]:
         """The columns of `hits` that a unit and its score make, question by question, best first; `question`: its place
-        among the questions, int64."""
+        among the questions, int64; `source_id`: the passage's name in its source."""
         rows, ranks = np.nonzero(top.rows >= 0)
         shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
-        columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else ["title"])]
+        named = ["title", "source_id"]
+        columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else named)]
         units = self.units.take(table_of(unit), shards, places, columns)
         texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
         if unit == "sentence":
             at = np.array([self.units.place(int(s), int(p)) for s, p in zip(shards, passages, strict=True)], int)
-            titles = self.units.take("passages", shards, at, ["title"])["title"]
+            names = self.units.take("passages", shards, at, named)
             starts, ends = units["start"].to_numpy(), units["end"].to_numpy()
         else:
-            titles = units["title"]
+            names = units
             starts, ends = np.zeros(len(texts), int), np.array([len(text) for text in texts], int)
         return {
             "question": rows,
@@ -153,7 +154,8 @@ class Searcher:
             "start": starts,
             "end": ends,
             "score": top.scores[rows, ranks],
-            "title": titles.to_pylist(),
+            "title": names["title"].to_pylist(),
+            "source_id": names["source_id"].to_pylist(),
             "text": texts,
         }
 
@@ -241,9 +243,10 @@ class Retrieve(MethodStage):
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         columns = searcher.columns(top, self.method.unit)
         ids = asked["question_id"].to_numpy()[columns.pop("question")]
-        hits = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
+        own = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
+        hits = pa.table({name: own[name] for name in schemas.HITS.names}, schema=schemas.HITS)
         progress(len(asked), 0)
-        return ShardResult(len(asked), {"hits": pa.table(hits, schema=schemas.HITS)})
+        return ShardResult(len(asked), {"hits": hits})
 
 
 @lru_cache(4)

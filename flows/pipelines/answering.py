@@ -43,12 +43,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RagSource:
-    """A span of a passage (code points, half-open) that a context comes from."""
+    """A span of a passage (code points, half-open) that a context comes from. `source_id`: the passage's name in its
+    source, such as a file and the heading in it; empty for passages that were given."""
 
     passage_id: int
     title: str
     start: int
     end: int
+    source_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,13 +236,13 @@ class Answering:
     def _retrieving(self) -> list[Retrieve]:
         return [stage for stage in self.stages if isinstance(stage, Retrieve)]
 
-    def _length(self, passage_id: int) -> int:
-        """Words and punctuation marks of a passage; 0 of one that the index lacks."""
+    def _passage(self, passage_id: int) -> Row:
+        """A row of `passages`; one without texts for a passage that the index lacks."""
         row = self.passages.find(passage_id) if self.passages else None
-        return count_tokens(row["text"]) if row else 0
+        return row or dict.fromkeys(("title", "source_id", "text"), "")
 
     def _made(self, texts: Sequence[str]) -> "_Made":
-        made = _Made(lru_cache(maxsize=None)(self._length))
+        made = _Made(lru_cache(maxsize=None)(self._passage))
         held = {self._asked.name: Held(*_key(self._asked), {"asked": _asked(texts)})}
         for stage in self.stages:
             given = dict(stage.inputs)
@@ -280,10 +282,10 @@ def _asked(texts: Sequence[str]) -> pa.Table:
 
 @dataclass
 class _Made:
-    """The results of a batch of questions: rows by table and question, and what the steps took. `length`: of a
-    passage, by its id."""
+    """The results of a batch of questions: rows by table and question, and what the steps took. `passage`: a row of
+    `passages`, by its id."""
 
-    length: Callable[[int], int]
+    passage: Callable[[int], Row]
     rows: dict[str, dict[int, list[Row]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     usd: float = 0.0
@@ -308,15 +310,15 @@ class _Made:
         candidates = self._of("candidates", question)
         best, *others = self._of("answers", question) or candidates[:1]
         evidence = {row["rank"]: row for row in self._of("evidence", question)}
-        titles = {row["passage_id"]: row["title"] for row in self._of("hits", question)}
         read = next(row["contexts"] for row in candidates if row["candidate"] == best["candidate"])
         shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
         tokens = sum(row["tokens"] for row in shown)
-        whole = sum(map(self.length, {each["passage_id"] for row in shown for each in row["origin"]}))
+        read_from = {each["passage_id"] for row in shown for each in row["origin"]}
+        whole = sum(count_tokens(self.passage(identity)["text"]) for identity in read_from)
         return RagAnswer(
             question=text,
             text=best["text"],
-            contexts=tuple(_context(evidence[rank], titles) for rank in read),
+            contexts=tuple(self._context(evidence[rank]) for rank in read),
             prompt_tokens=sum(row["prompt_tokens"] or 0 for row in candidates),
             completion_tokens=sum(row["completion_tokens"] or 0 for row in candidates),
             context_tokens=tokens,
@@ -331,8 +333,9 @@ class _Made:
     def _of(self, table: str, question: int) -> list[Row]:
         return self.rows.get(table, {}).get(question, [])
 
-
-def _context(row: Row, titles: Mapping[int, str]) -> RagContext:
-    origin = ((each["passage_id"], each["start"], each["end"]) for each in row["origin"])
-    sources = (RagSource(passage, titles.get(passage, ""), start, end) for passage, start, end in origin)
-    return RagContext(row["text"], row["tokens"], tuple(sources))
+    def _context(self, row: Row) -> RagContext:
+        sources = []
+        for each in row["origin"]:
+            passage = self.passage(each["passage_id"])
+            sources.append(RagSource(**each, title=passage["title"], source_id=passage["source_id"]))
+        return RagContext(row["text"], row["tokens"], tuple(sources))

@@ -72,12 +72,11 @@ def usage(answer: RagAnswer) -> dict[str, int]:
 
 def extension(answer: RagAnswer) -> dict[str, Any]:
     """The part of a completion that OpenAI's shape has no place for."""
-    sources = {
-        (source["passage_id"], source["title"]): None for context in contexts(answer) for source in context["sources"]
-    }
+    every = (source for context in contexts(answer) for source in context["sources"])
+    sources = dict.fromkeys((source["passage_id"], source["title"], source["source_id"]) for source in every)
     return {
         "contexts": contexts(answer),
-        "sources": [{"passage_id": passage, "title": title} for passage, title in sources],
+        "sources": [dict(zip(("passage_id", "title", "source_id"), source, strict=True)) for source in sources],
         "context_tokens": answer.context_tokens,
         "tokens_saved": answer.tokens_saved,
         "fingerprint": answer.fingerprint,

@@ -14,13 +14,15 @@ from vitalfew.tasks.splitters.tokens import count_tokens
 
 @dataclass(frozen=True)
 class FoundUnit:
-    """A retrieved unit: `start` and `end` (code points, half-open) in its passage; `tokens`: words and punctuation
-    marks, counted when they are asked for, because to count those of all hits takes as long as to score them."""
+    """A retrieved unit: `source_id` names its passage, such as a file and the heading in it; `start` and `end` (code
+    points, half-open) in its passage; `tokens`: words and punctuation marks, counted when they are asked for, because
+    to count those of all hits takes as long as to score them."""
 
     rank: int
     score: float
     passage_id: int
     title: str
+    source_id: str
     start: int
     end: int
     text: str
@@ -58,6 +60,7 @@ def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUni
             score=float(columns["score"][place]),
             passage_id=int(columns["passage_id"][place]),
             title=columns["title"][place],
+            source_id=columns["source_id"][place],
             start=int(columns["start"][place]),
             end=int(columns["end"][place]),
             text=text,

@@ -18,6 +18,8 @@ Deviations, all for English, none of them learnt from labelled text:
 - The next *word* is looked at, past opening quotes and brackets: Robert D. "Bob" Basham.
 - Closing quotes, brackets and footnote marks ("[2]") after the mark stay in its sentence; a mark that no white space
   follows after those ends none; neither does one before detached punctuation, nor ". . .". A blank line always does.
+- An item of a list, a line that begins with "- ", "* ", "+ ", "• ", "2. " or "2) ", begins a sentence, and its number
+  ends none.
 
 The work is done in nltk_punkt.py, which imports NLTK: a driver that only names the splitter does without.
 """
@@ -39,7 +41,7 @@ class Punkt:
     class Options(TrainedOptions):
         model_config = ConfigDict(extra="forbid")
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"  # since 2, items of a list begin sentences
 
     def __init__(self, options: Options) -> None:
         """Call `load` before `split`; `train` needs neither."""

@@ -41,8 +41,9 @@ class ReadDocument:
 
 
 class DocumentPart(NamedTuple):
-    """A passage of a document. `place`: the heading it stands under or its page, as in an address, `description` or
-    `page=3`, and `part=2` for the second passage there; no other passage has it. Empty before the first heading."""
+    """A passage of a document. `place`: the heading it stands under or its page, as in an address, `description`,
+    `description-1` for the second heading of that name, or `page=3`, and `part=2` for the second passage there; no
+    other passage has it. Empty before the first heading."""
 
     title: str
     text: str
@@ -53,13 +54,16 @@ def parts(document: ReadDocument, name: str, words: int) -> Iterator[DocumentPar
     """Cut a document into passages of at most `words` words (0: one passage per heading). `name`: the title of a
     document without one."""
     title = document.title or heading_of_all(document.blocks)
-    path, places = list[Block](), Counter[str]()
+    path, places, slugs, section = list[Block](), Counter[str](), Counter[str](), ""
     for heading, blocks in _sections(document.blocks):
         if heading:
             path = [*(each for each in path if each.level < heading.level), heading]
+            section = slug(heading.text)
+            slugs[section] += 1
+            section += f"-{slugs[section] - 1}" if slugs[section] > 1 else ""
         shown = [title or name, *(each.text for each in path if each.text.casefold() != title.casefold())]
         for text, page in _packed(blocks, words):
-            place = f"page={page}" if page else slug(path[-1].text) if path else ""
+            place = f"page={page}" if page else section
             places[place] += 1
             part = [f"part={places[place]}"] if places[place] > 1 else []
             yield DocumentPart(BETWEEN.join(shown), text, "&".join(filter(None, [place, *part])))

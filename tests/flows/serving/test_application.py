@@ -476,7 +476,9 @@ def test_passages_of_ones_own_are_refined(client: httpx.Client) -> None:
     found = client.post("/refine", json=body).raise_for_status().json()
     expected = refine("cut", "Who approves a trip?", PASSAGES, max_tokens=8)
     assert [context["text"] for context in found["contexts"]] == [context.text for context in expected]
-    assert found["contexts"][0]["sources"][0] == {"passage_id": "0", "title": "Travel", "start": 0, "end": 34}
+    assert found["contexts"][0]["sources"][0] == {
+        "passage_id": "0", "title": "Travel", "start": 0, "end": 34, "source_id": ""
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

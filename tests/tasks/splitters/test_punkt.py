@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import nltk.data  # type: ignore[import-untyped, unused-ignore]
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.real_data import real_data
@@ -57,8 +58,9 @@ def test_split_partitions_any_text(small: Punkt, text: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(text=TEXTS)
 def test_fast_path_agrees_with_nltk(small: Punkt, text: str) -> None:
-    """A paragraph at a time, since NLTK knows no blank lines; NLTK drops a last sentence that is blank."""
+    """A paragraph at a time, since NLTK knows no blank lines and no lists; NLTK drops a last sentence that is blank."""
     paragraph = " ".join(text.split("\n")).strip()
+    assume(not re.match(r"\d{1,3}\.", paragraph))  # the number of an item
     assert small._sentences is not None
     assert [start for start, _ in small.split(paragraph)] == [
         start for start, _ in small._sentences._tokenizer.span_tokenize(paragraph)
@@ -83,6 +85,8 @@ def test_fast_path_agrees_with_nltk(small: Punkt, text: str) -> None:
         "He waited . . . and then . . . left.",
         "Well ... he left. | It cost 3.5 million at example.com yesterday.",
         "A heading\n\n| Some text\nwent on. | The end.\n \n| * item",
+        "Do this:\n| 1. Remove the label. | Wait.\n| 2. Add\n| - a part of it. | Two.\n| 10) More\n| * star\n-5 none",
+        "1. Begin. | It took\n1994. | Then 12. | It was",
         "No\u00a0break. | Here\u2003and. | There.",
     ],
 )
@@ -239,7 +243,7 @@ def test_boundaries_speed_and_agreement_on_the_whole_corpus(share: int) -> None:
     assert f1 >= 0.99
     assert splitter._sentences is not None
     own = theirs = 0.0
-    for text in map(str.strip, texts[::share]):
+    for text in (" ".join(text.split("\n")).strip() for text in texts[::share]):  # NLTK knows no lists
         began = time.process_time()
         starts = [start for start, _ in splitter._sentences._tokenizer.span_tokenize(text)]
         theirs += time.process_time() - began
