@@ -23,7 +23,7 @@ QUESTION = "When was the mill built in Dunmar?"
 
 def hit(rank: int) -> FoundUnit:
     text = TEXT[: 40 * rank]
-    return FoundUnit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), 0, len(text), text)
+    return FoundUnit(rank, 1 / rank, 2**62 + rank, "Kessmar" * (rank % 2), f"{rank}.md", 0, len(text), text)
 
 
 def an_answer(question: str) -> RagAnswer:
