@@ -98,9 +98,7 @@ def statistics(report: Report) -> list[str]:
         f"correction {_family(report, metric)}."
     )
     if questions < ENOUGH:
-        lines.append(
-            f"Only {questions} questions: intervals of differences may be too narrow. Ask at least {ENOUGH} questions."
-        )
+        lines.append(f"Intervals of differences by fewer than {ENOUGH} questions may be too narrow.")
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(

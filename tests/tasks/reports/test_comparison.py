@@ -109,7 +109,7 @@ def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
 def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path, questions: int, is_said: bool) -> None:
     made = report(store, questions={"sample": questions})
     assert made.methods[0].differences["f1"].low is not None
-    said = f"Only {questions} questions: intervals of differences may be too narrow"
+    said = "Intervals of differences by fewer than 30 questions may be too narrow."
     assert (said in "\n".join(notes(made))) is is_said
 
 
