@@ -16,7 +16,7 @@ from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
 
-STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
+STAGE_SECONDS = Column("stage_seconds", "seconds, nothing known", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
 PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
 """Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had
@@ -78,7 +78,8 @@ class StageCost:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """The costs of a run, and of earlier runs for the artifacts that it reused (USD, CPU seconds)."""
+    """The costs of a run (USD, CPU seconds), and what it reused and did not pay again: `earlier_…`, of artifacts of
+    earlier runs, and of answers, readings and vectors in its own."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0

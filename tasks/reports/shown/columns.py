@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
-from vitalfew.tasks.reports.contents import PAID_USD, Report
+from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, Report
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
 
@@ -21,21 +21,24 @@ _OF_ANSWERS = (HITS, GOLD_ANSWERS)
 def default_columns(report: Report) -> list[str]:
     """Quality of answers, then the other metrics, then costs, without details and metrics that have no value.
 
-    Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the seconds of the
-    generator where they were measured, else those of all stages. Where no question has a gold passage, the recall of
-    answers stands for retrieval.
+    Of costs with the same unit the first alone (prompt tokens, or the contexts' without a generator), but the seconds
+    of all stages where they are known, because a refiner or critic may take more than the generator; and the primary
+    metric. Where no question has a gold passage, the recall of answers stands for retrieval.
     """
     scored = _scored(report)
     has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
     shown = [column for column in scored if not column.detail or (not has_gold and column.needs == _OF_ANSWERS)]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
+    if STAGE_SECONDS in shown:
+        of_unit[STAGE_SECONDS.unit] = STAGE_SECONDS
 
     def place(column: Column) -> int:
         if column == PAID_USD:  # no measure of a method: it stands beside what the method takes
             return 3
         return 2 if is_cost(column) else 0 if {ANSWER, GOLD_ANSWERS} <= {*column.needs} else 1
 
-    kept = [column for column in shown if not is_cost(column) or of_unit[column.unit] is column]
+    wanted = {report.primary, *(column.name for column in of_unit.values())}
+    kept = [column for column in shown if not is_cost(column) or column.name in wanted]
     return [column.name for column in sorted(kept, key=place)]
 
 

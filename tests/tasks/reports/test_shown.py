@@ -11,6 +11,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -144,8 +145,22 @@ def test_three_significant_digits_without_exponent(value: float) -> None:
 
 def test_default_columns_are_quality_then_retrieval_then_cost() -> None:
     recalls = ["passage_recall@1", "passage_recall@5", "passage_recall@10"]
-    last = ["prompt_tokens", "contexts", "seconds", "stage_usd", "paid_usd"]
+    last = ["prompt_tokens", "contexts", "stage_seconds", "stage_usd", "paid_usd"]
     assert default_columns(reports.three()) == ["accuracy", "exact_match", "f1", *recalls, *last]
+
+
+def test_the_generators_own_seconds_are_shown_by_name_alone_and_say_so() -> None:
+    report = reports.three()
+    assert report.column("seconds").heading == "generator seconds"
+    assert report.column("stage_seconds").heading == "seconds, nothing known"
+    assert "seconds" not in default_columns(report)
+    assert "generator seconds" in markdown_report(report, columns=["seconds"])
+
+
+def test_a_cost_that_an_experiment_is_about_is_shown_beside_that_of_all_stages() -> None:
+    values = reports.summaries(total_seconds=1.0, refine_seconds=0.5)
+    report = replace(reports.report(MethodResult("a", {}, values, reports.costs())), primary="total_seconds")
+    assert default_columns(report)[:2] == ["total_seconds", "stage_seconds"]
 
 
 def test_without_a_generator_seconds_and_usd_are_those_of_all_stages() -> None:
