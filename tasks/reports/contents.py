@@ -222,8 +222,9 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestions:
-    """The number of questions that were asked, their source, the SQL condition, the seed of the sample, and the half;
-    `hashed`: how many of them a hash put into that half."""
+    """The number of questions that were asked, their source, the SQL condition, the seed if only some of them were
+    drawn, and the half; `hashed`: how many of them a hash put into that half; `lost`: those that name a source or quote
+    as their gold that the searched index lacks, and `lost_places`: the first of these places."""
 
     questions: int
     source: str
@@ -231,6 +232,8 @@ class AskedQuestions:
     seed: int | None = None
     half: str | None = None
     hashed: int = 0
+    lost: int = 0
+    lost_places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from vitalfew.tasks.reports.shown.columns import (
     significant,
 )
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
+from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed, visible_difference
 
@@ -56,21 +56,33 @@ def evidence(answered: Answered) -> str:
 
 
 def warnings(report: Report) -> list[str]:
-    """Methods that were left out; metrics without a declaration or a score, and why; answers that failed, with their
-    first messages."""
+    """Methods that were left out; gold that was not found; metrics without a declaration or a score, and why; answers
+    that failed, with their first messages."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     if not all(report.column(metric).direction for metric in report.metrics()):
         lines.append(
             "An older version scored these answers and did not record whether higher or lower is better, so no best "
             "value is marked. Run the same `vitalfew evaluate` to score them again."
         )
-    lines += _unscored(report)
+    lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
             lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
     return lines
+
+
+def _lost(report: Report) -> list[str]:
+    """A sentence on the questions that name a place which the index lacks."""
+    asked = report.asked
+    if not asked.lost:
+        return []
+    start = "1 question names" if asked.lost == 1 else f"{asked.lost:,} questions name"
+    places = ", ".join(shortened(one_line(place), _NAME_LENGTH) for place in asked.lost_places)
+    found = f"{'it gets' if asked.lost == 1 else 'they get'} no gold passages from it"
+    command = sql_command("FROM rejects WHERE stage = 'ask'", report.store)
+    return [f"{start} a source or quote that the index does not have, first: {places}; {found}: {command}"]
 
 
 def statistics(report: Report) -> list[str]:
