@@ -112,7 +112,7 @@ class IndexResult:
 @dataclass(frozen=True, slots=True)
 class ReaderCounts:
     """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
-    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 hits";
+    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 sentences";
     `whole`: the reader saw all of that."""
 
     questions: int

@@ -121,7 +121,7 @@ def differing(report: Report) -> list[Grid]:
     """For every question that is shown, a row per method: its answers and its evidence."""
     return [
         Grid(
-            f"Accepted: {' | '.join(each.gold)}.",
+            f"Accepted: {' | '.join(each.gold)}",
             ("method", "", "answer", "evidence"),
             [
                 (

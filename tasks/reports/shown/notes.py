@@ -28,8 +28,8 @@ def notes(report: Report) -> list[str]:
     return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
 
 
-def differing(report: Report) -> str:
-    """On how many questions methods differ, and where some are shown; '' where that is not known."""
+def differing(report: Report, where: str = "the page shows {} of them") -> str:
+    """On how many questions methods differ, and where some are shown (`where`); '' where that is not known."""
     own, metric = report.differing, quality_metric(report)
     if not own or not metric:
         return ""
@@ -37,7 +37,7 @@ def differing(report: Report) -> str:
     return (
         f"The answers of {methods} methods differ in {report.column(metric).heading} on {own.count:,} of "
         f"{own.questions:,} questions"
-        + (f"; the page shows {len(own.shown)} of them, with answers and evidence." if own.shown else ".")
+        + (f"; {where.format(len(own.shown))}, with answers and evidence." if own.shown else ".")
     )
 
 
@@ -91,7 +91,6 @@ def statistics(report: Report) -> list[str]:
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
     lines = [
         *gains(report),
-        *critics(report),
         *(_best(report, best) for best in report.best_alphas if best.metric == metric),
     ]
     seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
@@ -249,7 +248,7 @@ _SHOWN = 3
 
 
 def critics(report: Report) -> list[str]:
-    """A sentence or two for every set of critiqued candidates."""
+    """A sentence or two for every set of critiqued candidates: of interest to researchers, and in the page alone."""
     return [_line(critic) for critic in report.critics if critic.front is not None]
 
 

@@ -13,7 +13,7 @@ from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.columns import chosen_columns
-from vitalfew.tasks.reports.shown.notes import asked, differing, headline, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.notes import asked, critics, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, printable, shortened, sql_command
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
@@ -39,12 +39,13 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         readings=readings.sentences(report),
         reader_warning=readings.warning(report),
         headline=headline(report),
-        differing=differing(report),
+        differing=differing(report, "{} of them follow"),
         questions=[*zip(report.differing.shown if report.differing else (), grids.differing(report), strict=True)],
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
         pairs=grids.pairs(report),
         statistics=statistics(report),
+        critics=critics(report),
         choices=grids.choices(report),
         indexes=grids.indexes(report),
         paper=grids.paper(report),

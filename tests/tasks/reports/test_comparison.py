@@ -19,7 +19,7 @@ from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import opponents
 from vitalfew.tasks.reports.papers import beside, conditions
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import asked, notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
@@ -103,6 +103,11 @@ def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
     code, output = command("report", "trial", "--store", str(store))
     assert code == 0
     assert "Too few questions to compare methods: 5" in output
+
+
+def test_where_all_questions_were_asked_none_was_drawn(store: Path) -> None:
+    assert "drawn with seed" in asked(report(store, questions={"sample": 5}))
+    assert "drawn" not in asked(report(store, questions={"sample": 10_000}))
 
 
 @pytest.mark.parametrize(("questions", "is_said"), [(12, True), (30, False)])
