@@ -59,6 +59,12 @@ def paged(make: Callable[[], Report]) -> str:
     return page(make())
 
 
+def printed(report: Report, metric: str, value: float | None) -> str:
+    """A figure as a table has it: USD are those of 1,000 questions."""
+    times = 1000 if metric in ("stage_usd", "paid_usd") else 1
+    return figure(value and value * times, report.column(metric).unit)
+
+
 def shown(report: Report, width: int = 120, **options: list[str]) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(terminal_report(report, width, **options))
@@ -238,7 +244,16 @@ def test_a_narrow_terminal_shows_every_figure(width: int) -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(value, report.column(metric).unit)}{'*' if row in marked else ''}" in words
+            assert f"{printed(report, metric, value)}{'*' if row in marked else ''}" in words
+
+
+@every
+def test_usd_is_that_of_a_thousand_questions_in_every_table(make: Callable[[], Report]) -> None:
+    report = make()
+    for metric in {"stage_usd", "paid_usd"} & {*default_columns(report)}:
+        heading = report.column(metric).heading.replace("USD", "USD per 1,000 questions")
+        assert heading in markdown_report(report)
+        assert heading in Page(paged(make)).cells
 
 
 def test_chosen_columns_and_an_unknown_one() -> None:
@@ -387,7 +402,7 @@ def test_the_page_has_the_figures_of_the_table() -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(value, report.column(metric).unit)}{'* (best)' if row in marked else ''}" in cells
+            assert f"{printed(report, metric, value)}{'* (best)' if row in marked else ''}" in cells
 
 
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
