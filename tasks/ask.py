@@ -224,11 +224,20 @@ def _as_asked(rows: pa.Table) -> pa.Table:
     return rows.select(schemas.ASKED.names).cast(schemas.ASKED)
 
 
+_LACKS = "the corpus has no "
+_HOW = ": the question is asked without it; `source_id` in `passages` has the names"
+
+
 def _not_found(place: dict[str, str]) -> str:
     """Say of a place that the corpus lacks it."""
     source, quote = place["source"], place["quote"]
     named = " in ".join(filter(None, [repr(quote[:200]) if quote else "", repr(source[:200]) if source else ""]))
-    return f"the corpus has no {named}: the question is asked without it; `source_id` in `passages` has the names"
+    return f"{_LACKS}{named}{_HOW}"
+
+
+def lost_place(detail: str) -> str:
+    """The place alone, by the `detail` of a row of `rejects`."""
+    return detail.removeprefix(_LACKS).removesuffix(_HOW)
 
 
 _BOUNDED: dict[str, Any] = {

@@ -7,8 +7,9 @@ from pathlib import Path
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.paper import paper_of
 from vitalfew.storage import files
+from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.ask import HASHED
+from vitalfew.tasks.ask import HASHED, LOST, lost_place
 from vitalfew.tasks.reports.contents import AskedQuestions, Report
 from vitalfew.tasks.reports.costs import index_results, models, paid
 from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
@@ -21,6 +22,8 @@ from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.runs import read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
+
+_PLACES = 3
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,9 @@ class WrittenReport:
 def read_report(store: Path, run: Run) -> Report:
     """Raises NoReport if an artifact of the run was removed since."""
     parameters = Evaluate.model_validate(run.config)
-    asked = read_manifest(store, next(iter(run.methods.values()))["asked"])
+    searched = [read_manifest(store, name) for name in dict.fromkeys(own["asked"] for own in run.methods.values())]
+    asked = searched[0]
+    losing = max(searched, key=lambda manifest: manifest.note(LOST))  # methods may search different indexes
     development = run_of(store, parameters.chosen.run) if parameters.chosen else None
     questions = parameters.questions
     results = method_results(store, run, parameters)
@@ -55,9 +60,11 @@ def read_report(store: Path, run: Run) -> Report:
             questions=asked.rows["asked"],
             source=source,
             where=questions.where,
-            seed=questions.seed if questions.sample else None,
+            seed=questions.seed if questions.sample and asked.rows["asked"] >= questions.sample else None,
             half=questions.half,
             hashed=asked.note(HASHED),
+            lost=losing.note(LOST),
+            lost_places=_lost_places(store, losing),
         ),
         methods=results.methods,
         primary=results.primary,
@@ -78,6 +85,14 @@ def read_report(store: Path, run: Run) -> Report:
         differing=differing(store, run, results.methods, first, results.scores, results.primary),
         left_out=parameters.left_out,
     )
+
+
+def _lost_places(store: Path, asked: Manifest) -> tuple[str, ...]:
+    """The first places that questions name and the searched index lacks."""
+    if not asked.note(LOST):
+        return ()
+    details = asked.read(store, "rejects", ["detail"])["detail"].slice(0, _PLACES).to_pylist()
+    return tuple(map(lost_place, details))
 
 
 def write_report(store: Path, report: Report) -> WrittenReport:

@@ -34,7 +34,7 @@ class Tokens(PerQuestion):
         Column("completion_tokens", "completion tokens", "tokens", "lower", (ANSWER,)),
         Column("context_tokens", "context tokens", "tokens", "lower", (CONTEXTS,)),
         Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
-        Column("seconds", "seconds", "s", "lower", (ANSWER,)),
+        Column("seconds", "generator seconds", "s", "lower", (ANSWER,)),
         Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
     )
 

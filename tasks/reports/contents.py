@@ -16,7 +16,7 @@ from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
 
-STAGE_SECONDS = Column("stage_seconds", "seconds, all stages", "s", "lower")
+STAGE_SECONDS = Column("stage_seconds", "seconds, nothing known", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
 PAID_USD = Column("paid_usd", "USD paid now", "USD", "neither")
 """Measures that come from the costs: of all stages together, per question. The first two are those as if nothing had
@@ -78,7 +78,8 @@ class StageCost:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """The costs of a run, and of earlier runs for the artifacts that it reused (USD, CPU seconds)."""
+    """The costs of a run (USD, CPU seconds), and what it reused and did not pay again: `earlier_…`, of artifacts of
+    earlier runs, and of answers, readings and vectors in its own."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0
@@ -111,7 +112,7 @@ class IndexResult:
 @dataclass(frozen=True, slots=True)
 class ReaderCounts:
     """Retrieval against reader. Of the `questions` with gold answers: those whose hits (or contexts) hold one (`held`),
-    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 hits";
+    and those of them that are answered right, `answered`. `where`: what was searched for it: "the first 10 sentences";
     `whole`: the reader saw all of that."""
 
     questions: int
@@ -221,8 +222,9 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestions:
-    """The number of questions that were asked, their source, the SQL condition, the seed of the sample, and the half;
-    `hashed`: how many of them a hash put into that half."""
+    """The number of questions that were asked, their source, the SQL condition, the seed if only some of them were
+    drawn, and the half; `hashed`: how many of them a hash put into that half; `lost`: those that name a source or quote
+    as their gold that the searched index lacks, and `lost_places`: the first of these places."""
 
     questions: int
     source: str
@@ -230,6 +232,8 @@ class AskedQuestions:
     seed: int | None = None
     half: str | None = None
     hashed: int = 0
+    lost: int = 0
+    lost_places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

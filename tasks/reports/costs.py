@@ -32,6 +32,7 @@ _LEDGER = {
     "peak_memory_bytes": pl.Int64,
     "finished": pl.Boolean,
     "reused_wall_seconds": pl.Float64,
+    "reused_cpu_seconds": pl.Float64,
     "reused_usd": pl.Float64,
 }
 
@@ -62,6 +63,7 @@ def _whole(ledger: pl.DataFrame) -> dict[str, Any]:
     done = ledger.filter(pl.col("finished").fill_null(True))
     sums = done.select(
         whole_seconds=(pl.col("wall_seconds") + pl.col("reused_wall_seconds").fill_null(0.0)).sum(),
+        whole_cpu_seconds=(pl.col("cpu_seconds") + pl.col("reused_cpu_seconds").fill_null(0.0)).sum(),
         whole_usd=(pl.col("usd") + pl.col("reused_usd").fill_null(0.0)).sum(),
     )
     return sums.row(0, named=True)
@@ -113,12 +115,18 @@ def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) ->
 
 
 def paid(store: Path, run: Run) -> Paid:
-    """The costs of the run's artifacts, by the run and by earlier ones."""
+    """The costs of the run's artifacts: what it paid, and what it reused. That is what the artifacts of earlier runs
+    would cost if nothing had been known, and what the answers, readings and vectors had taken that its own shards took
+    over."""
     ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
     is_own = pl.col("run_id") == run.run_id
-    own, earlier = _totals(ledger.filter(is_own)), _totals(ledger.filter(~is_own))
-    stages = ledger.filter(~is_own)["stage"].unique(maintain_order=True)
-    return Paid(own["usd"], own["cpu_seconds"], earlier["usd"], earlier["cpu_seconds"], tuple(stages))
+    own, earlier = _totals(ledger.filter(is_own)), _whole(ledger.filter(~is_own))
+    recalled = ledger.filter(is_own & pl.col("finished").fill_null(True) & (pl.col("reused_usd") > 0))
+    usd, cpu = (float(recalled[name].sum()) for name in ("reused_usd", "reused_cpu_seconds"))
+    stages = dict.fromkeys([*ledger.filter(~is_own)["stage"], *recalled["stage"]])
+    return Paid(
+        own["usd"], own["cpu_seconds"], earlier["whole_usd"] + usd, earlier["whole_cpu_seconds"] + cpu, tuple(stages)
+    )
 
 
 SHOWN = ("encoder", "context", "units", "text")

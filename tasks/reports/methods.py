@@ -12,10 +12,11 @@ import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import flat
+from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
-from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, StageCost
+from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, ReaderCounts, StageCost
 from vitalfew.tasks.reports.costs import context_mode, generator_name, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
 from vitalfew.tasks.reports.readings import reading
@@ -137,10 +138,21 @@ def _result(
         ranks=tuple(ranks),
         seeds=group.seeds if len(group.methods) > 1 else (),
         context=context_mode(store, run, group.methods[0]),
-        reading=reading(scores, group.methods[0].retrieve.top_k) if group.methods[0].retrieve else None,
+        reading=_reading(store, group, manifests, scores),
         generator=generator_name(group.methods[0]),
     )
     return result, scores
+
+
+def _reading(
+    store: Path, group: Group, manifests: Mapping[str, Sequence[Manifest]], scores: QuestionScores
+) -> ReaderCounts | None:
+    retrieve, (hits, *_) = group.methods[0].retrieve, manifests.get("hits") or [None]
+    if not retrieve or not hits:
+        return None
+    found = next((file.path for file in hits.files() if file.table == "hits" and file.rows), None)
+    unit = files.read_table(store / found, ["unit"])["unit"][0].as_py() if found else "hit"
+    return reading(scores, retrieve.top_k, unit)
 
 
 def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScores) -> dict[str, MetricSummary]:

@@ -22,12 +22,13 @@ _NAME = 48
 _MOST = 6
 
 
-def reading(scores: QuestionScores, top_k: int) -> ReaderCounts | None:
-    """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most."""
+def reading(scores: QuestionScores, top_k: int, unit: str = "hit") -> ReaderCounts | None:
+    """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most, each of
+    them a `unit`."""
     right = next((scores.values[metric] for metric in RIGHT if metric in scores.values), None)
     if right is None:
         return None
-    there, where, whole = _there(scores, top_k)
+    there, where, whole = _there(scores, top_k, unit)
     if there is None:
         return None
     known = ~np.isnan(right) & ~np.isnan(there)
@@ -36,7 +37,7 @@ def reading(scores: QuestionScores, top_k: int) -> ReaderCounts | None:
     return ReaderCounts(int(known.sum()), int(found.sum()), int(answered.sum()), where, whole) if known.any() else None
 
 
-def _there(scores: QuestionScores, top_k: int) -> tuple[Values | None, str, bool]:
+def _there(scores: QuestionScores, top_k: int, unit: str) -> tuple[Values | None, str, bool]:
     """By question whether the answer is there (1.0 or 0.0), in what, and whether the reader saw all of that."""
     values = scores.values
     if "first_rank_missing" in values:
@@ -48,7 +49,7 @@ def _there(scores: QuestionScores, top_k: int) -> tuple[Values | None, str, bool
         return None, "", True
     hits, contexts = min(max(recalls), top_k), values.get("contexts")
     cut = contexts is not None and not np.isnan(contexts).all() and float(np.nanmean(contexts)) < hits
-    return recalls[max(recalls)], f"the first {hits} hits" if hits > 1 else "the first hit", not cut
+    return recalls[max(recalls)], f"the first {hits} {unit}s" if hits > 1 else f"the first {unit}", not cut
 
 
 def sentences(report: Report) -> list[str]:
@@ -74,7 +75,7 @@ def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     elif missed < unread:
         verdict = f"{after} fails more ({unread:,} against {missed:,})"
     else:
-        verdict = f"both fail alike ({missed:,})" if missed else "neither fails"
+        verdict = f"retrieval fails as often as {after} ({missed:,} each)" if missed else "neither fails"
     return (
         f"{shortened(method.label, _NAME)}: the answer was among {own.where} of {own.held:,} of {own.questions:,} "
         f"{'question' if own.questions == 1 else 'questions'} and answered right in {own.answered:,}: {verdict}."

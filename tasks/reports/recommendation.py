@@ -1,31 +1,40 @@
-"""The sentence that a report begins with: which method to take, by what was shown and by what it costs.
+"""The sentences that a report begins with: which method to take, by what was shown and by what it costs.
 
-A method is shown to be better or worse than its baseline where the paired test of the primary metric says so after
-Holm's correction (`columns.is_apart`). Any other is not shown to be worse, which does not make it as good: the sentence
-says how much worse it may be, by the far end of its 95 % interval, and how many more questions would detect a
-difference.
+Below `ENOUGH` questions none is recommended: the best so far is named, with its interval. From there on, a method is
+shown to be better or worse than its baseline where the paired test of the primary metric says so after Holm's
+correction (`columns.is_apart`), and what is shown to be better is taken. Otherwise the cheapest is named of those that
+are not shown to be worse and that lie at most `MARGIN` below their baseline in this sample. Neither makes it as good:
+the sentence says how much worse it may be, by the far end of its 95 % interval, and how many more questions would
+detect a difference.
+
+The cheapest has the lowest cost of all stages as if nothing had been known before (USD), or the fewest prompt tokens
+where that cost of any of them is not known.
 
 The number of questions that detect a true difference of `SIZE` in four runs of five (80 % power) is
 n = ((z_0.975 + z_0.8) · sd / 0.05)² (Cohen, Statistical Power Analysis, 1988, chapter 2; `paired.questions_needed`),
 with the largest standard deviation of the sample's paired differences: it is as uncertain as that.
 """
 
+import math
 from collections.abc import Sequence
 
 from vitalfew.tasks.metrics.base import SCALE
-from vitalfew.tasks.reports.contents import MethodResult, Report
-from vitalfew.tasks.reports.shown.columns import figure, is_apart, price_metric, quality_metric, signed
+from vitalfew.tasks.reports.contents import STAGE_USD, MethodResult, Report
+from vitalfew.tasks.reports.shown.columns import figure, is_apart, price_metric, quality_metric, sentence_case, signed
 from vitalfew.tasks.reports.shown.text import listed, shortened
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
+from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
 
 SIZE = 0.05
 """The difference that the sentence counts questions for."""
-_NAME = 48
+MARGIN = 0.02
+"""A method that lies further below its baseline in this sample is not named as the cheapest. In a metric that
+is no share it may not lie below it at all."""
+_NAME, _ROUNDING = 48, 1e-9
 
 
 def recommendation(report: Report) -> str:
-    """A sentence or two, on one line; '' for a report without methods."""
+    """Two or three sentences, on one line; '' for a report without methods."""
     if not report.methods:
         return ""
     metric = quality_metric(report)
@@ -36,8 +45,10 @@ def recommendation(report: Report) -> str:
         return _alone(report, heading)
     known = [own for own in report.methods if metric in own.differences]
     compared = [own for own in known if own.differences[metric].p_holm is not None]
-    if not compared:
-        return _too_few([own.differences[metric] for own in known], report, heading)
+    if not known:
+        return f"Nothing is recommended: no question has a value of {heading} for a method and for its baseline."
+    if not compared or _asked(compared, metric) < ENOUGH:
+        return _not_yet(report, known, metric)
     better = [own for own in compared if _gain(report, own, metric) > 0 and is_apart(own.differences[metric])]
     if better:
         return _better(report, better, metric)
@@ -57,37 +68,43 @@ def _alone(report: Report, heading: str) -> str:
     )
 
 
-def _too_few(differences: Sequence[Difference], report: Report, heading: str) -> str:
-    """Say what to do where no difference has an interval. `differences`: those with any question."""
-    if not differences:
-        return f"Nothing is recommended: no question has a value of {heading} for a method and for its baseline."
-    asked = max((each.questions for each in differences), default=0)
-    sd = max((each.sd or 0.0 for each in differences), default=0.0)
-    start = f"Nothing can be recommended yet: {asked:,} {_questions(asked)} with a value of {heading}"
-    needed = questions_needed(sd, SIZE) if sd and report.column(quality_metric(report) or "").unit == SCALE else None
-    line = f"{start}; an interval takes at least {MIN_QUESTIONS}"
-    if needed is None or needed <= MIN_QUESTIONS:
-        return f"{line}."
-    return f"{line}, and to detect a difference of {SIZE:g} takes about {needed:,}, by the spread of these few."
+def _not_yet(report: Report, compared: Sequence[MethodResult], metric: str) -> str:
+    """Name the best so far, where the questions are too few to choose by."""
+    asked, column = _asked(compared, metric), report.column(metric)
+    few = f"{asked:,} {_questions(asked)} {'is' if asked == 1 else 'are'} too few, ask at least {ENOUGH}"
+    top = _best(report, [*compared, *_baselines(report)], metric)
+    best = f"Best so far: {_name(top)}, {column.heading} {figure(report.value(top, metric), column.unit)}"
+    if top.against is not None:
+        own = top.differences[metric]
+        best += f", {signed(own.mean_difference)} against {_base(report, top)}"
+        best += "" if own.low is None else f" ({_interval(own)})"
+    share = _share(report, top, price_metric(report), metric)
+    needed = _needed(report, compared, metric)
+    detect = f" Detecting a difference of {SIZE:g} takes about {needed:,} questions (80 % power)." if needed else ""
+    return (
+        f"No choice can be made yet: {few}. "
+        f"{best}{f', with {share}' if share and top.against is not None else ''}.{detect}"
+    )
 
 
 def _better(report: Report, better: Sequence[MethodResult], metric: str) -> str:
-    top = max(better, key=lambda own: _sign(report, metric) * (report.value(own, metric) or 0.0))
+    top = _best(report, better, metric)
     line = f"Take {_name(top)}: {_shown(report, top, metric)}"
-    cheap = _cheapest(report, better, metric)
+    price = _price(report, better, metric)
+    cheap = _cheapest(report, better, price, metric)
     if cheap is not None and cheap is not top:
-        return f"{line}. Cheapest of the {len(better)} that are: {_name(cheap)}, {_shown(report, cheap, metric)}."
+        by = _in(report, price)
+        return f"{line}. Cheapest{by} of the {len(better)} that are: {_name(cheap)}, {_shown(report, cheap, metric)}."
     return f"{line}."
 
 
 def _shown(report: Report, method: MethodResult, metric: str) -> str:
     """By how much it is better, and at what price."""
     own = method.differences[metric]
-    interval = f"95 % interval {signed(own.low)} to {signed(own.high)}"
-    share = _share(report, method, metric)
+    share = _shares(report, method, _price(report, [method], metric), metric)
     return (
         f"shown to be better than {_base(report, method)} in {report.column(metric).heading}, "
-        f"{signed(own.mean_difference)} ({interval}){f', with {share}' if share else ''}"
+        f"{signed(own.mean_difference)} ({_interval(own)}){f', with {share}' if share else ''}"
     )
 
 
@@ -96,20 +113,25 @@ def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence
     if worse:
         names = listed([_name(own) for own in worse], 1)
         verb = "is" if len(worse) == 1 else "are"
-        start = f"Nothing is shown to be better than {base} in {heading}, and {names} {verb} shown to be worse"
+        start = f"Nothing is shown to be better than {base} in {heading}, and {names} {verb} shown to be worse."
     else:
-        start = f"Nothing is shown to be better or worse than {base} in {heading}"
-    rest = [own for own in compared if own not in worse] + [report.methods[place] for place in report.baselines()]
-    parts = [start]
-    cheap = _cheapest(report, rest, metric)
-    if cheap is not None and cheap.against is None:
-        parts.append(f"cheapest of those not shown to be worse: {_name(cheap)} itself")
-    elif cheap is not None:
-        parts.append(
-            f"cheapest of those not shown to be worse: {_name(cheap)}, with {_share(report, cheap, metric)}"
-            f"{_at_worst(report, cheap, metric)}"
-        )
-    return f"{'; '.join(parts)}.{_more(report, compared, metric)}"
+        start = f"Nothing is shown to be better or worse than {base} in {heading}."
+    rest = [own for own in compared if own not in worse]
+    near = [own for own in rest if _gain(report, own, metric) >= -_margin(report, metric)] + _baselines(report)
+    price = _price(report, near, metric)
+    cheap, top = _cheapest(report, near, price, metric), _best(report, [*rest, *_baselines(report)], metric)
+    best = "" if top is cheap else f"best in this sample: {_name(top)}{_ahead(report, top, metric)}"
+    if cheap is None:
+        return f"{start}{f' {sentence_case(best)}.' if best else ''}{_more(report, compared, metric)}"
+    of = f"at most {MARGIN:g} below {base}" if _margin(report, metric) else f"not below {base}"
+    if _sign(report, metric) < 0:
+        of = of.replace("below", "above")
+    line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_name(cheap)}"
+    if cheap.against is None:
+        line += " itself"
+    else:
+        line += f", with {_shares(report, cheap, price, metric)}{_at_worst(report, cheap, metric)}"
+    return f"{start} {line}{f'; {best}' if best else ''}.{_more(report, compared, metric)}"
 
 
 def _at_worst(report: Report, method: MethodResult, metric: str) -> str:
@@ -122,41 +144,95 @@ def _at_worst(report: Report, method: MethodResult, metric: str) -> str:
     return f", but perhaps worse by up to {figure(behind, report.column(metric).unit)}" if behind > 0 else ""
 
 
+def _ahead(report: Report, method: MethodResult, metric: str) -> str:
+    """Its difference to its baseline; of a baseline nothing."""
+    return "" if method.against is None else f", {signed(method.differences[metric].mean_difference)}"
+
+
 def _more(report: Report, compared: Sequence[MethodResult], metric: str) -> str:
     """How many more questions would detect a difference, by the sample's spread; '' where there is no saying."""
-    differences = [own.differences[metric] for own in compared]
-    sd, asked = max(each.sd or 0.0 for each in differences), max(each.questions for each in differences)
-    needed = questions_needed(sd, SIZE)
-    if not sd or needed is None or report.column(metric).unit != SCALE:
+    needed, asked = _needed(report, compared, metric), _asked(compared, metric)
+    if needed is None:
         return ""
     more = needed - asked
     count = f"{more:,} more {_questions(more)} would" if more > 0 else f"These {asked:,} {_questions(asked)}"
     return f" {count} detect a difference of {SIZE:g} (80 % power, by this sample's spread)."
 
 
-def _cheapest(report: Report, methods: Sequence[MethodResult], metric: str) -> MethodResult | None:
-    """The one with the lowest price, the better one of equals; None without prices, or where price is the metric."""
-    price = price_metric(report)
-    if price is None or price == metric:
-        return None
+def _needed(report: Report, compared: Sequence[MethodResult], metric: str) -> int | None:
+    """The questions that detect a difference of `SIZE`; None for a metric of another unit, or without any spread."""
+    sd = max(own.differences[metric].sd or 0.0 for own in compared)
+    return questions_needed(sd, SIZE) if sd and report.column(metric).unit == SCALE else None
+
+
+def _asked(compared: Sequence[MethodResult], metric: str) -> int:
+    return max(own.differences[metric].questions for own in compared)
+
+
+def _best(report: Report, methods: Sequence[MethodResult], metric: str) -> MethodResult:
+    """The one with the best value, the cheaper one of equals."""
+    sign, price = _sign(report, metric), _price(report, methods, metric)
+
+    def rank(own: MethodResult) -> tuple[float, float]:
+        value = report.value(own, metric)
+        return math.inf if value is None else -sign * value, report.value(own, price) or 0.0
+
+    return min(methods, key=rank)
+
+
+def _price(report: Report, methods: Sequence[MethodResult], metric: str) -> str | None:
+    """The measure by which the methods are the cheaper; None where there is none, or where it is the metric."""
+    is_known = all(report.value(own, STAGE_USD.name) is not None for own in methods)
+    price = STAGE_USD.name if is_known else price_metric(report)
+    return None if price == metric else price
+
+
+def _cheapest(report: Report, methods: Sequence[MethodResult], price: str | None, metric: str) -> MethodResult | None:
+    """The one with the lowest price, the better one of equals; None without prices."""
     priced = [(own, value) for own in methods if (value := report.value(own, price)) is not None]
     sign = _sign(report, metric)
     order = sorted(priced, key=lambda each: (each[1], -sign * (report.value(each[0], metric) or 0.0)))
     return order[0][0] if order else None
 
 
-def _share(report: Report, method: MethodResult, metric: str) -> str:
-    """Its price beside its baseline's: "7 % of naive RAG's prompt tokens"; '' without a price."""
-    price = price_metric(report)
+def _in(report: Report, price: str | None) -> str:
+    """What "cheapest" means."""
+    if price is None:
+        return ""
+    return " in USD" if price == STAGE_USD.name else f" in {report.column(price).heading}"
+
+
+def _shares(report: Report, method: MethodResult, price: str | None, metric: str) -> str:
+    """Its price and its prompt tokens beside its baseline's: "30 % of naive RAG's USD and 7 % of its prompt tokens"."""
+    shares = [_share(report, method, each, metric) for each in dict.fromkeys((price, price_metric(report)))]
+    first, *others = [share for share in shares if share] or [""]
+    return " and ".join([first, *(share.replace(f"{_base(report, method)}'s", "its") for share in others)])
+
+
+def _share(report: Report, method: MethodResult, price: str | None, metric: str) -> str:
+    """A price of it beside its baseline's: "7 % of naive RAG's prompt tokens"; '' without a price."""
     own = report.value(method, price)
     theirs = report.value(report.methods[method.against], price) if method.against is not None else None
     if price is None or price == metric or own is None:
         return ""
     column = report.column(price)
+    heading = "USD" if price == STAGE_USD.name else column.heading
     if not theirs:
-        return f"{figure(own, column.unit)} {column.heading}"
+        return f"{figure(own, column.unit)} {heading}"
     share = 100 * own / theirs
-    return f"{f'{share:.0f}' if share >= 1 else f'{share:.1g}'} % of {_base(report, method)}'s {column.heading}"
+    return f"{f'{share:.0f}' if share >= 1 else f'{share:.1g}'} % of {_base(report, method)}'s {heading}"
+
+
+def _interval(own: Difference) -> str:
+    return f"95 % interval {signed(own.low)} to {signed(own.high)}"
+
+
+def _margin(report: Report, metric: str) -> float:
+    return MARGIN + _ROUNDING if report.column(metric).unit == SCALE else 0.0
+
+
+def _baselines(report: Report) -> list[MethodResult]:
+    return [report.methods[place] for place in report.baselines()]
 
 
 def _gain(report: Report, method: MethodResult, metric: str) -> float:

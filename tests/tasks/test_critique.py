@@ -20,7 +20,8 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import critics, notes
+from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.stage import RowsLost
 
 SETTINGS: dict[str, Any] = {
@@ -213,6 +214,8 @@ def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(wh
     right = np.array([is_right(texts[question, number], answers[question]) for question, number, *_ in judged])
     assert critic.errors["isuse"] == (pytest.approx(calibration_error(told, right)), len(judged))
     assert critic.errors["isrel"][1] == len(judged)
-    (line,) = [line for line in notes(report) if line.startswith("Critic ")]
+    (line,) = critics(report)
     assert f"{critic.front:.2f} of 5.0 candidates per question are on the Pareto front" in line
     assert f"ISUSE {critic.errors['isuse'][0]:.3f} ({len(judged):,})" in line
+    assert line not in notes(report)
+    assert "<h2>Critics</h2>" in page(report, plots=[])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
-from vitalfew.tasks.reports.contents import PAID_USD, Report
+from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, Report
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
 
@@ -13,6 +13,7 @@ SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
 """Units whose values are shown with three significant digits, and with one decimal."""
 LEVEL = 0.05
 """The level of significance: a smaller p, corrected, makes a difference significant."""
+_PRICES, _OF_TABLES = {STAGE_USD.name, PAID_USD.name}, 1000
 _GOLD = {GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS}
 _OF_ANSWERS = (HITS, GOLD_ANSWERS)
 """The needs of the recall of answers, by which retrieval is judged without gold passages."""
@@ -21,21 +22,24 @@ _OF_ANSWERS = (HITS, GOLD_ANSWERS)
 def default_columns(report: Report) -> list[str]:
     """Quality of answers, then the other metrics, then costs, without details and metrics that have no value.
 
-    Of costs with the same unit the first alone: prompt tokens, or the contexts' without a generator; the seconds of the
-    generator where they were measured, else those of all stages. Where no question has a gold passage, the recall of
-    answers stands for retrieval.
+    Of costs with the same unit the first alone (prompt tokens, or the contexts' without a generator), but the seconds
+    of all stages where they are known, because a refiner or critic may take more than the generator; and the primary
+    metric. Where no question has a gold passage, the recall of answers stands for retrieval.
     """
     scored = _scored(report)
     has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
     shown = [column for column in scored if not column.detail or (not has_gold and column.needs == _OF_ANSWERS)]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
+    if STAGE_SECONDS in shown:
+        of_unit[STAGE_SECONDS.unit] = STAGE_SECONDS
 
     def place(column: Column) -> int:
         if column == PAID_USD:  # no measure of a method: it stands beside what the method takes
             return 3
         return 2 if is_cost(column) else 0 if {ANSWER, GOLD_ANSWERS} <= {*column.needs} else 1
 
-    kept = [column for column in shown if not is_cost(column) or of_unit[column.unit] is column]
+    wanted = {report.primary, *(column.name for column in of_unit.values())}
+    kept = [column for column in shown if not is_cost(column) or column.name in wanted]
     return [column.name for column in sorted(kept, key=place)]
 
 
@@ -124,10 +128,17 @@ class Cell:
 
 
 def cells(report: Report, metric: str) -> list[Cell]:
-    """A metric's figures for every method."""
+    """A metric's figures for every method, under `table_heading`."""
     marked, alike, unit = best(report, metric), not_told_apart(report, metric), report.column(metric).unit
-    values = enumerate(report.values(metric))
-    return [Cell(figure(value, unit), row in marked, row in alike) for row, value in values]
+    times = _OF_TABLES if metric in _PRICES else 1
+    values = (value and value * times for value in report.values(metric))
+    return [Cell(figure(value, unit), row in marked, row in alike) for row, value in enumerate(values)]
+
+
+def table_heading(report: Report, metric: str) -> str:
+    """The heading over `cells`: USD are those of 1,000 questions, which are easier to read than those of one."""
+    heading = report.column(metric).heading
+    return heading.replace("USD", f"USD per {_OF_TABLES:,} questions", 1) if metric in _PRICES else heading
 
 
 def quality_metric(report: Report) -> str | None:

@@ -14,6 +14,7 @@ from vitalfew.tasks.reports.shown.columns import (
     is_apart,
     signed,
     significant,
+    table_heading,
 )
 from vitalfew.tasks.reports.shown.notes import answer_mark, evidence, halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
@@ -50,7 +51,7 @@ def figures(report: Report, metrics: Sequence[str]) -> Grid:
         caption = "Selected metrics; the best value of a column is bold and has a star."
     if any(cell.alike for column in columns for cell in column):
         caption += " ≈: not distinguishable from the baseline (p ≥ 0.05)."
-    return Grid(caption, ["method", *(report.column(metric).heading for metric in metrics)], _rows(report, columns))
+    return Grid(caption, ["method", *(table_heading(report, metric) for metric in metrics)], _rows(report, columns))
 
 
 def choices(report: Report) -> Grid:
@@ -121,7 +122,7 @@ def differing(report: Report) -> list[Grid]:
     """For every question that is shown, a row per method: its answers and its evidence."""
     return [
         Grid(
-            f"Accepted: {' | '.join(each.gold)}.",
+            f"Accepted: {' | '.join(each.gold)}",
             ("method", "", "answer", "evidence"),
             [
                 (

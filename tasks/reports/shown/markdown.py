@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import DifferingQuestion, Report
 from vitalfew.tasks.reports.recommendation import recommendation
-from vitalfew.tasks.reports.shown.columns import cells, chosen_columns
+from vitalfew.tasks.reports.shown.columns import cells, chosen_columns, table_heading
 from vitalfew.tasks.reports.shown.notes import answer_mark, asked, differing, evidence, headline, notes
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -27,7 +27,7 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         "",
         *_listed([*readings.sentences(report), *readings.warning(report)]),
         *_listed(headline(report)),
-        _row(["method", *(escaped(report.column(metric).heading) for metric in metrics)]),
+        _row(["method", *(escaped(table_heading(report, metric)) for metric in metrics)]),
         _row(["---", *("---:" for _ in metrics)]),
     ]
     for number, method in enumerate(report.methods):

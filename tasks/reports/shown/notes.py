@@ -15,7 +15,7 @@ from vitalfew.tasks.reports.shown.columns import (
     significant,
 )
 from vitalfew.tasks.reports.shown.tables import setting_text
-from vitalfew.tasks.reports.shown.text import listed, one_line, shortened
+from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed, visible_difference
 
@@ -28,8 +28,8 @@ def notes(report: Report) -> list[str]:
     return [*choices(report), *warnings(report), *statistics(report), *paid(report)]
 
 
-def differing(report: Report) -> str:
-    """On how many questions methods differ, and where some are shown; '' where that is not known."""
+def differing(report: Report, where: str = "the page shows {} of them") -> str:
+    """On how many questions methods differ, and where some are shown (`where`); '' where that is not known."""
     own, metric = report.differing, quality_metric(report)
     if not own or not metric:
         return ""
@@ -37,7 +37,7 @@ def differing(report: Report) -> str:
     return (
         f"The answers of {methods} methods differ in {report.column(metric).heading} on {own.count:,} of "
         f"{own.questions:,} questions"
-        + (f"; the page shows {len(own.shown)} of them, with answers and evidence." if own.shown else ".")
+        + (f"; {where.format(len(own.shown))}, with answers and evidence." if own.shown else ".")
     )
 
 
@@ -56,15 +56,15 @@ def evidence(answered: Answered) -> str:
 
 
 def warnings(report: Report) -> list[str]:
-    """Methods that were left out; metrics without a declaration or a score, and why; answers that failed, with their
-    first messages."""
+    """Methods that were left out; gold that was not found; metrics without a declaration or a score, and why; answers
+    that failed, with their first messages."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     if not all(report.column(metric).direction for metric in report.metrics()):
         lines.append(
             "An older version scored these answers and did not record whether higher or lower is better, so no best "
             "value is marked. Run the same `vitalfew evaluate` to score them again."
         )
-    lines += _unscored(report)
+    lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
@@ -73,13 +73,24 @@ def warnings(report: Report) -> list[str]:
     return lines
 
 
+def _lost(report: Report) -> list[str]:
+    """A sentence on the questions that name a place which the index lacks."""
+    asked = report.asked
+    if not asked.lost:
+        return []
+    start = "1 question names" if asked.lost == 1 else f"{asked.lost:,} questions name"
+    places = ", ".join(shortened(one_line(place), _NAME_LENGTH) for place in asked.lost_places)
+    found = f"{'it gets' if asked.lost == 1 else 'they get'} no gold passages from it"
+    command = sql_command("FROM rejects WHERE stage = 'ask'", report.store)
+    return [f"{start} a source or quote that the index does not have, first: {places}; {found}: {command}"]
+
+
 def statistics(report: Report) -> list[str]:
     """The basis of the differences, and how many questions a smaller one would take."""
     metric = quality_metric(report)
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
     lines = [
         *gains(report),
-        *critics(report),
         *(_best(report, best) for best in report.best_alphas if best.metric == metric),
     ]
     seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
@@ -98,9 +109,7 @@ def statistics(report: Report) -> list[str]:
         f"correction {_family(report, metric)}."
     )
     if questions < ENOUGH:
-        lines.append(
-            f"Only {questions} questions: intervals of differences may be too narrow. Ask at least {ENOUGH} questions."
-        )
+        lines.append(f"Intervals of differences by fewer than {ENOUGH} questions may be too narrow.")
     if sd and seen:
         goal = 0.05 if seen > 0.05 else 0.02 if seen > 0.02 else 0.01
         lines.append(
@@ -239,7 +248,7 @@ _SHOWN = 3
 
 
 def critics(report: Report) -> list[str]:
-    """A sentence or two for every set of critiqued candidates."""
+    """A sentence or two for every set of critiqued candidates: of interest to researchers, and in the page alone."""
     return [_line(critic) for critic in report.critics if critic.front is not None]
 
 

@@ -1,6 +1,5 @@
 """The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -14,8 +13,8 @@ from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.columns import chosen_columns
-from vitalfew.tasks.reports.shown.notes import asked, differing, headline, paid, statistics, warnings
-from vitalfew.tasks.reports.shown.text import one_line, printable, shortened
+from vitalfew.tasks.reports.shown.notes import asked, critics, differing, headline, paid, statistics, warnings
+from vitalfew.tasks.reports.shown.text import one_line, printable, shortened, sql_command
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
@@ -40,12 +39,13 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         readings=readings.sentences(report),
         reader_warning=readings.warning(report),
         headline=headline(report),
-        differing=differing(report),
+        differing=differing(report, "{} of them follow"),
         questions=[*zip(report.differing.shown if report.differing else (), grids.differing(report), strict=True)],
         figures=grids.figures(report, chosen),
         differences=grids.differences(report),
         pairs=grids.pairs(report),
         statistics=statistics(report),
+        critics=critics(report),
         choices=grids.choices(report),
         indexes=grids.indexes(report),
         paper=grids.paper(report),
@@ -77,9 +77,8 @@ class Query:
 
 def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
-    at = "" if report.store == "store" else f" --store {shlex.quote(printable(report.store))}"
     asked = [*_answers(report), ("Cost of this run, by stage", _paid(report.run_id))]
-    return [Query(about, f"vitalfew sql {_argument(sql)}{at}") for about, sql in asked]
+    return [Query(about, sql_command(sql, report.store)) for about, sql in asked]
 
 
 def _answers(report: Report) -> Iterator[tuple[str, str]]:
@@ -118,11 +117,6 @@ def _paid(run_id: str) -> str:
 def _where(table: str, method: MethodResult | None) -> str:
     fingerprint = method.fingerprints.get(table) if method else None
     return f" WHERE {table}.fingerprint = {_quoted(fingerprint)}" if fingerprint else ""
-
-
-def _argument(sql: str) -> str:
-    """Quote for a shell: in double quotes where that is safe, because SQL has single ones."""
-    return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
 
 
 def _quoted(text: str) -> str:

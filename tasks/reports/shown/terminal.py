@@ -19,6 +19,7 @@ from vitalfew.tasks.reports.shown.columns import (
     price_metric,
     quality_metric,
     sentence_case,
+    table_heading,
 )
 from vitalfew.tasks.reports.shown.notes import asked, choices, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -66,7 +67,7 @@ def _cells(report: Report, metric: str) -> list[str]:
 
 def _lines(report: Report, metric: str) -> str:
     """The heading with a word a line: figures are narrower than the names of their metrics."""
-    return report.column(metric).heading.replace(" ", "\n")
+    return table_heading(report, metric).replace(" ", "\n")
 
 
 def _name_width(report: Report, width: int) -> int:

@@ -1,6 +1,7 @@
 """Text from corpora, configurations and models, made fit to be shown."""
 
 import re
+import shlex
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -39,3 +40,11 @@ def listed(names: list[str], limit: int = 3) -> str:
     if len(names) <= limit + 1:
         return ", ".join(names)
     return f"{', '.join(names[:limit])} and {len(names) - limit} others"
+
+
+def sql_command(sql: str, store: str) -> str:
+    """The shell command that asks this of a store: SQL in double quotes where that is safe, because it has single
+    ones."""
+    argument = shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'
+    at = "" if store == "store" else f" --store {shlex.quote(printable(store))}"
+    return f"vitalfew sql {argument}{at}"

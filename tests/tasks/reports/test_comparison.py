@@ -19,7 +19,7 @@ from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import opponents
 from vitalfew.tasks.reports.papers import beside, conditions
-from vitalfew.tasks.reports.shown.notes import notes
+from vitalfew.tasks.reports.shown.notes import asked, notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
@@ -105,11 +105,16 @@ def test_few_questions_have_no_interval_and_are_told(store: Path) -> None:
     assert "Too few questions to compare methods: 5" in output
 
 
+def test_where_all_questions_were_asked_none_was_drawn(store: Path) -> None:
+    assert "drawn with seed" in asked(report(store, questions={"sample": 5}))
+    assert "drawn" not in asked(report(store, questions={"sample": 10_000}))
+
+
 @pytest.mark.parametrize(("questions", "is_said"), [(12, True), (30, False)])
 def test_below_thirty_questions_intervals_may_be_too_narrow(store: Path, questions: int, is_said: bool) -> None:
     made = report(store, questions={"sample": questions})
     assert made.methods[0].differences["f1"].low is not None
-    said = f"Only {questions} questions: intervals of differences may be too narrow"
+    said = "Intervals of differences by fewer than 30 questions may be too narrow."
     assert (said in "\n".join(notes(made))) is is_said
 
 

@@ -66,6 +66,15 @@ def test_a_second_evaluation_costs_the_same_if_nothing_had_been_known(tmp_path: 
     )
     assert paid == pytest.approx(sum(cost.paid_usd for cost in again))
     assert known == pytest.approx(sum(cost.whole_usd for cost in again))
+    # What was reused is told whole: what this run's shards took over, and the artifacts that it took as they were.
+    [(all_paid, all_known)] = sql(
+        store, f"SELECT sum(usd), sum(usd_nothing_known) FROM spending('{outcome.run.run_id}')"
+    )
+    whole = sum(cost.whole_usd for method in report.methods for cost in method.costs if cost.reused and not cost.shared)
+    assert report.paid.usd == pytest.approx(all_paid)
+    assert report.paid.usd + report.paid.earlier_usd == pytest.approx(all_known + whole)
+    assert "generate" in report.paid.earlier_stages
+    assert report.paid.earlier_cpu_seconds > 0
     encoded = "SELECT reused_tokens FROM costs WHERE stage = 'encode' AND run_id = (SELECT max(run_id) FROM runs "
     [(tokens,), *_] = sql(store, f"{encoded} WHERE flow = 'index_corpus') ORDER BY 1 DESC")
     assert tokens > 0

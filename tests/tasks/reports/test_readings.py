@@ -31,6 +31,7 @@ def test_the_answer_is_there_or_not_and_read_or_not() -> None:
     asked = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[10.0] * 5, **found)
     assert reading(asked, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=True)
     assert reading(asked, 5) == ReaderCounts(4, 3, 1, "the first 5 hits")
+    assert reading(asked, 5, "sentence") == ReaderCounts(4, 3, 1, "the first 5 sentences")
     cut = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[3.0] * 5, **found)
     assert reading(cut, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=False)
 
@@ -57,7 +58,7 @@ def of(*counts: tuple[int, int, int], generators: tuple[str, ...] = ("reader", "
     [
         ((10, 9, 4), "of 9 of 10 questions and answered right in 4: the reader fails more (5 against 1)."),
         ((10, 4, 4), "of 4 of 10 questions and answered right in 4: retrieval fails more (6 against 0)."),
-        ((10, 8, 6), "of 8 of 10 questions and answered right in 6: both fail alike (2)."),
+        ((10, 8, 6), "of 8 of 10 questions and answered right in 6: retrieval fails as often as the reader (2 each)."),
         ((1, 1, 1), "of 1 of 1 question and answered right in 1: neither fails."),
     ],
 )
@@ -132,6 +133,8 @@ def test_they_are_in_the_page_and_in_the_markdown(made: tuple[Path, Report]) -> 
     assert report.differing is not None
     count = len(report.differing.shown)
     assert differing(report).endswith(f"; the page shows {count} of them, with answers and evidence.")
+    assert f"; {count} of them follow, with answers and evidence." in text
+    assert "the page shows" not in text
     assert "## Questions on which methods differ" in marked
     assert f"<summary>{report.differing.shown[0].question}</summary>" in text
 

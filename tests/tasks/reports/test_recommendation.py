@@ -9,8 +9,8 @@ from rich.console import Console
 
 from tests.support import reports
 from vitalfew.library.report import Report as Api
-from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
-from vitalfew.tasks.reports.recommendation import recommendation
+from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report, StageCost
+from vitalfew.tasks.reports.recommendation import MARGIN, recommendation
 from vitalfew.tasks.reports.shown.columns import cells
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.page import page
@@ -37,22 +37,68 @@ def compared(metric: str = "accuracy", **methods: tuple[float, float, Difference
     return reports.report(named("naive RAG", 0.7, 1000.0), *others)
 
 
-def test_where_nothing_is_shown_the_cheapest_is_named_with_what_it_may_cost() -> None:
-    report = compared(ParetoRAG=(0.68, 70.0, against(-0.02, 0.7, -0.101, 0.06)), MMR=(0.72, 500.0, against(0.02, 0.6)))
+def test_where_nothing_is_shown_the_cheapest_of_those_not_far_below_is_named_with_what_it_may_cost() -> None:
+    report = compared(
+        Oreo=(0.66, 20.0, against(-0.04, 0.7, -0.2, 0.1)),
+        ParetoRAG=(0.68, 70.0, against(-MARGIN, 0.7, -0.101, 0.06)),
+        MMR=(0.72, 500.0, against(0.02, 0.6)),
+    )
     assert recommendation(report) == (
-        "Nothing is shown to be better or worse than naive RAG in accuracy; cheapest of those not shown to be worse: "
-        "ParetoRAG, with 7 % of naive RAG's prompt tokens, but perhaps worse by up to 0.101. 354 more questions would "
-        "detect a difference of 0.05 (80 % power, by this sample's spread)."
+        "Nothing is shown to be better or worse than naive RAG in accuracy. Cheapest in prompt tokens of those at most "
+        "0.02 below naive RAG in this sample: ParetoRAG, with 7 % of naive RAG's prompt tokens, but perhaps worse by "
+        "up to 0.101; best in this sample: MMR, +0.020. 354 more questions would detect a difference of 0.05 (80 % "
+        "power, by this sample's spread)."
     )
     needed = math.ceil(((1.959964 + 0.841621) * 0.4 / 0.05) ** 2)
     assert needed - 149 == 354
 
 
+def priced(report: Report, *usd: float | None) -> Report:
+    """The methods took so much in one stage, if nothing had been known; None: that is not recorded."""
+    methods = (
+        own if each is None else replace(own, costs=(StageCost("generate", whole_usd=each),))
+        for own, each in zip(report.methods, usd, strict=True)
+    )
+    return replace(report, methods=tuple(methods))
+
+
+def test_cheapest_is_by_all_stages_where_every_method_has_that_cost() -> None:
+    report = compared(few=(0.7, 70.0, against(0.0, 0.9)), fast=(0.71, 300.0, against(0.01, 0.9)))
+    line = recommendation(priced(report, 0.001, 0.002, 0.0004))
+    assert "Cheapest in USD of those at most 0.02 below naive RAG in this sample: fast, with 40 % of naive " in line
+    assert "RAG's USD and 30 % of its prompt tokens, but perhaps" in line
+    assert "best in this sample" not in line
+    line = recommendation(priced(report, 0.001, None, 0.0004))
+    assert "Cheapest in prompt tokens of those at most 0.02 below naive RAG in this sample: few, with 7 % of " in line
+    assert "best in this sample: fast, +0.010." in line
+
+
 def test_what_is_shown_to_be_worse_is_not_named_as_the_cheapest() -> None:
     report = compared(cheap=(0.5, 20.0, against(-0.2, 0.001, -0.3, -0.1)), fair=(0.69, 400.0, against(-0.01, 0.8)))
     line = recommendation(report)
-    assert line.startswith("Nothing is shown to be better than naive RAG in accuracy, and cheap is shown to be worse; ")
-    assert "cheapest of those not shown to be worse: fair, with 40 % of naive RAG's prompt tokens" in line
+    assert line.startswith("Nothing is shown to be better than naive RAG in accuracy, and cheap is shown to be worse. ")
+    assert ": fair, with 40 % of naive RAG's prompt tokens" in line
+
+
+@pytest.mark.parametrize("asked", [6, 15, 29])
+def test_below_thirty_questions_the_best_so_far_is_named_and_nothing_chosen(asked: int) -> None:
+    ends = (None, None) if asked < 10 else (0.0, 0.333)
+    p = None if asked < 10 else 0.01
+    report = compared(
+        Oreo=(0.6, 60.0, against(-0.1, p, *ends, questions=asked)),
+        ParetoRAG=(0.867, 190.0, against(0.133, p, *ends, questions=asked)),
+    )
+    interval = "" if asked < 10 else " (95 % interval +0.000 to +0.333)"
+    assert recommendation(report) == (
+        f"No choice can be made yet: {asked} questions are too few, ask at least 30. Best so far: ParetoRAG, accuracy "
+        f"0.867, +0.133 against naive RAG{interval}, with 19 % of naive RAG's prompt tokens. Detecting a difference of "
+        "0.05 takes about 503 questions (80 % power)."
+    )
+
+
+def test_the_best_so_far_may_be_the_baseline() -> None:
+    line = recommendation(compared(Oreo=(0.6, 60.0, against(-0.1, 0.5, -0.3, 0.1, questions=15))))
+    assert "Best so far: naive RAG, accuracy 0.700. Detecting" in line
 
 
 def test_where_all_are_worse_one_stays_with_the_baseline() -> None:
@@ -70,14 +116,14 @@ def test_what_is_shown_to_be_better_is_taken_with_its_interval_and_its_price() -
     )
     assert recommendation(report) == (
         "Take best: shown to be better than naive RAG in accuracy, +0.200 (95 % interval +0.100 to +0.300), with 200 % "
-        "of naive RAG's prompt tokens. Cheapest of the 2 that are: good, shown to be better than naive RAG in "
-        "accuracy, +0.100 (95 % interval +0.020 to +0.180), with 50 % of naive RAG's prompt tokens."
+        "of naive RAG's prompt tokens. Cheapest in prompt tokens of the 2 that are: good, shown to be better than "
+        "naive RAG in accuracy, +0.100 (95 % interval +0.020 to +0.180), with 50 % of naive RAG's prompt tokens."
     )
 
 
 def test_the_baseline_itself_may_be_the_cheapest() -> None:
     line = recommendation(compared(dear=(0.72, 3000.0, against(0.02, 0.6))))
-    assert "cheapest of those not shown to be worse: naive RAG itself." in line
+    assert "in this sample: naive RAG itself; best in this sample: dear, +0.020." in line
 
 
 def test_a_metric_that_is_better_the_lower_is_read_that_way() -> None:
@@ -98,13 +144,18 @@ def test_equal_methods_are_told_as_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sd", "asked", "end"),
+    ("sd", "asked", "start", "end"),
     [
-        (0.4, 6, "; an interval takes at least 10, and to detect a difference of 0.05 takes about 503, by the spread"),
-        (0.0, 1, " 1 question with a value of accuracy; an interval takes at least 10."),
+        (
+            0.4,
+            6,
+            "6 questions are too few, ask",
+            "Detecting a difference of 0.05 takes about 503 questions (80 % power).",
+        ),
+        (0.0, 1, "1 question is too few, ask at least 30.", "with 7 % of naive RAG's prompt tokens."),
     ],
 )
-def test_too_few_questions_recommend_nothing_and_mark_nothing(sd: float, asked: int, end: str) -> None:
+def test_too_few_questions_recommend_nothing_and_mark_nothing(sd: float, asked: int, start: str, end: str) -> None:
     few = against(0.1, None, None, None, sd=sd, questions=asked)
     report = compared(other=(0.8, 70.0, few))
     methods = tuple(
@@ -112,8 +163,8 @@ def test_too_few_questions_recommend_nothing_and_mark_nothing(sd: float, asked: 
         for own in report.methods
     )
     report = replace(report, methods=methods)
-    assert recommendation(report).startswith("Nothing can be recommended yet: ")
-    assert end in recommendation(report)
+    assert recommendation(report).startswith(f"No choice can be made yet: {start}")
+    assert recommendation(report).endswith(end)
     assert not any(cell.best or cell.alike for metric in report.metrics() for cell in cells(report, metric))
     assert "*" not in shown(report)
     assert "bold and has a star" not in page(report, plots=[])
@@ -147,7 +198,7 @@ def test_every_output_begins_with_it(tmp_path: object) -> None:
     assert " ".join(shown(report).split()).startswith(line)
     text = page(report, plots=[])
     assert text.index("Nothing is shown to be better") < text.index("<h1>")
-    assert markdown_report(report).startswith("**Nothing is shown to be better or worse than naive RAG in accuracy;")
+    assert markdown_report(report).startswith("**Nothing is shown to be better or worse than naive RAG in accuracy.")
     assert Api(tmp_path, report).recommendation == line  # type: ignore[arg-type]
 
 

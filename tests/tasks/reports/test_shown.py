@@ -11,6 +11,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -56,6 +57,12 @@ VOID = {"meta", "br", "hr", "img", "link", "input"}
 @cache
 def paged(make: Callable[[], Report]) -> str:
     return page(make())
+
+
+def printed(report: Report, metric: str, value: float | None) -> str:
+    """A figure as a table has it: USD are those of 1,000 questions."""
+    times = 1000 if metric in ("stage_usd", "paid_usd") else 1
+    return figure(value and value * times, report.column(metric).unit)
 
 
 def shown(report: Report, width: int = 120, **options: list[str]) -> str:
@@ -144,8 +151,22 @@ def test_three_significant_digits_without_exponent(value: float) -> None:
 
 def test_default_columns_are_quality_then_retrieval_then_cost() -> None:
     recalls = ["passage_recall@1", "passage_recall@5", "passage_recall@10"]
-    last = ["prompt_tokens", "contexts", "seconds", "stage_usd", "paid_usd"]
+    last = ["prompt_tokens", "contexts", "stage_seconds", "stage_usd", "paid_usd"]
     assert default_columns(reports.three()) == ["accuracy", "exact_match", "f1", *recalls, *last]
+
+
+def test_the_generators_own_seconds_are_shown_by_name_alone_and_say_so() -> None:
+    report = reports.three()
+    assert report.column("seconds").heading == "generator seconds"
+    assert report.column("stage_seconds").heading == "seconds, nothing known"
+    assert "seconds" not in default_columns(report)
+    assert "generator seconds" in markdown_report(report, columns=["seconds"])
+
+
+def test_a_cost_that_an_experiment_is_about_is_shown_beside_that_of_all_stages() -> None:
+    values = reports.summaries(total_seconds=1.0, refine_seconds=0.5)
+    report = replace(reports.report(MethodResult("a", {}, values, reports.costs())), primary="total_seconds")
+    assert default_columns(report)[:2] == ["total_seconds", "stage_seconds"]
 
 
 def test_without_a_generator_seconds_and_usd_are_those_of_all_stages() -> None:
@@ -223,7 +244,16 @@ def test_a_narrow_terminal_shows_every_figure(width: int) -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(value, report.column(metric).unit)}{'*' if row in marked else ''}" in words
+            assert f"{printed(report, metric, value)}{'*' if row in marked else ''}" in words
+
+
+@every
+def test_usd_is_that_of_a_thousand_questions_in_every_table(make: Callable[[], Report]) -> None:
+    report = make()
+    for metric in {"stage_usd", "paid_usd"} & {*default_columns(report)}:
+        heading = report.column(metric).heading.replace("USD", "USD per 1,000 questions")
+        assert heading in markdown_report(report)
+        assert heading in Page(paged(make)).cells
 
 
 def test_chosen_columns_and_an_unknown_one() -> None:
@@ -372,7 +402,7 @@ def test_the_page_has_the_figures_of_the_table() -> None:
     for metric in default_columns(report):
         marked = best(report, metric)
         for row, value in enumerate(report.values(metric)):
-            assert f"{figure(value, report.column(metric).unit)}{'* (best)' if row in marked else ''}" in cells
+            assert f"{printed(report, metric, value)}{'* (best)' if row in marked else ''}" in cells
 
 
 def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
