@@ -207,6 +207,8 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
         cells = [[_cell(value) for value in row] for row in fetched[:most]]
         (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
+        if not cells:
+            out.print("(no rows)")
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
         return
