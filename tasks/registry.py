@@ -1,16 +1,17 @@
 """The registry of methods: kind → name → "module:Class", imported at first use and constructed from settings."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from vitalfew.configs.loading import ConfigError, Model, build, explained
 from vitalfew.configs.options import Batching, ServerOptions
+from vitalfew.configs.schema import ContextMode
 from vitalfew.configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
@@ -174,12 +175,37 @@ FORMER = ("configs", "flows", "storage", "tasks")
 """The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
 
+_LISTED_BY = {"dataset": "datasets", "dataset format": "datasets", "experiment": "experiments",
+              "table or macro": "tables"}  # fmt: skip
+"""The commands that list all names of a kind; others are in `vitalfew methods`."""
+_MANY = 12
+
+
 class UnknownName(ValueError):
-    """An unknown name; the message lists the known names and suggests the nearest. `besides`: what else it can be."""
+    """An unknown name; the message lists the known names, of many the nearest three and the command that lists all, and
+    suggests the nearest. `besides`: what else it can be."""
 
     def __init__(self, what: str, name: str, known: list[str], besides: str = "") -> None:
         other = f"; {besides}" if besides else ""
-        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}{other}")
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; {_listed(what, name, known)}{other}")
+
+
+def _listed(what: str, name: str, known: list[str]) -> str:
+    """Names in a message; in quotes if they are of several words."""
+    kept, rest = known, ""
+    if len(known) > _MANY and (what in _LISTED_BY or what in METHODS or what == "method"):
+        kept = difflib.get_close_matches(name, known, n=3, cutoff=0)
+        rest = f" and {len(known) - len(kept)} more (vitalfew {_LISTED_BY.get(what, 'methods')})"
+    spaced = any(" " in each for each in kept)
+    return f"known: {', '.join(repr(each) if spaced else each for each in kept)}{rest}"
+
+
+def method_named(given: str, known: Collection[str]) -> str:
+    """The name of an evaluated method that is meant: by itself, or by its label in a report, which has the context mode
+    behind the name, "ParetoRAG (late)". A name that is not known is returned as it is."""
+    name, _, mode = given.rpartition(" (")
+    is_label = name in known and mode.removesuffix(")") in get_args(ContextMode) and mode.endswith(")")
+    return name if given not in known and is_label else given
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -186,8 +186,9 @@ WITH {_KNOWN_INDEX}, version AS (
 SELECT coalesce(a.name, e.name) AS "index",
     CASE WHEN e.passage_id IS NULL THEN 'added' WHEN a.passage_id IS NULL THEN 'removed'
         WHEN a.title <> e.title THEN 'retitled' ELSE 'moved' END AS change,
-    coalesce(a.source_id, e.source_id) AS source_id, coalesce(a.title, e.title) AS title,
-    {_short("coalesce(a.text, e.text)")} AS text
+    coalesce(a.source_id, e.source_id) AS source_id,
+    CASE WHEN a.title <> e.title THEN concat(e.title, ' → ', a.title)
+        ELSE {_short("coalesce(a.text, e.text)")} END AS text
 FROM after AS a FULL JOIN earlier AS e ON e.name = a.name AND e.passage_id = a.passage_id
 WHERE (a.title, a.source, a.source_id) IS DISTINCT FROM (e.title, e.source, e.source_id)
     AND (SELECT known.fine FROM known)
@@ -199,10 +200,10 @@ WITH {_KNOWN_INDEX}, retrieved AS (
     SELECT DISTINCT m."index" AS name, h.passage_id
     FROM hits AS h JOIN methods AS m ON m.fingerprint = h.fingerprint AND m.table_name = 'hits'
 )
-SELECT p."index", p.source_id, {_short("p.text")} AS text, p.passage_id
+SELECT p.source_id, {_short("p.text")} AS text, p.passage_id
 FROM passages AS p ANTI JOIN retrieved AS r ON r.name = p."index" AND r.passage_id = p.passage_id
 WHERE (index = '' OR p."index" = index) AND (SELECT known.fine FROM known)
-ORDER BY 1, 2, 4
+ORDER BY p."index", p.source_id, p.passage_id
 """
 
 
@@ -365,7 +366,8 @@ MACROS = (
         "changed", "index := '', chars := 160",
         "the passages that the last re-encoding of an index that changed any has changed: added, removed, "
         "retitled or moved (to another source or source_id); an edited passage is one removed and one added; no rows "
-        "if the version before is not in the store any more; texts are cut after so many characters (0: never)",
+        "if the version before is not in the store any more; `text` has both titles of a retitled one, and is cut "
+        "after so many characters (0: never)",
         "SELECT change, count(*) FROM changed() GROUP BY ALL ORDER BY ALL", _CHANGED,
     ),
     Macro(
