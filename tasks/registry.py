@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from vitalfew.configs.loading import ConfigError, Model, build, explained
+from vitalfew.configs.loading import ConfigError, Model, build, explained, few
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.schema import ContextMode
 from vitalfew.configs.section import Section, SectionT, joined
@@ -178,7 +178,6 @@ FORMER = ("configs", "flows", "storage", "tasks")
 _LISTED_BY = {"dataset": "datasets", "dataset format": "datasets", "experiment": "experiments",
               "table or macro": "tables"}  # fmt: skip
 """The commands that list all names of a kind; others are in `vitalfew methods`."""
-_MANY = 12
 
 
 class UnknownName(ValueError):
@@ -187,17 +186,9 @@ class UnknownName(ValueError):
 
     def __init__(self, what: str, name: str, known: list[str], besides: str = "") -> None:
         other = f"; {besides}" if besides else ""
-        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; {_listed(what, name, known)}{other}")
-
-
-def _listed(what: str, name: str, known: list[str]) -> str:
-    """Names in a message; in quotes if they are of several words."""
-    kept, rest = known, ""
-    if len(known) > _MANY and (what in _LISTED_BY or what in METHODS or what == "method"):
-        kept = difflib.get_close_matches(name, known, n=3, cutoff=0)
-        rest = f" and {len(known) - len(kept)} more (vitalfew {_LISTED_BY.get(what, 'methods')})"
-    spaced = any(" " in each for each in kept)
-    return f"known: {', '.join(repr(each) if spaced else each for each in kept)}{rest}"
+        command = _LISTED_BY.get(what, "methods" if what in METHODS or what == "method" else "")
+        listing = command and f"vitalfew {command}"
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; {few(name, known, listing)}{other}")
 
 
 def method_named(given: str, known: Collection[str]) -> str:
