@@ -188,7 +188,7 @@ class UnknownName(ValueError):
         other = f"; {besides}" if besides else ""
         command = _LISTED_BY.get(what, "methods" if what in METHODS or what == "method" else "")
         listing = command and f"vitalfew {command}"
-        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; {few(name, known, listing)}{other}")
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {few(name, known, listing)}{other}")
 
 
 def method_named(given: str, known: Collection[str]) -> str:

@@ -98,11 +98,12 @@ def compare(
 
 
 def _side(store: Path, given: str) -> str:
-    """RUN or RUN:METHOD, with the method's name where its label is given. Raises NoReport, UnknownName."""
+    """RUN or RUN:METHOD, with the method's name where its label is given. Raises NoReport."""
     from vitalfew.configs.evaluation import Evaluate
-    from vitalfew.tasks.registry import UnknownName, method_named
+    from vitalfew.configs.loading import few
+    from vitalfew.tasks.registry import method_named
     from vitalfew.tasks.reports.methods import groups
-    from vitalfew.tasks.reports.runs import find_run
+    from vitalfew.tasks.reports.runs import NoReport, find_run
 
     name, _, method = given.partition(":")
     if not method:
@@ -111,7 +112,7 @@ def _side(store: Path, given: str) -> str:
     known = [group.name for group in groups(Evaluate.model_validate(found.config).methods)]
     method = method_named(method, known)
     if method not in known:
-        raise UnknownName(f"method of run {found.run_id}", method, known)
+        raise NoReport(f"run {found.run_id} has no method {method!r}; it has: {few(method, known, '')}")
     return f"{name}:{method}"
 
 

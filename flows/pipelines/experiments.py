@@ -348,7 +348,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     known = sorted({field for settings in used for field in fields(kind, settings)})
     owners = where(kind(), section, key)
     close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
-    reason = owners or few(key, known, "--help")
+    reason = owners or f"known: {few(key, known, '--help')}"
     return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
 
 
