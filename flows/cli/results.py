@@ -44,7 +44,7 @@ def show_report(written: "WrittenReport") -> None:
     out.print(
         f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
     )
-    say(f"With SQL:  {escape(queries(written.report)[0].command)}")
+    say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
 
 
 def runs(store: StoreOption = DEFAULT_STORE) -> None:
@@ -63,7 +63,7 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
         row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
         shown.add_row(*map(escape, row))
     out.print(shown)
-    out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
+    say("\nTo show the table of an evaluation:\n  vitalfew report RUN")
 
 
 def compare(
