@@ -1,7 +1,7 @@
 """From a YAML file and `--set key.path=value` to a validated configuration, with errors that name the key."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -93,12 +93,24 @@ def _explain(fault: Any, model: type[BaseModel], prefix: str) -> str:
         known = _known_keys(model, path[:-1])
         close = get_close_matches(path[-1], known, n=1)
         hint = f" (did you mean {name[: -len(path[-1])] + close[0]!r}?)" if close else ""
-        return f"unknown setting {name!r}{hint}; known: {', '.join(known)}"
+        return f"unknown setting {name!r}{hint}; known: {few(path[-1], known, '--help')}"
     if fault["type"] == "missing":
         return f"setting {name!r} is missing"
     if not path:  # of the settings together
         return fault["msg"].removeprefix("Value error, ")
     return f"setting {name!r}: {fault['msg']} (got {_shown(fault['input'])})"
+
+
+_MANY = 12
+
+
+def few(name: str, known: Sequence[str], where: str) -> str:
+    """Known names in a message: all, or of many the three nearest and `where` the others are listed, if anywhere. Names
+    of several words are in quotes."""
+    kept = known if len(known) <= _MANY or not where else get_close_matches(name, known, n=3, cutoff=0)
+    spaced = any(" " in each for each in kept)
+    listed = ", ".join(repr(each) if spaced else each for each in kept)
+    return listed + (f" and {len(known) - len(kept)} more ({where})" if len(kept) < len(known) else "")
 
 
 def _shown(value: Any) -> str:

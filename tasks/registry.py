@@ -1,16 +1,17 @@
 """The registry of methods: kind → name → "module:Class", imported at first use and constructed from settings."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from vitalfew.configs.loading import ConfigError, Model, build, explained
+from vitalfew.configs.loading import ConfigError, Model, build, explained, few
 from vitalfew.configs.options import Batching, ServerOptions
+from vitalfew.configs.schema import ContextMode
 from vitalfew.configs.section import Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
@@ -174,12 +175,28 @@ FORMER = ("configs", "flows", "storage", "tasks")
 """The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
 
+_LISTED_BY = {"dataset": "datasets", "dataset format": "datasets", "experiment": "experiments",
+              "table or macro": "tables"}  # fmt: skip
+"""The commands that list all names of a kind; others are in `vitalfew methods`."""
+
+
 class UnknownName(ValueError):
-    """An unknown name; the message lists the known names and suggests the nearest. `besides`: what else it can be."""
+    """An unknown name; the message lists the known names, of many the nearest three and the command that lists all, and
+    suggests the nearest. `besides`: what else it can be."""
 
     def __init__(self, what: str, name: str, known: list[str], besides: str = "") -> None:
         other = f"; {besides}" if besides else ""
-        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {', '.join(known)}{other}")
+        command = _LISTED_BY.get(what, "methods" if what in METHODS or what == "method" else "")
+        listing = command and f"vitalfew {command}"
+        super().__init__(f"unknown {what} {name!r}{nearest(name, known)}; known: {few(name, known, listing)}{other}")
+
+
+def method_named(given: str, known: Collection[str]) -> str:
+    """The name of an evaluated method that is meant: by itself, or by its label in a report, which has the context mode
+    behind the name, "ParetoRAG (late)". A name that is not known is returned as it is."""
+    name, _, mode = given.rpartition(" (")
+    is_label = name in known and mode.removesuffix(")") in get_args(ContextMode) and mode.endswith(")")
+    return name if given not in known and is_label else given
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import sys
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+from vitalfew.tasks.reports.shown.text import one_line
+
 if TYPE_CHECKING:
     from vitalfew.configs.schema import Corpus
     from vitalfew.flows.server.access import Server
+    from vitalfew.storage.runs import Run
 
 POOL = "vitalfew"
 
@@ -202,8 +206,15 @@ def _store(store: Path) -> list[Check]:
     indexes = index_names(store)
     checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
-    latest = {run.name: run.state for run in read_runs(store) if run.name}
-    if unfinished := sorted(name for name, state in latest.items() if state not in ("completed", "running")):
+    latest = {run.name: run for run in read_runs(store) if run.name}
+    if ended := sorted(name for name, run in latest.items() if run.state in ("cancelled", "interrupted")):
         remedy = "run the same command again to resume; finished shards are kept"
-        checks.append(Check("unfinished runs", False, f"{', '.join(unfinished)}; {remedy}", needed=False))
-    return checks
+        checks.append(Check("unfinished runs", False, f"{', '.join(ended)}; {remedy}", needed=False))
+    failed = [run for run in latest.values() if run.state in ("failed", "unreadable")]
+    return [*checks, *(Check("failed run", False, _failure(run), needed=False) for run in failed)]
+
+
+def _failure(run: "Run") -> str:
+    """The run and the first sentence of its error, without the name of the error's class."""
+    fault = re.sub(r"^\w+: ", "", one_line(run.error)) or f"its record is {run.state}"
+    return f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"

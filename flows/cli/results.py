@@ -44,7 +44,7 @@ def show_report(written: "WrittenReport") -> None:
     out.print(
         f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
     )
-    say(f"With SQL:  {escape(queries(written.report)[0].command)}")
+    say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
 
 
 def runs(store: StoreOption = DEFAULT_STORE) -> None:
@@ -63,7 +63,7 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
         row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
         shown.add_row(*map(escape, row))
     out.print(shown)
-    out.print("\nTo show the table of an evaluation:  vitalfew report RUN")
+    say("\nTo show the table of an evaluation:\n  vitalfew report RUN")
 
 
 def compare(
@@ -89,12 +89,31 @@ def compare(
     from vitalfew.tasks.reports.comparison import compare as compared
     from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
 
-    pairs = compared(store, run_a, run_b)
+    pairs = compared(store, *(_side(store, given) for given in (run_a, run_b)))
     by = main_metric(pairs, metric)
     for pair in pairs:
         table = question_table(store, pair)
         path = write_comparison(store, pair, table)
         _show(pair, table, by, questions, path)
+
+
+def _side(store: Path, given: str) -> str:
+    """RUN or RUN:METHOD, with the method's name where its label is given. Raises NoReport."""
+    from vitalfew.configs.evaluation import Evaluate
+    from vitalfew.configs.loading import few
+    from vitalfew.tasks.registry import method_named
+    from vitalfew.tasks.reports.methods import groups
+    from vitalfew.tasks.reports.runs import NoReport, find_run
+
+    name, _, method = given.partition(":")
+    if not method:
+        return given
+    found = find_run(store, name)
+    known = [group.name for group in groups(Evaluate.model_validate(found.config).methods)]
+    method = method_named(method, known)
+    if method not in known:
+        raise NoReport(f"run {found.run_id} has no method {method!r}; it has: {few(method, known, '')}")
+    return f"{name}:{method}"
 
 
 def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:
@@ -251,7 +270,8 @@ def run(
     """
     from vitalfew.tasks.reports.trec import write_run
 
-    _written(write_run(store, name, method, path, ids.value), path)
+    method = _retrieving(store, name, method)
+    _written(write_run(store, name, method, path, ids.value), path, f", the ranking of {method!r}")
 
 
 @export_app.command()
@@ -268,8 +288,17 @@ def qrels(
     """
     from vitalfew.tasks.reports.trec import write_qrels
 
-    _written(write_qrels(store, name, method, path, ids.value), path)
+    _written(write_qrels(store, name, _retrieving(store, name, method), path, ids.value), path)
 
 
-def _written(lines: int, path: Path) -> None:
-    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
+def _retrieving(store: Path, name: str, given: str | None) -> str | None:
+    """The method of an evaluation that is meant: by default the first that retrieves; None where none does."""
+    from vitalfew.tasks.registry import method_named
+    from vitalfew.tasks.reports.runs import find_run
+
+    retrieving = [method for method, tables in find_run(store, name).methods.items() if "hits" in tables]
+    return method_named(given, retrieving) if given else next(iter(retrieving), None)
+
+
+def _written(lines: int, path: Path, of: str = "") -> None:
+    out.print(f"{lines:,} lines in {escape(str(path))}{escape(of)}", soft_wrap=True)

@@ -1,6 +1,8 @@
 """The commands that start a run, `index`, `evaluate` and `train`, with `search` and `experiments`."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from vitalfew.flows.cli.terminal import (
     layers,
     out,
     prepare,
+    say,
     store_argument,
     table,
 )
@@ -43,7 +46,9 @@ if TYPE_CHECKING:
 
 def index(
     datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
     assignments: SetOption = None,
@@ -60,8 +65,29 @@ def index(
     """
     prepare(verbose)
     given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
-    parameters = build(IndexCorpus, *layers(config, assignments, **given))
+    settings = layers(config, assignments, **given)
+    if not any("name" in layer for layer in settings):
+        raise InputError(_without_name(datasets))
+    parameters = build(IndexCorpus, *settings)
     show.indexed(parameters, execute(parameters, _index_flow))
+
+
+def _without_name(datasets: list[str]) -> str:
+    """An error of `index` without a name: first what is wrong with the data sets, and the whole command."""
+    from vitalfew.tasks.datasets.specification import likely, parse_dataset
+
+    faults, proposed = [], []
+    for dataset in datasets:
+        try:
+            parse_dataset(dataset)
+        except ValueError as error:
+            faults.append(f"{error}. ")
+            proposed.append(dataset if ":" in dataset else likely(dataset))
+        else:
+            proposed.append(dataset)
+    name = "".join(re.findall(r"[A-Za-z0-9_-]+", Path(proposed[0].partition(":")[2].partition("?")[0]).stem)) or "mine"
+    command = " ".join(map(shlex.quote, ["vitalfew", "index", *proposed, "--name", name]))
+    return f"{''.join(faults)}The index needs a name: {command}"
 
 
 def _index_flow() -> Callable[[IndexCorpus], "Outcome"]:
@@ -92,7 +118,7 @@ def search(
         typer.Option(
             "--where",
             metavar="SQL",
-            help="Search passages that fulfil a condition alone, such as \"source_id LIKE 'guides/%'\".",
+            help="Search only passages for which an SQL condition is true, such as \"source_id LIKE 'guides/%'\".",
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
@@ -119,11 +145,12 @@ def search(
     request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
     if not question.strip():
         raise InputError("the question is empty")
-    hits = Searcher.named(store, index).hits(question, request)
+    searcher = Searcher.named(store, index)
+    hits = searcher.hits(question, request)
     if as_json:
         print(json.dumps([vars(hit) for hit in hits], ensure_ascii=False, indent=1))
     else:
-        show.hits(question, index, request, hits, full)
+        show.hits(question, index, request, hits, full, bool(hits) or searcher.index.only(request.where).has_passages)
 
 
 def evaluate(
@@ -187,8 +214,9 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
     out.print(shown)
     out.print(
         "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
-        "another file:  vitalfew evaluate FILE.yaml --index NAME"
+        "another file:"
     )
+    say("  vitalfew evaluate FILE.yaml --index NAME")
 
 
 DatasetsArgument = Annotated[

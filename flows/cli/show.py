@@ -2,7 +2,9 @@
 
 import csv
 import json
+import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from rich.table import Column
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
-from vitalfew.flows.cli.terminal import out, table
+from vitalfew.flows.cli.terminal import out, say, table
 from vitalfew.tasks.reports.shown.text import no_formula, printable
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def indexed(parameters: IndexCorpus, outcome: Any) -> None:
         shown.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
     out.print(shown)
     load = outcome.manifests[0]
+    _files(load, parameters)
     rejected(load, parameters)
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
@@ -55,9 +58,8 @@ def indexed(parameters: IndexCorpus, outcome: Any) -> None:
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
     _quoted_and_actual(parameters, outcome)
-    out.print(
-        f'Index [b]{parameters.name}[/] is ready:  vitalfew search "…" --index {parameters.name}{_store(parameters)}'
-    )
+    out.print(f"Index [b]{parameters.name}[/] is ready:")
+    say(f'  vitalfew search "…" --index {parameters.name}{escape(_store(parameters))}')
 
 
 def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
@@ -100,12 +102,32 @@ def _quality(store: Path, manifest: "Manifest") -> None:
 
 
 def rejected(load: "Manifest", parameters: Execution) -> None:
-    """Print how many rows of the sources were not used, if any, and how to see why."""
-    if count := load.rows.get("rejects", 0):
-        out.print(
-            f"[yellow]{count:,} of {load.rows_in:,} rows were not used[/] (including duplicates). For the reasons: "
-            f'[b]vitalfew sql "SELECT reason, count(*) FROM rejects GROUP BY 1"{_store(parameters)}[/]'
-        )
+    """Print how many rows or files of the sources were not used, if any, by reason, and how to see which."""
+    if not load.rows.get("rejects", 0):
+        return
+    reasons = Counter(load.read(parameters.store, "rejects", ["reason"])["reason"].to_pylist())
+    listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common(_REASONS))
+    more = f" and {len(reasons) - _REASONS} other reasons" if len(reasons) > _REASONS else ""
+    fingerprint = load.artifact.partition("/")[2]
+    out.print(f"[yellow]Not used:[/] {escape(listed)}{more}. To list them:")
+    say(
+        f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
+        f"{escape(_store(parameters))}"
+    )
+
+
+_REASONS = 4
+"""Of so many reasons the numbers are printed."""
+
+
+def _files(load: "Manifest", parameters: IndexCorpus) -> None:
+    """Print how many files the passages come from, if all sources are folders: a passage is called by its file and
+    heading."""
+    if all(dataset.startswith("folder:") for dataset in parameters.datasets):
+        rows = load.read(parameters.store, "passages", ["source", "source_id"])
+        pairs = zip(rows["source"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
+        files = {(source, name.partition("#")[0]) for source, name in pairs}
+        out.print(f"{rows.num_rows:,} passages come from {len(files):,} files.")
 
 
 def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
@@ -128,12 +150,14 @@ def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
 
 
 def _store(parameters: Execution) -> str:
-    return "" if str(parameters.store) == "store" else f" --store {parameters.store}"
+    return "" if str(parameters.store) == "store" else f" --store {shlex.quote(str(parameters.store))}"
 
 
-def hits(question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any], full: bool = False) -> None:
+def hits(
+    question: str, index: str, request: RetrieveConfig, ranked: Sequence[Any], full: bool = False, searched: bool = True
+) -> None:
     """Print hits in three lines: rank, score, title, file and place; then the matched text, between » and «, with some
-    words around it. `full`: with the parts of the score and the whole passage."""
+    words around it. `full`: with the parts of the score and the whole passage; `searched`: whether any passage was."""
     alpha = getattr(request, "alpha", None)
     how = request.retriever if alpha is None else f"{request.retriever}, alpha {alpha:g}"
     out.print(f"[b]{escape(printable(question))}[/]  ({index}, {how})\n")
@@ -144,7 +168,9 @@ def hits(question: str, index: str, request: RetrieveConfig, ranked: Sequence[An
             out.print(f"    core {hit.core:.3f}{context}", style="dim")
         room = None if full else 2 * (out.width - _INDENT) - _WRAPPED
         out.print(Padding(_marked(hit, room), (0, 0, 0, _INDENT)))
-    if not ranked:
+    if not ranked and not searched:
+        say(f"No passage fulfils the condition of --where: {escape(printable(str(request.where)))}")
+    elif not ranked:
         out.print("There are no hits.")
 
 
@@ -207,6 +233,8 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
         cells = [[_cell(value) for value in row] for row in fetched[:most]]
         (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
+        if not cells:
+            out.print("(no rows)")
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
         return

@@ -27,7 +27,7 @@ from vitalfew.storage.runs import NamedIndex, Run, read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
-from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.registry import UnknownName, method_named
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
@@ -116,6 +116,7 @@ def configured(
     else:
         given = {"store": store, "choose": None, **({"index": index} if index else {})}
         methods = {method.name: method for method in evaluation(title, written, given).methods}
+    wanted = method_named(wanted, methods)
     method = methods[wanted] if wanted in methods else _only(experiment, wanted, methods)
     if index and method.retrieve:
         method = method.model_copy(update={"index": index})
@@ -147,7 +148,9 @@ def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> 
             except ValueError:  # of a version with other settings
                 continue
             named = {each.name: each for each in parameters.methods}
-            own = named.get(method) or (next(iter(named.values())) if not method and len(named) == 1 else None)
+            own = named.get(method_named(method, named)) or (
+                next(iter(named.values())) if not method and len(named) == 1 else None
+            )
             if own and (index is None or own.index in (index, None)):
                 return run, parameters
     return None
@@ -158,7 +161,7 @@ def _only(experiment: str, wanted: str, methods: Mapping[str, Method]) -> Method
     if wanted:
         raise UnknownName(f"method of {experiment}", wanted, [*methods])
     if len(methods) > 1:
-        names = ", ".join(f"{experiment}:{name}" for name in methods)
+        names = ", ".join(repr(f"{experiment}:{name}") for name in methods)
         raise ConfigError(f"{experiment} has several methods; name one of: {names}")
     return next(iter(methods.values()))
 

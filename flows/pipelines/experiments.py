@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from vitalfew.configs.evaluation import SECTIONS, STAGES, Choose, Evaluate, Experiment, Method, Option, ScoreConfig
-from vitalfew.configs.loading import ConfigError, build, flat, merged, read_yaml
+from vitalfew.configs.loading import ConfigError, build, few, flat, merged, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.configs.section import Section
 from vitalfew.tasks.registry import (
@@ -348,7 +348,7 @@ def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: 
     known = sorted({field for settings in used for field in fields(kind, settings)})
     owners = where(kind(), section, key)
     close = "" if owners else nearest(f"{section}.{key}", [f"{section}.{field}" for field in known])
-    reason = owners or f"known: {', '.join(known)}"
+    reason = owners or f"known: {few(key, known, '--help')}"
     return f"unknown setting '{section}.{key}'{close} for the methods of {name}; {reason}"
 
 

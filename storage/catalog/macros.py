@@ -28,6 +28,38 @@ def _named(column: str) -> str:
     return f"(run = '' OR starts_with({column}, run) OR {column} IN ({named}))"
 
 
+def _short(text: str) -> str:
+    """SQL of the text on one line, with as many characters as the parameter `chars` says."""
+    line = f"trim(regexp_replace({text}, '\\s+', ' ', 'g'))"
+    return (
+        f"CASE WHEN chars <= 0 THEN {text} WHEN length({line}) > chars THEN left({line}, chars) || '…' ELSE {line} END"
+    )
+
+
+def _known(what: str, names: str, *checks: str) -> str:
+    """SQL of a table `known` with one row, or of an error that lists `names`. `checks`: a parameter, and whether it
+    names something, in turn."""
+    listed = f"coalesce('there are: ' || (SELECT string_agg(DISTINCT {names}), 'there are none yet')"
+    cases = " ".join(
+        f"WHEN NOT coalesce({there}, true) THEN error(concat('no {what} ''', {given}, '''; ', {listed}))"
+        for given, there in zip(checks[::2], checks[1::2], strict=True)
+    )
+    return f"known AS (SELECT CASE {cases} ELSE true END AS fine)"
+
+
+_KNOWN_INDEX = _known(
+    "index", 'i."index", \', \' ORDER BY i."index") FROM indexes AS i WHERE i.current',
+    "index", 'index = \'\' OR index IN (SELECT i."index" FROM indexes AS i WHERE i.current)',
+)  # fmt: skip
+_EVALUATIONS = "m.experiment, ', ' ORDER BY m.experiment) FROM methods AS m"
+
+
+def _evaluated(run: str) -> str:
+    return (
+        f"{run} = '' OR EXISTS (SELECT 1 FROM methods AS m WHERE m.experiment = {run} OR starts_with(m.run_id, {run}))"
+    )
+
+
 # Summaries of an older version do not say which way a metric is better: NULL, and left out.
 _GOODNESS = "CASE s.direction WHEN 'lower' THEN -{value} ELSE {value} END"
 _DIRECTED = "s.direction IN ('higher', 'lower')"
@@ -70,8 +102,8 @@ ORDER BY scored.goodness, scored.run_id, scored.method, scored.question_id
 """
 
 
-_REGRESSED = """
-WITH run AS (
+_REGRESSED = f"""
+WITH {_known("run", _EVALUATIONS, "run_a", _evaluated("run_a"), "run_b", _evaluated("run_b"))}, run AS (
     SELECT 'a' AS side, a.* FROM (
         SELECT r.run_id, r.config FROM runs AS r
         WHERE (starts_with(r.run_id, run_a) OR r.name = run_a) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
@@ -111,60 +143,68 @@ WITH run AS (
 ), answered AS (
     SELECT told.run_id, told.method, told.question_id, arg_min(told.text, told.place) AS text FROM told GROUP BY ALL
 ), read AS (
-    SELECT m.run_id, m.method, e.question_id, left(e.text, 200) AS text
+    SELECT m.run_id, m.method, e.question_id, e.rank, e.text
     FROM evidence AS e JOIN methods AS m ON m.fingerprint = e.fingerprint AND m.table_name = 'evidence'
-    WHERE e.rank = 1 AND e.question_id IN (SELECT ids.id FROM ids)
+    WHERE e.question_id IN (SELECT ids.id FROM ids)
+), context AS (
+    SELECT w.method, w.question, w.gold, e.rank, e.text AS text_a, NULL AS text_b
+    FROM worse AS w JOIN read AS e ON (e.run_id, e.method, e.question_id) = (w.of_a, w.method, w.id_a)
+    UNION ALL SELECT w.method, w.question, w.gold, e.rank, NULL, e.text
+    FROM worse AS w JOIN read AS e ON (e.run_id, e.method, e.question_id) = (w.of_b, w.method, w.id_b)
+), differing AS (
+    SELECT c.method, c.question, c.gold, c.rank, any_value(c.text_a) AS text_a, any_value(c.text_b) AS text_b
+    FROM context AS c GROUP BY c.method, c.question, c.gold, c.rank
+    HAVING any_value(c.text_a) IS DISTINCT FROM any_value(c.text_b)
+    QUALIFY c.rank = min(c.rank) OVER (PARTITION BY c.method, c.question, c.gold)
 )
-SELECT w.method, w.question, w.gold, w.value_a, w.value_b, a.text AS answer_a, b.text AS answer_b,
-    e.text AS evidence_a, f.text AS evidence_b, w.id_b AS question_id
+SELECT w.method, w.question, w.gold, w.value_a, w.value_b, {_short("a.text")} AS answer_a,
+    {_short("b.text")} AS answer_b, {_short("d.text_a")} AS context_a, {_short("d.text_b")} AS context_b,
+    w.id_b AS question_id
 FROM worse AS w
     LEFT JOIN answered AS a ON (a.run_id, a.method, a.question_id) = (w.of_a, w.method, w.id_a)
     LEFT JOIN answered AS b ON (b.run_id, b.method, b.question_id) = (w.of_b, w.method, w.id_b)
-    LEFT JOIN read AS e ON (e.run_id, e.method, e.question_id) = (w.of_a, w.method, w.id_a)
-    LEFT JOIN read AS f ON (f.run_id, f.method, f.question_id) = (w.of_b, w.method, w.id_b)
+    LEFT JOIN differing AS d ON (d.method, d.question, d.gold) = (w.method, w.question, w.gold)
+WHERE (SELECT known.fine FROM known)
 ORDER BY w.method, abs(w.value_b - w.value_a) DESC, w.question
 """
 # Questions are matched by their text and answers: their ids also depend on the ids of their gold passages, which change
 # with these.
 
-_CHANGED = """
-WITH versions AS (
-    SELECT i."index" AS name, now.fingerprint AS now, before.fingerprint AS before
-    FROM indexes AS i JOIN indexes AS p ON p."index" = i."index" AND p.run_id = i.previous_run
-        JOIN artifacts AS now ON list_contains(i.fingerprints, 'passages/' || now.fingerprint)
-        JOIN artifacts AS before ON list_contains(p.fingerprints, 'passages/' || before.fingerprint)
-    WHERE i.current AND (index = '' OR i."index" = index) AND now.fingerprint <> before.fingerprint
+_CHANGED = f"""
+WITH {_KNOWN_INDEX}, version AS (
+    SELECT i."index" AS name, i.current, i.completed,
+        list_filter(i.fingerprints, lambda name: starts_with(name, 'passages/'))[1][10:] AS passages
+    FROM indexes AS i WHERE (index = '' OR i."index" = index)
+), versions AS (
+    SELECT i.name, any_value(i.passages) AS now, arg_max(p.passages, p.completed) AS before
+    FROM version AS i JOIN version AS p ON p.name = i.name AND p.passages <> i.passages AND p.completed < i.completed
+    WHERE i.current GROUP BY i.name
+    HAVING arg_max(p.passages, p.completed) IN (SELECT a.fingerprint FROM artifacts AS a)
 ), after AS (SELECT v.name, p.* FROM versions AS v JOIN all_passages AS p ON p.fingerprint = v.now
 ), earlier AS (SELECT v.name, p.* FROM versions AS v JOIN all_passages AS p ON p.fingerprint = v.before
 )
 SELECT coalesce(a.name, e.name) AS "index",
     CASE WHEN e.passage_id IS NULL THEN 'added' WHEN a.passage_id IS NULL THEN 'removed'
         WHEN a.title <> e.title THEN 'retitled' ELSE 'moved' END AS change,
-    coalesce(a.source_id, e.source_id) AS source_id, coalesce(a.title, e.title) AS title,
-    coalesce(a.text, e.text) AS text, coalesce(a.passage_id, e.passage_id) AS passage_id
+    coalesce(a.source_id, e.source_id) AS source_id,
+    CASE WHEN a.title <> e.title THEN concat(e.title, ' → ', a.title)
+        ELSE {_short("coalesce(a.text, e.text)")} END AS text
 FROM after AS a FULL JOIN earlier AS e ON e.name = a.name AND e.passage_id = a.passage_id
 WHERE (a.title, a.source, a.source_id) IS DISTINCT FROM (e.title, e.source, e.source_id)
-ORDER BY 1, 3, 2 DESC, 6
+    AND (SELECT known.fine FROM known)
+ORDER BY 1, 3, 2 DESC, coalesce(a.passage_id, e.passage_id)
 """
 
-_NEVER_RETRIEVED = """
-WITH retrieved AS (
+_NEVER_RETRIEVED = f"""
+WITH {_KNOWN_INDEX}, retrieved AS (
     SELECT DISTINCT m."index" AS name, h.passage_id
     FROM hits AS h JOIN methods AS m ON m.fingerprint = h.fingerprint AND m.table_name = 'hits'
 )
-SELECT p."index", p.source_id, p.title, p.text, p.passage_id
+SELECT p.source_id, {_short("p.text")} AS text, p.passage_id
 FROM passages AS p ANTI JOIN retrieved AS r ON r.name = p."index" AND r.passage_id = p.passage_id
-WHERE index = '' OR p."index" = index
-ORDER BY 1, 2, 5
+WHERE (index = '' OR p."index" = index) AND (SELECT known.fine FROM known)
+ORDER BY p."index", p.source_id, p.passage_id
 """
-
-
-def _short(text: str) -> str:
-    """SQL of the text on one line, with as many characters as the parameter `chars` says."""
-    line = f"trim(regexp_replace({text}, '\\s+', ' ', 'g'))"
-    return (
-        f"CASE WHEN chars <= 0 THEN {text} WHEN length({line}) > chars THEN left({line}, chars) || '…' ELSE {line} END"
-    )
 
 
 def _step(number: int, table: str, label: str, text: str, detail: str, place: str) -> str:
@@ -172,7 +212,7 @@ def _step(number: int, table: str, label: str, text: str, detail: str, place: st
 SELECT w.question_id, m.run_id, m.method, {number} AS number, ({place})::INTEGER AS place, {label} AS step,
     {text} AS text, {detail} AS detail
 FROM {table} AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint AND m.table_name = '{table}'
-    JOIN wanted AS w ON w.question_id = t.question_id"""
+    JOIN wanted AS w ON (w.question_id, w.of_run) = (t.question_id, m.run_id)"""
 
 
 _FIGURE = "format('{{:.3g}}', {})"
@@ -194,26 +234,30 @@ _STEPS = (
 
 # Metrics that a report shows only in detail are left out.
 _STORY = f"""
-WITH wanted AS (
-    SELECT DISTINCT q.question_id FROM asked AS q
-    WHERE q.question_id::VARCHAR = which::VARCHAR OR contains(lower(q.text), lower(which::VARCHAR))
-), chosen AS (
-    SELECT m.* FROM methods AS m WHERE {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
+WITH {_known("run", _EVALUATIONS, "run", _evaluated("run"))}, wanted AS (
+    SELECT unnest(arg_max({{question_id: q.question_id, of_run: m.run_id}}, r.started))
+    FROM asked AS q JOIN methods AS m ON m.fingerprint = q.fingerprint AND m.table_name = 'asked'
+        JOIN runs AS r ON r.run_id = m.run_id
+    WHERE {_named("m.run_id")}
+        AND (q.question_id::VARCHAR = which::VARCHAR OR contains(lower(q.text), lower(which::VARCHAR)))
+    GROUP BY q.text, q.answers
+), chosen AS (SELECT m.* FROM methods AS m WHERE of_method = '' OR m.method = of_method
 ), told AS (
     SELECT DISTINCT t.question_id, m.run_id, '' AS method, 0 AS number, 0 AS place, 'question' AS step, t.text,
         {_short("'gold: ' || array_to_string(t.answers, ' | ')")} || ' (' || m.experiment || ', run ' || m.run_id || ')'
             AS detail
-    FROM asked AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint JOIN wanted AS w ON w.question_id = t.question_id
+    FROM asked AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint
+        JOIN wanted AS w ON (w.question_id, w.of_run) = (t.question_id, m.run_id)
     UNION ALL {" UNION ALL ".join(_STEPS)}
     UNION ALL
     SELECT t.question_id, m.run_id, m.method, 6, 0, 'scores',
         string_agg(t.metric || ' ' || {_FIGURE.format("t.value")}, ', ' ORDER BY t.metric), ''
     FROM scores AS t JOIN chosen AS m ON m.fingerprint = t.fingerprint AND m.table_name = 'scores'
-        JOIN wanted AS w ON w.question_id = t.question_id
+        JOIN wanted AS w ON (w.question_id, w.of_run) = (t.question_id, m.run_id)
         JOIN summaries AS s ON s.fingerprint = t.fingerprint AND s.metric = t.metric
     WHERE s.detail IS NOT TRUE GROUP BY t.question_id, m.run_id, m.method
 )
-SELECT told.method, told.step, told.text, told.detail FROM told
+SELECT told.method, told.step, told.text, told.detail FROM told WHERE (SELECT known.fine FROM known)
 ORDER BY told.question_id, told.run_id, told.method, told.number, told.place
 """
 
@@ -303,10 +347,10 @@ MACROS = (
         "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
     ),
     Macro(
-        "regressed", "run_a, run_b, of_metric := ''",
-        "the questions that a method answered worse in run_b than in run_a, with both answers and the beginning of the "
-        "first context; of runs with the same name, the last one; by the metric that run_b is decided by, or accuracy; "
-        "questions are matched by text and gold answers",
+        "regressed", "run_a, run_b, of_metric := '', chars := 160",
+        "the questions that a method answered worse in run_b than in run_a, with both answers and the first context "
+        "that differs, cut after so many characters (0: never); of runs with the same name, the last one; by the "
+        "metric that run_b is decided by, or accuracy; questions are matched by text and gold answers",
         "SELECT method, question, gold, answer_a, answer_b FROM regressed("
         "(SELECT arg_min(run_id, started) FROM runs WHERE flow = 'evaluate'), "
         "(SELECT arg_max(run_id, started) FROM runs WHERE flow = 'evaluate'))", _REGRESSED,
@@ -314,20 +358,23 @@ MACROS = (
     Macro(
         "story", "which, run := '', of_method := '', chars := 200",
         "everything about a question, given by its id or a part of its text, as a story: hits, contexts, candidates, "
-        "critiques, answers and scores, in order; texts are cut after so many characters (0: never)",
+        "critiques, answers and scores, in order; of several runs, the last that asked it; texts are cut after so many "
+        "characters (0: never)",
         "FROM story((SELECT min(question_id) FROM asked))", _STORY,
     ),
     Macro(
-        "changed", "index := ''",
-        "the passages that the last re-encoding of an index changed, against the version before: added, removed, "
+        "changed", "index := '', chars := 160",
+        "the passages that the last re-encoding of an index that changed any has changed: added, removed, "
         "retitled or moved (to another source or source_id); an edited passage is one removed and one added; no rows "
-        "if the version before is not in the store any more",
+        "if the version before is not in the store any more; `text` has both titles of a retitled one, and is cut "
+        "after so many characters (0: never)",
         "SELECT change, count(*) FROM changed() GROUP BY ALL ORDER BY ALL", _CHANGED,
     ),
     Macro(
-        "never_retrieved", "index := ''",
-        "the passages of an index that no evaluation that searched it, in any version, has ever retrieved",
-        "SELECT source_id, title FROM never_retrieved() LIMIT 5", _NEVER_RETRIEVED,
+        "never_retrieved", "index := '', chars := 160",
+        "the passages of an index that no evaluation that searched it, in any version, has ever retrieved; texts are "
+        "cut after so many characters (0: never)",
+        "SELECT source_id, text FROM never_retrieved() LIMIT 5", _NEVER_RETRIEVED,
     ),
     Macro(
         "spending", "run := ''",

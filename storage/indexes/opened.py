@@ -116,6 +116,14 @@ class OpenedIndex:
             view.selection = Selection(self.units, condition)
         return self._views[condition]
 
+    @property
+    def has_passages(self) -> bool:
+        """Return whether it has any passage that fulfils its condition."""
+        shards = self.manifests["passages"].shards
+        if self.selection is None:
+            return any(record.rows("passages") for record in shards)
+        return any(self.selection.mask("passage", record.shard).any() for record in shards)
+
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
         """Find passages by their names in the source, or by their content ids: id, table shard and row."""
         wanted, places = set(names), dict[str, tuple[int, int, int]]()

@@ -69,14 +69,14 @@ class Selection:
                 found = changing(connection, str(condition), {"passages"})
             except duckdb.Error as error:
                 known = ", ".join(name for name in passages.column_names if name != _ROW)
-                fault = str(error).partition("\n")[0]
+                fault = str(error).partition("\n")[0].rstrip("!. ")
                 raise BadCondition(
-                    f"retrieve.where = {self.condition}: {fault}. Write an SQL condition on the columns {known}, for "
-                    "example \"metadata->>'category' = 'guide'\""
+                    f'retrieve.where (--where) "{self.condition}": {fault}. Write an SQL condition on the columns '
+                    f"{known}, for example \"metadata->>'category' = 'guide'\""
                 ) from None
         if found:
             raise BadCondition(
-                f"retrieve.where = {self.condition}: the result of {found} may change, but the same settings must "
-                "search the same passages"
+                f'retrieve.where (--where) "{self.condition}": the result of {found} may change, but the same settings '
+                "must search the same passages"
             )
         return np.asarray(rows, np.int64)

@@ -19,8 +19,8 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     name, colon, rest = specification.partition(":")
     if not colon and not (name in METHODS["dataset"] and not resolve("dataset", name).reads_path):
         raise InputError(
-            f"{specification!r} is not FORMAT:PATH; write for example {_likely(specification)!r}. "
-            f"Formats: {', '.join(sorted(METHODS['dataset']))}"
+            f"{specification!r} is not FORMAT:PATH; write for example {likely(specification)!r}. "
+            "For all formats: vitalfew datasets"
         )
     if name not in METHODS["dataset"]:
         raise UnknownName("dataset format", name, sorted(METHODS["dataset"]))
@@ -40,16 +40,16 @@ def parse_dataset(specification: str) -> tuple[str, Dataset]:
     return name, method(source if is_name else source.absolute(), validated)
 
 
-def _likely(path: str) -> str:
-    """An example of FORMAT:PATH, with the path if it is there."""
-    path = os.path.expanduser(path)
-    if os.path.isdir(path):
-        return f"beir:{path}" if os.path.exists(os.path.join(path, "corpus.jsonl")) else f"folder:{path}"
+def likely(path: str) -> str:
+    """FORMAT:PATH of a path without a format, which may not be there."""
+    there = os.path.expanduser(path)
+    if os.path.isdir(there):
+        return f"beir:{path}" if os.path.exists(os.path.join(there, "corpus.jsonl")) else f"folder:{path}"
     ending = os.path.splitext(path)[1].lower().lstrip(".")
     known = {"jsonl": "jsonl", "csv": "csv", "tsv": "csv", "parquet": "parquet", "json": "squad"}
-    if not os.path.exists(path):
-        return "folder:handbook"
-    return f"{known[ending]}:{path}" if ending in known else f"folder:{os.path.dirname(path) or '.'}"
+    if ending in known:
+        return f"{known[ending]}:{path}"
+    return f"folder:{os.path.dirname(path) or '.'}" if ending else f"folder:{path}"
 
 
 def _split_options(rest: str, reads_path: bool) -> tuple[str, str]:

@@ -159,7 +159,7 @@ def test_names_are_those_of_this_moment(tmp_path: Path) -> None:
     assert present["corpus"] == ["demo", "mine"]
     assert [method.name for method in EvaluateForm(experiment="mine", store=store).evaluation().methods] == ["naive"]
     with pytest.raises(UnknownName, match=r"known:.*mine"):
-        EvaluateForm(experiment="yours", store=store).evaluation()
+        EvaluateForm(experiment="mime", store=store).evaluation()
 
 
 def test_a_path_is_due_where_the_format_reads_one() -> None:

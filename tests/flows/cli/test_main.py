@@ -3,6 +3,8 @@
 import io
 import json
 import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -10,8 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
+from vitalfew.flows.cli.doctor import checkup
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import IndexForm
+from vitalfew.storage import runs
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
 
@@ -113,8 +117,19 @@ def test_commands_that_explain(command: str, store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
+        (
+            ["index", "hotpotqq:x.json", "--name", "n"],
+            ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'", " more (vitalfew datasets)"],
+        ),
         (["index", "x.json", "--name", "n"], ["is not FORMAT:PATH"]),
+        (
+            ["index", "../handbook"],
+            [
+                "'../handbook' is not FORMAT:PATH; write for example 'folder:../handbook'",
+                "vitalfew index folder:../handbook --name handbook",
+            ],
+        ),
+        (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", "hotpotqa:missing.json", "--name", "n"], ["missing.json", "does not exist"]),
         (["index", "hotpotqa:.", "--name", "n"], ["directory"]),
         (["index", "jsonl:x?txet=a", "--name", "n"], ["unknown setting 'txet'", "did you mean 'text'"]),
@@ -139,6 +154,41 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
+
+
+def test_a_condition_that_no_passage_fulfils(store: Path) -> None:
+    asked = ("search", "Who built the mill?", "--index", "test", "--store", store, "--where")
+    assert "No passage fulfils the condition of --where: title = 'x'" in run(*asked, "title = 'x'").output
+    wrong = run(*asked, "file = 'x'").output
+    assert """retrieve.where (--where) "file = 'x'": Binder Error""" in wrong
+    assert "!" not in wrong
+
+
+def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
+    folder, store = tmp_path / "handbook", tmp_path / "a store"
+    folder.mkdir()
+    (folder / "mill.md").write_text("# Mill\n\nAda built it.\n\n## Wheel\n\nBob built it.\n")
+    (folder / "well.md").write_text("# Well\n\nIt is deep.\n")
+    (folder / "mill.png").write_bytes(b"\x89PNG\0\0")
+    done = run("index", f"folder:{folder}", "--name", "h", "--store", store, *FAKE)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert "3 passages come from 2 files." in lines
+    place = lines.index("Not used: 1 binary_file. To list them:") + 1
+    program, command, query, *rest = shlex.split(lines[place])
+    assert (program, command, rest) == ("vitalfew", "sql", ["--store", str(store)])
+    assert "mill.png" in run(command, query, *rest, "--format", "csv").output
+    assert shlex.split(lines[-1])[:2] == ["vitalfew", "search"]
+
+
+def test_a_run_that_failed_is_told_with_its_reason(tmp_path: Path) -> None:
+    index(tmp_path)
+    for name, error in (("wrong", ValueError("no questions: none. Ask more")), ("stopped", KeyboardInterrupt())):
+        with suppress(ValueError, KeyboardInterrupt), runs.recorded_run(tmp_path, "evaluate", name, {}, []):
+            raise error
+    said = " ".join(f"{check.what}: {check.found}" for check in checkup(tmp_path))
+    assert re.search(r"failed run: wrong \(\S+\): no questions: none ", said)
+    assert "unfinished runs: stopped; run the same command again" in said
 
 
 def test_a_name_that_is_too_long_for_a_file_is_refused_before_any_work(tmp_path: Path) -> None:

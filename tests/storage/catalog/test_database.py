@@ -239,21 +239,25 @@ def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
         index(store, f"jsonl:{source}")
 
     def changed() -> list[tuple[Any, ...]]:
-        return sql(store, "SELECT change, source_id, title, text FROM changed('test')")
+        return sql(store, "SELECT change, source_id, text FROM changed('test')")
 
     indexed_as(("a", "A", "It stays."), ("b", "B", "It goes."), ("c", "C", "It is called C."), ("d", "D", "It moves."))
     assert changed() == []
     indexed_as(("a", "A", "It stays."), ("b", "B", "It comes."), ("c", "c", "It is called C."), ("e", "D", "It moves."))
     second = [
-        ("removed", "b", "B", "It goes."),
-        ("added", "b", "B", "It comes."),
-        ("retitled", "c", "c", "It is called C."),
-        ("moved", "e", "D", "It moves."),
+        ("removed", "b", "It goes."),
+        ("added", "b", "It comes."),
+        ("retitled", "c", "C → c"),
+        ("moved", "e", "It moves."),
     ]
-    assert changed() == second == sql(store, "SELECT change, source_id, title, text FROM changed()")
+    assert changed() == second == sql(store, "SELECT change, source_id, text FROM changed()")
     indexed_as(("a", "A", "It stays."), ("b", "B", "It comes."), ("c", "c", "It is called C."), ("e", "D", "It moves."))
     assert changed() == second  # the same again is no new version
-    assert sql(store, "FROM changed('another')") == []
+    index(store, f"jsonl:{source}", bm25={"enabled": True})
+    assert changed() == second  # a version with the same passages changes none
+    assert sql(store, "SELECT text FROM changed('test', chars := 5) WHERE change = 'moved'") == [("It mo…",)]
+    with pytest.raises(duckdb.Error, match="no index 'another'; there are: test"):
+        sql(store, "FROM changed('another')")
     index(store, f"jsonl:{source}", name="copy")
     assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL ORDER BY ALL') == [("copy", 4), ("test", 4)]
     near = sql(store, "SELECT sentence_id FROM nearest((SELECT min(sentence_id) FROM sentences))")
@@ -266,20 +270,54 @@ def test_passages_that_were_never_retrieved(store: Path) -> None:
     assert unseen | seen == {row[0] for row in sql(store, "SELECT passage_id FROM passages")}
     assert unseen
     assert not unseen & seen
-    assert sql(store, "FROM never_retrieved('another')") == []
+    ((text, cut),) = sql(store, "SELECT p.text, n.text FROM never_retrieved(chars := 7) AS n JOIN passages AS p "
+                                "USING (passage_id) LIMIT 1")  # fmt: skip
+    assert cut == f"{text[:7]}…"
+    with pytest.raises(duckdb.Error, match="no index 'another'; there are: test"):
+        sql(store, "FROM never_retrieved('another')")
 
 
 def test_questions_that_were_answered_worse(store: Path) -> None:
-    rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, evidence_a "
-                      "FROM regressed('trial', 'longer')")  # fmt: skip
+    rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, context_a, context_b "
+                      "FROM regressed('trial', 'longer', chars := 0)")  # fmt: skip
     assert {method for method, *_ in rows} == {"naive", "pareto"}
-    for _, question, gold, before, after, answer, longer, evidence in rows:
+    for _, question, gold, before, after, answer, longer, *contexts in rows:
         assert question.endswith("?")
         assert gold
         assert (before, after) == (len(answer.split()), len(longer.split()))
-        assert longer.startswith(evidence[:50])
+        assert contexts == [None, None]  # both runs read the same
     assert sql(store, "FROM regressed('longer', 'trial', 'completion_tokens')") == []
     assert sql(store, "FROM regressed('trial', 'trial')") == []
+    for runs in ("'nobody', 'trial'", "'trial', 'nobody'"):
+        with pytest.raises(duckdb.Error, match="no run 'nobody'; there are: longer, trial"):
+            sql(store, f"FROM regressed({runs})")
+
+
+def test_the_first_context_that_differs(store: Path, tmp_path: Path) -> None:
+    mine = copied(store, tmp_path / "store")
+    less = {**LONGER, "methods": {"naive": {"retrieve": {"retriever": "core_context"}}}}
+    evaluated(evaluation("less", less, {"store": mine, "runner": "serial"}))
+    rows = sql(mine, "SELECT answer_a, answer_b, context_a, context_b FROM regressed('less', 'longer', chars := 0)")
+    assert rows
+    for answer, longer, *contexts in rows:  # this generator answers with its first context
+        assert contexts == [answer, longer]
+
+
+def test_a_story_is_of_the_last_run_that_asked(store: Path) -> None:
+    ((question, text),) = sql(store, "SELECT question_id, text FROM asked ORDER BY ALL LIMIT 1")
+    runs = dict(sql(store, "SELECT name, run_id FROM runs WHERE flow = 'evaluate'"))
+    which = "'" + text.replace("'", "''") + "'"
+    for told, run_id in (
+        (f"story({question})", runs["longer"]),
+        (f"story({which})", runs["longer"]),
+        (f"story({question}, run := 'trial')", runs["trial"]),
+        (f"story({question}, run := '{runs['trial']}')", runs["trial"]),
+    ):
+        ((detail,),) = sql(store, f"SELECT detail FROM {told} WHERE step = 'question'")
+        assert run_id in detail
+    with pytest.raises(duckdb.Error, match="no run 'nobody'"):
+        sql(store, f"FROM story({question}, run := 'nobody')")
+    assert "(no rows)" in run("sql", "FROM story('of nothing')", "--store", store).output
 
 
 def test_nearest_sentences(store: Path) -> None:

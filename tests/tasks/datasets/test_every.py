@@ -4,6 +4,7 @@ import bz2
 import gzip
 import importlib.util
 import lzma
+import re
 import shutil
 from collections.abc import Callable
 from itertools import cycle, islice
@@ -96,7 +97,9 @@ def test_paths_that_no_file_can_have_are_errors(specification: str, message: str
         ("judged", "beir:judged"),
         ("a.csv", "csv:a.csv"),
         ("d/b.md", "folder:d"),
-        ("no", "folder:handbook"),
+        ("no", "folder:no"),
+        ("../no", "folder:../no"),
+        ("no.jsonl", "jsonl:no.jsonl"),
     ],
 )
 def test_a_path_without_a_format_gets_a_suggestion(
@@ -104,7 +107,7 @@ def test_a_path_without_a_format_gets_a_suggestion(
 ) -> None:
     Sample({"d/b.md": b"x", "judged/corpus.jsonl": b"", "a.csv": b"text"}).write(tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=rf"'{path}' is not FORMAT:PATH; write for example '{suggested}'"):
+    with pytest.raises(InputError, match=rf"'{re.escape(path)}' is not FORMAT:PATH; write for example '{suggested}'"):
         parse_dataset(path)
 
 

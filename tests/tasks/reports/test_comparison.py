@@ -1,5 +1,6 @@
 """Methods set against one another: baselines, intervals, seeds, variants of an index, paper and ours, two runs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,27 @@ def test_every_repeated_experiment_is_there() -> None:
 
 
 # Two runs
+
+
+def test_methods_are_known_by_their_labels(store: Path, tmp_path: Path) -> None:
+    report(store)
+    label = "pareto (passage)"
+    code, output = command("compare", "trial:naive", f"trial:{label}", "--store", str(store))
+    assert code == 0, output
+    assert "naive and pareto" in output
+    ranking = ["export", "run", "trial", "--out", str(tmp_path / "out.run"), "--store", str(store)]
+    for given, of in (([], "pareto"), (["--method", label], "pareto"), (["--method", "naive"], "naive")):
+        code, output = command(*ranking, *given)
+        assert code == 0, output
+        assert f"the ranking of '{of}'" in output
+    for unknown in ("pareto (exactly)", "naive RAG"):
+        assert "known: pareto, naive" in command(*ranking, "--method", unknown)[1]
+    file = tmp_path / "trial.yaml"
+    file.write_text(json.dumps({**TWO, "methods": {**TWO["methods"], "naive, twice": {}}}))
+    answered = ["answer", "Who?", "--index", "test", "--store", str(store), "--json", "--method"]
+    code, output = command(*answered, f"{file}:{label}")
+    assert code == 0, output
+    assert "known: 'pareto', 'naive', 'naive, twice'" in command(*answered, f"{file}:nobody")[1]
 
 
 def test_two_methods_of_a_run_are_compared_question_by_question(store: Path) -> None:
