@@ -58,7 +58,9 @@ def refine(
         refined = method.refine([question], [hits], vectors, no_tick)
     return [
         RagContext(
-            each.text, each.tokens, tuple(RagSource(place, texts[place][0], *span) for place, *span in each.origin)
+            each.text,
+            each.tokens,
+            tuple(RagSource(place, texts[place][0], start, end) for place, start, end in each.origin),
         )
         for each in refined.contexts[0]
     ]

@@ -147,9 +147,10 @@ def _result(
 def _reading(
     store: Path, group: Group, manifests: Mapping[str, Sequence[Manifest]], scores: QuestionScores
 ) -> ReaderCounts | None:
-    retrieve, (hits, *_) = group.methods[0].retrieve, manifests.get("hits") or [None]
-    if not retrieve or not hits:
+    retrieve, searched = group.methods[0].retrieve, manifests.get("hits")
+    if not retrieve or not searched:
         return None
+    hits = searched[0]
     found = next((file.path for file in hits.files() if file.table == "hits" and file.rows), None)
     unit = files.read_table(store / found, ["unit"])["unit"][0].as_py() if found else "hit"
     return reading(scores, retrieve.top_k, unit)
