@@ -102,6 +102,9 @@ ORDER BY scored.goodness, scored.run_id, scored.method, scored.question_id
 """
 
 
+# Long contexts are shown from shortly before the place where they differ.
+_SINCE = "CASE WHEN chars > 0 AND d.start > 1 THEN '…' || d.text_{0}[d.start:] ELSE d.text_{0} END"
+
 _REGRESSED = f"""
 WITH {_known("run", _EVALUATIONS, "run_a", _evaluated("run_a"), "run_b", _evaluated("run_b"))}, run AS (
     SELECT 'a' AS side, a.* FROM (
@@ -156,14 +159,20 @@ WITH {_known("run", _EVALUATIONS, "run_a", _evaluated("run_a"), "run_b", _evalua
     FROM context AS c GROUP BY c.method, c.question, c.gold, c.rank
     HAVING any_value(c.text_a) IS DISTINCT FROM any_value(c.text_b)
     QUALIFY c.rank = min(c.rank) OVER (PARTITION BY c.method, c.question, c.gold)
+), since AS (
+    SELECT d.*, list_position(list_transform(
+        list_zip(string_split(d.text_a, ''), string_split(d.text_b, '')), lambda pair: pair[1] = pair[2]
+    ), false) - chars // 2 AS start
+    FROM differing AS d
 )
 SELECT w.method, w.question, w.gold, w.value_a, w.value_b, {_short("a.text")} AS answer_a,
-    {_short("b.text")} AS answer_b, {_short("d.text_a")} AS context_a, {_short("d.text_b")} AS context_b,
+    {_short("b.text")} AS answer_b, {_short(_SINCE.format("a"))} AS context_a,
+    {_short(_SINCE.format("b"))} AS context_b,
     w.id_b AS question_id
 FROM worse AS w
     LEFT JOIN answered AS a ON (a.run_id, a.method, a.question_id) = (w.of_a, w.method, w.id_a)
     LEFT JOIN answered AS b ON (b.run_id, b.method, b.question_id) = (w.of_b, w.method, w.id_b)
-    LEFT JOIN differing AS d ON (d.method, d.question, d.gold) = (w.method, w.question, w.gold)
+    LEFT JOIN since AS d ON (d.method, d.question, d.gold) = (w.method, w.question, w.gold)
 WHERE (SELECT known.fine FROM known)
 ORDER BY w.method, abs(w.value_b - w.value_a) DESC, w.question
 """

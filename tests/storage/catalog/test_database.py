@@ -301,6 +301,9 @@ def test_the_first_context_that_differs(store: Path, tmp_path: Path) -> None:
     assert rows
     for answer, longer, *contexts in rows:  # this generator answers with its first context
         assert contexts == [answer, longer]
+    for one, other in sql(mine, "SELECT context_a, context_b FROM regressed('less', 'longer', chars := 40)"):
+        assert one != other
+        assert max(len(one), len(other)) <= 41
 
 
 def test_a_story_is_of_the_last_run_that_asked(store: Path) -> None:
