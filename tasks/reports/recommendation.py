@@ -123,9 +123,8 @@ def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence
     best = "" if top is cheap else f"best in this sample: {_name(top)}{_ahead(report, top, metric)}"
     if cheap is None:
         return f"{start}{f' {sentence_case(best)}.' if best else ''}{_more(report, compared, metric)}"
-    of = f"at most {MARGIN:g} below {base}" if _margin(report, metric) else f"not below {base}"
-    if _sign(report, metric) < 0:
-        of = of.replace("below", "above")
+    side = "below" if _sign(report, metric) > 0 else "above"
+    of = f"at most {MARGIN:g} {side} {base}" if _margin(report, metric) else f"not {side} {base}"
     line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_name(cheap)}"
     if cheap.against is None:
         line += " itself"
