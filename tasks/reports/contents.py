@@ -79,7 +79,7 @@ class StageCost:
 @dataclass(frozen=True, slots=True)
 class Paid:
     """The costs of a run (USD, CPU seconds), and what it reused and did not pay again: `earlier_…`, of artifacts of
-    earlier runs, and of answers, readings and vectors in its own."""
+    earlier runs, and of answers, readings and vectors in new ones."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0

@@ -116,7 +116,7 @@ def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) ->
 
 def paid(store: Path, run: Run) -> Paid:
     """The costs of the run's artifacts: what it paid, and what it reused. That is what the artifacts of earlier runs
-    would cost if nothing had been known, and what the answers, readings and vectors had taken that its own shards took
+    would cost if nothing had been known, and what the answers, readings and vectors had taken that its shards took
     over."""
     ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
     is_own = pl.col("run_id") == run.run_id

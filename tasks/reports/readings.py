@@ -23,8 +23,8 @@ _MOST = 6
 
 
 def reading(scores: QuestionScores, top_k: int, unit: str = "hit") -> ReaderCounts | None:
-    """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most, each of
-    them a `unit`."""
+    """The counts of a method; None where one of the two was not scored. `top_k`: hits of a question, at most;
+    `unit`: the kind of a hit."""
     right = next((scores.values[metric] for metric in RIGHT if metric in scores.values), None)
     if right is None:
         return None
@@ -75,7 +75,7 @@ def _sentence(method: MethodResult, own: ReaderCounts) -> str:
     elif missed < unread:
         verdict = f"{after} fails more ({unread:,} against {missed:,})"
     else:
-        verdict = f"retrieval fails as often as {after} ({missed:,} each)" if missed else "neither fails"
+        verdict = f"retrieval fails as often as {after} ({missed:,} and {missed:,})" if missed else "neither fails"
     return (
         f"{shortened(method.label, _NAME)}: the answer was among {own.where} of {own.held:,} of {own.questions:,} "
         f"{'question' if own.questions == 1 else 'questions'} and answered right in {own.answered:,}: {verdict}."

@@ -28,8 +28,8 @@ from vitalfew.tasks.reports.statistics.paired import Difference, questions_neede
 SIZE = 0.05
 """The difference that the sentence counts questions for."""
 MARGIN = 0.02
-"""A method that lies further below its baseline in this sample is not named as the cheapest. In a metric that
-is no share it may not lie below it at all."""
+"""A method that lies further below its baseline in this sample is not named as the cheapest. In a metric of
+another unit it may not lie below it at all."""
 _NAME, _ROUNDING = 48, 1e-9
 
 
@@ -123,9 +123,8 @@ def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence
     best = "" if top is cheap else f"best in this sample: {_name(top)}{_ahead(report, top, metric)}"
     if cheap is None:
         return f"{start}{f' {sentence_case(best)}.' if best else ''}{_more(report, compared, metric)}"
-    of = f"at most {MARGIN:g} below {base}" if _margin(report, metric) else f"not below {base}"
-    if _sign(report, metric) < 0:
-        of = of.replace("below", "above")
+    side = "below" if _sign(report, metric) > 0 else "above"
+    of = f"at most {MARGIN:g} {side} {base}" if _margin(report, metric) else f"not {side} {base}"
     line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_name(cheap)}"
     if cheap.against is None:
         line += " itself"
@@ -196,7 +195,7 @@ def _cheapest(report: Report, methods: Sequence[MethodResult], price: str | None
 
 
 def _in(report: Report, price: str | None) -> str:
-    """What "cheapest" means."""
+    """The meaning of "cheapest"."""
     if price is None:
         return ""
     return " in USD" if price == STAGE_USD.name else f" in {report.column(price).heading}"

@@ -58,7 +58,7 @@ def of(*counts: tuple[int, int, int], generators: tuple[str, ...] = ("reader", "
     [
         ((10, 9, 4), "of 9 of 10 questions and answered right in 4: the reader fails more (5 against 1)."),
         ((10, 4, 4), "of 4 of 10 questions and answered right in 4: retrieval fails more (6 against 0)."),
-        ((10, 8, 6), "of 8 of 10 questions and answered right in 6: retrieval fails as often as the reader (2 each)."),
+        ((10, 8, 6), "of 8 of 10 questions and answered right in 6: retrieval fails as often as the reader (2 and 2)."),
         ((1, 1, 1), "of 1 of 1 question and answered right in 1: neither fails."),
     ],
 )

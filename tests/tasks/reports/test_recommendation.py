@@ -214,3 +214,11 @@ def test_a_summary_without_a_direction_recommends_nothing() -> None:
     old = replace(reports.COLUMNS["accuracy"], direction=None)
     methods = tuple(replace(own, summaries={"accuracy": MetricSummary(old, 0.5, 149)}) for own in report.methods)
     assert "no method has a score" in recommendation(replace(report, methods=methods))
+
+
+def test_in_a_metric_that_is_no_share_nothing_worse_in_the_sample_is_the_cheapest() -> None:
+    report = compared("total_seconds", slow=(0.71, 20.0, against(0.01, 0.9)), fast=(0.69, 400.0, against(-0.01, 0.9)))
+    line = recommendation(replace(priced(report, 0.001, 0.0001, 0.0004), primary="total_seconds"))
+    assert (
+        "Cheapest in USD of those not above naive RAG in this sample: fast, with 40 % of naive RAG's USD, but" in line
+    )
