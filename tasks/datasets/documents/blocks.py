@@ -93,7 +93,7 @@ def _packed(blocks: Iterable[Block], words: int) -> Iterator[tuple[str, int]]:
     for block in _with_lead_in(blocks):
         own = len(block.text.split())
         if held and (block.page != page or (words and count + own > words)):
-            yield "\n\n".join(held), page
+            yield "\n\n".join(held).strip(), page
             held, count = [], 0
         page = block.page
         if words and own > words and not (block.is_whole and own <= WHOLE * words):
@@ -102,7 +102,7 @@ def _packed(blocks: Iterable[Block], words: int) -> Iterator[tuple[str, int]]:
             held.append(block.text)
             count += own
     if held:
-        yield "\n\n".join(held), page
+        yield "\n\n".join(held).strip(), page
 
 
 def _with_lead_in(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -62,6 +62,11 @@ def test_front_matter_names_the_document_and_is_no_text() -> None:
     assert texts("---\n\nTwo rules.\n\n---\n\nText.") == ["Two rules.\n\nText."]
 
 
+def test_a_passage_begins_and_ends_with_a_word() -> None:
+    assert texts("\t# A\n\nText.") == ["# A\n\nText."]
+    assert texts("## A\n\n    code\n\n## B\n\nText.") == ["code", "Text."]
+
+
 def test_what_says_nothing_is_left_out() -> None:
     text = """<!-- for editors -->
 
