@@ -146,6 +146,15 @@ def schedules(store: Path, own: Path | None = None) -> list[DeploymentScheduleCr
     return made
 
 
+def is_schedule(cron: str, timezone: str | None) -> bool:
+    """Return whether Prefect can schedule runs by a cron in a time zone."""
+    try:
+        CronSchedule(cron=cron, timezone=timezone)
+    except ValueError:
+        return False
+    return True
+
+
 @cache
 def _warn_once(message: str) -> None:
     logger.warning("%s", message)

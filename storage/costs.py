@@ -46,7 +46,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Reused:
-    """What some rows took, when they were computed, that a piece of work took over from earlier work."""
+    """The cost of rows, when they were computed, that a piece of work took over from earlier work."""
 
     tokens: float = 0.0
     wall_seconds: float = 0.0

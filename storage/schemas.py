@@ -92,7 +92,7 @@ QUESTIONS = table(
     column(
         "gold_places",
         list_of(PLACE),
-        "files, headings and quotes that the question names as gold; `asked` has the passages that were found for them",
+        "files, headings and quotes that the question names as gold; `asked` has the passages that they stand for",
     ),
 )
 
@@ -170,8 +170,8 @@ ASKED = table(
     column(
         "gold_groups",
         list_of(INTEGER),
-        "number of each gold passage's group, from 0: one of a group is as good as all, such as the passages of a file "
-        "that the question names; empty if every passage counts by itself",
+        "number of the group of every gold passage, from 0: one of a group is as good as all, such as the passages of "
+        "a file that the question names; empty if every passage counts by itself",
     ),
 )
 
@@ -513,7 +513,7 @@ INDEXES = table(
     column("context", TEXT, "encode.context: source of a sentence's context vector", nullable=True),
     column("type", TEXT, "index.type", nullable=True),
     *(
-        column(name, LONG, f"number of {name}; NULL if it has none, or none in the store any more", True)
+        column(name, LONG, f"number of {name}; NULL if there are none, or none in the store any more", True)
         for name in ("passages", "sentences", "vectors")
     ),
     column("bytes", LONG, "size of its files that are in the store", unit="bytes"),

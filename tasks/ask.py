@@ -193,7 +193,7 @@ class Ask(Stage):
         return ShardResult(len(ids), tables, notes=notes)
 
     def _with_gold(self, asked: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-        """Questions with the gold that was found at their places, and rows of `rejects` for places without any."""
+        """Questions with the gold that stands at their places, and rows of `rejects` for places without any."""
         if not pc.any(pc.greater(pc.list_value_length(asked["gold_places"]), 0)).as_py():
             return asked, []
         found = defaultdict[tuple[int, int], list[dict[str, int]]](list)

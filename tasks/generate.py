@@ -145,7 +145,7 @@ class Generate(ReusingStage):
         return ShardResult(questions, tables, tokens=tokens, notes=notes, reused=reused)
 
     def _took(self, answers: Iterable[dict[str, Any]], bases: Sequence[File]) -> Reused:
-        """What the answers of earlier runs had taken: their seconds, at the processors that their shards kept busy."""
+        """The cost of the answers of earlier runs: their seconds, at the processors that their shards kept busy."""
         took = Reused()
         of_files = defaultdict[int, list[dict[str, Any]]](list)
         for answer in answers:
@@ -251,8 +251,8 @@ class Generate(ReusingStage):
         return contexts
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
-        """The answers that these files of earlier runs have to prompts, each with the place of its file, where it was
-        generated rather than reused; failed ones are not reused."""
+        """The answers that these files of earlier runs have to prompts, with the places of the files in which they were
+        generated and not reused; failed ones are not reused."""
         columns = ", ".join(field.name for field in schemas.CANDIDATES if field.name not in OF_ROW)
         query = (
             f"SELECT DISTINCT ON (prompt_id) {columns}, place FROM earlier SEMI JOIN due ON prompt_id = id "

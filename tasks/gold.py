@@ -31,14 +31,14 @@ WHOLE = -1
 
 @dataclass
 class _Place:
-    """A place that a question names, and what has been found of it: passages with the quote's span or WHOLE; `holding`:
-    those that hold an accepted answer."""
+    """A place that a question names, and the passages there, with the quote's span or WHOLE; `holding`: those that hold
+    an accepted answer."""
 
     question: int
     number: int
     quote: re.Pattern[str] | None
     answers: Sequence[str]
-    found: list[tuple[int, int, int]] = field(default_factory=list)
+    there: list[tuple[int, int, int]] = field(default_factory=list)
     holding: list[tuple[int, int, int]] = field(default_factory=list)
 
     def look(self, passage: int, text: str) -> None:
@@ -47,10 +47,10 @@ class _Place:
 
         if self.quote:
             if match := self.quote.search(text):
-                self.found.append((passage, *match.span()))
+                self.there.append((passage, *match.span()))
             return
         whole = (passage, WHOLE, WHOLE)
-        self.found.append(whole)
+        self.there.append(whole)
         if first_correct(self.answers, [text]):
             self.holding.append(whole)
 
@@ -70,7 +70,7 @@ def find_gold(questions: Iterable[Mapping[str, Any]], corpus: Artifact) -> NDArr
     for record in corpus.completed().shards if places else ():
         _look_by_source(corpus, record.shard, by_source)
         _look_anywhere(corpus, record.shard, anywhere)
-    rows = [(place.question, place.number, *gold) for place in places for gold in sorted(place.holding or place.found)]
+    rows = [(place.question, place.number, *gold) for place in places for gold in sorted(place.holding or place.there)]
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
@@ -111,7 +111,7 @@ def _names(source: str) -> set[str]:
 
 
 def _keys(source_id: str) -> Iterator[str]:
-    """The names under which a question may mean a passage: its file, and its heading or page, or its own name."""
+    """The names under which a question may mean a passage: its file, and its heading or page, or its name."""
     file, _, place = source_id.partition("#")
     yield file
     if place := PART.sub("", place):

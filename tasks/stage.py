@@ -277,7 +277,7 @@ class Stage(ABC):
 
     @contextmanager
     def _at_work(self, shard: int, meter: Meter, journal: Journal, progress: Progress) -> Iterator[Counted]:
-        """Within the block a shard is worked on, and its tokens are counted. If that is cancelled (which is no
+        """Within the block a shard is worked on, and its tokens are counted. If that is cancelled (not an
         Exception), the ledger gets what was spent: nothing else knows of it if nobody goes on with the work."""
         counted = Counted(progress)
 
@@ -472,7 +472,7 @@ def new_readings(memory: Memory) -> dict[str, pa.Table]:
 
 
 def read_before(memory: Memory, tokens: float | None = None) -> Reused:
-    """What the readings took that earlier work had computed. `tokens`: as the stage counts them, if otherwise."""
+    """The cost of the readings that earlier work had computed. `tokens`: as the stage counts them, if otherwise."""
     seconds, cpu, read = (
         sum(getattr(own, name) for own in memory.recalled.values()) for name in ("seconds", "cpu_seconds", "tokens")
     )

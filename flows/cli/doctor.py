@@ -95,11 +95,9 @@ def _schedule(corpus: "Corpus") -> tuple[bool, str]:
     """Return whether a corpus's schedule is fine, and when it is re-encoded."""
     if not corpus.cron:
         return True, "re-encoded on request"
-    from prefect.client.schemas.schedules import CronSchedule
+    from vitalfew.flows.serve import is_schedule
 
-    try:
-        CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
-    except ValueError:
+    if not is_schedule(corpus.cron, corpus.timezone):
         return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
     return True, f"re-encoded at {corpus.cron}"
 

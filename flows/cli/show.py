@@ -117,7 +117,7 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
 
 
 _REASONS = 4
-"""Of so many reasons the numbers are printed."""
+"""The most reasons whose numbers are printed."""
 
 
 def _files(load: "Manifest", parameters: IndexCorpus) -> None:

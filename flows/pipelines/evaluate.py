@@ -180,8 +180,8 @@ class EvaluationPlan(Plan):
 
     @property
     def ask(self) -> Stage:
-        """The stage that chooses the questions; methods that search other passages have their own, of the same
-        questions."""
+        """The stage that chooses the questions; methods that search other passages have another one, of the
+        same questions."""
         return next(iter(self.by_method.values()))["ask"]
 
     def methods(self) -> dict[str, dict[str, str]]:

@@ -113,7 +113,7 @@ SHARED = ("questions", "rejects")
 """Tables of indexes and of evaluations. As above, and what never belonged to an index is in both views."""
 VERSIONED = (*CORPUS, *SHARED)
 
-_HELD = "the index that has the row now; a row that several indexes share is there once for each"
+_HELD = "the index that has the row now; a row that several indexes share is there once for every one"
 _INDEX = dict.fromkeys(CORPUS, ColumnInfo(_HELD)) | dict.fromkeys(SHARED, ColumnInfo(f"{_HELD}; NULL if of no index"))
 
 

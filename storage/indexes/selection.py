@@ -23,7 +23,7 @@ _TEXT = re.compile(r"\btext\b", re.IGNORECASE)
 
 
 class BadCondition(ValueError):
-    """A condition that is no SQL, names no column of `passages`, or may choose others the next time."""
+    """A condition that is not SQL, names no column of `passages`, or may choose others the next time."""
 
 
 class Selection:

@@ -66,7 +66,7 @@ class ColumnOptions(DatasetOptions):
     )
     quote: OptionalName = Field(
         default=None,
-        description="column of the quote or list of quotes that support the answer, each in its source if there are "
+        description="column of the quote or list of quotes that support the answer, of its source if there are "
         "sources; if not given, `quote` if a row has it",
     )
 

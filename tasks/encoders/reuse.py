@@ -209,7 +209,7 @@ def find(
 
 
 def _took(artifact: Artifact, shard: int, rows: int) -> Reused:
-    """What so many vectors of a shard had taken, as the mean of its vectors: of those that it computed, or of those
+    """The cost of a number of a shard's vectors, as the mean of its vectors: of those that it computed, or of those
     that it had copied itself, whichever are more. A mean of a few would have the loading of the model."""
     record = artifact.record(shard)
     if record is None:

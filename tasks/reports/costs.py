@@ -58,7 +58,7 @@ def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
 
 
 def _whole(ledger: pl.DataFrame) -> dict[str, Any]:
-    """What a ledger's work would have taken if nothing had been known: with what was reused, without what was cancelled
+    """The cost of a ledger's work if nothing had been known: with what was reused, without what was cancelled
     and done again."""
     done = ledger.filter(pl.col("finished").fill_null(True))
     sums = done.select(
