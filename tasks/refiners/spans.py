@@ -106,7 +106,7 @@ class _Selection:
             place = int(np.where(free, value / np.maximum(cost, 1) ** self.options.gamma, -1.0).argmax())
             hit, price = self.hits[place], cost[place]
             if left is not None and price > left:
-                if part := self._cut(hit, int(left - (price - self.own[place])), bool(chosen)):
+                if part := self._cut(hit, left, chosen):
                     chosen.append(part)
                 break
             chosen.append(hit)
@@ -119,15 +119,22 @@ class _Selection:
                 value[other] += self.options.neighbours * likelihood[place]
         return chosen
 
-    def _cut(self, hit: Hit, room: int, has_others: bool) -> Hit | None:
-        """The start of a hit that fits; of the very first at least a word."""
-        room = max(room, 0 if has_others else 1)
+    def _cut(self, hit: Hit, left: float, chosen: Sequence[Hit]) -> Hit | None:
+        """The start of a hit that fits; of the very first at least a word, without its title if need be."""
+        beside = [other for other in chosen if other.passage_id == hit.passage_id]
+        follows = any(other.end == hit.start for other in beside)
+        gaps = (not follows and any(other.start < hit.start for other in beside)) + any(
+            other.start > hit.start for other in beside
+        )
+        title, room = hit.title, int(left - (gaps if beside else self.measure(hit.label(self.options))))
+        if room < 1 and not chosen:
+            title, room = "", int(left)
         limits = (None, room) if self.options.max_words is None else (room, None)
-        text = first(hit.text, *limits)
+        text = first(hit.text, *limits) if room >= 1 else ""
         if not text.strip():
             return None
         end = hit.start + len(text) if hit.start < hit.end else hit.end
-        return Hit(hit.title, text, hit.passage_id, hit.start, end, score=hit.score)
+        return Hit(title, text, hit.passage_id, hit.start, end, score=hit.score)
 
 
 def softmax(scores: Floats) -> Floats:
