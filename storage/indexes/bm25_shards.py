@@ -142,7 +142,7 @@ class Bm25Shard:
         return self._array("terms")
 
     def documents(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of units that have each of these terms, by id."""
+        """The number of units that have a term, for all of these terms, given by their ids."""
         places = np.searchsorted(self.terms, terms)
         here = places < len(self.terms)
         here[here] = self.terms[places[here]] == terms[here]

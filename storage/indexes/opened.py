@@ -12,6 +12,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
+from vitalfew.storage.indexes.faiss_shards import Rows
 from vitalfew.storage.indexes.selection import Bits, Selection
 from vitalfew.storage.indexes.units import Outline, SentencesAt, Units, table_of
 from vitalfew.storage.manifests import Manifest, ShardRecord
@@ -118,11 +119,28 @@ class OpenedIndex:
         titles = [""] * len(places)
         if self.encoding.text == "titled":
             titles = self.units.take("passages", shards, passages, ["title"])["title"].to_pylist()
-        core = self.units.vectors("sentence", shards, ids)
-        whole = (
-            self.units.vectors("passage", shards, of_passages) if "passage" in self.searched else np.zeros_like(core)
-        )
+        core = self._held("sentence", shards, rows) if self.layout == "dual" else None
+        core = self.units.vectors("sentence", shards, ids) if core is None else core[:, : core.shape[1] // 2]
+        if "passage" not in self.searched:
+            return SentencesAt(ids, core, np.zeros_like(core), table["text"].to_pylist(), titles)
+        whole = self._held("passage", shards, passages)
+        whole = self.units.vectors("passage", shards, of_passages) if whole is None else whole
         return SentencesAt(ids, core, whole, table["text"].to_pylist(), titles)
+
+    def _held(self, unit: Unit, shards: Rows, rows: Rows) -> Vectors | None:
+        """The vectors of units as FAISS has them, float32 (n, width), by table shard and row: those are mapped, and the
+        table's packed. None for an index with lists, which has no vector by its row."""
+        if self.config.type.startswith("ivf"):
+            return None
+        numbers = np.searchsorted([first for first, _ in self.coverage[unit]], shards, side="right") - 1
+        parts, places = [], []
+        for number in np.unique(numbers):
+            first, starts = self.coverage[unit][number]
+            here = np.flatnonzero(numbers == number)
+            parts.append(self.faiss[unit][number].vectors(starts[shards[here] - first] + rows[here]))
+            places.append(here)
+        found: Vectors = np.concatenate(parts)[np.argsort(np.concatenate(places))]
+        return found
 
     def document_counts(self, terms: Sequence[str]) -> tuple[int, dict[str, int]] | None:
         """The number of sentences, and by term how many have it; None without BM25."""

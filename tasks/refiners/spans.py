@@ -1,6 +1,6 @@
 """`spans`: from single sentences to whole passages, whichever a question needs.
 
-The second half of a method of this project's own; the retriever `spans` is the first. Its hits are candidates with
+The second half of a method made here; the retriever `spans` is the first. Its hits are candidates with
 scores, whose softmax is the probability p that a sentence is the one that answers. Sentences are taken one by one, by
 the largest p / cost^gamma under the budget. The cost is what a sentence adds to the prompt, in tokens (words and
 punctuation marks): the first of a passage its title and itself, one beside a sentence that was taken only itself, any

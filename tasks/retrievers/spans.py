@@ -1,6 +1,6 @@
 """`spans`: the sentences that may answer, of the best passages and the best sentences, scored by both and by words.
 
-The first half of a method of this project's own; the refiner `spans` is the second. The candidates of a question are
+The first half of a method made here; the refiner `spans` is the second. The candidates of a question are
 all sentences of its best passages, its best sentences, and the neighbours of these. A candidate's score is
 
     core · (core vector · q) + passage · (passage vector · q) + keywords · BM25 / Σ IDF
