@@ -15,7 +15,8 @@ No text is encoded anew: vectors are read from the index. An index without passa
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from pydantic import ConfigDict, Field
 
 from vitalfew.configs.schema import Unit
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
 from vitalfew.tasks.retrievers.dense import CoreContext
@@ -64,12 +66,30 @@ class SpanRetriever(Retriever):
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         best = self._sentences.retrieve(questions, index, self.options.sentences)
         whole = self._passages(questions, index)
-        asked = words(questions.texts)
-        found = [
-            self._one(index, questions.vectors[place], asked[place], _row(best, place), whole and _row(whole, place))
-            for place in range(len(questions.texts))
+        places = [
+            _candidates(index, _row(best, number), _row(whole, number) if whole else [])
+            for number in range(len(questions.texts))
         ]
+        candidates = [index.sentences_at(own) if own else None for own in places]
+        texts = [_labelled(own) if own else [] for own in candidates]
+        read = _words(chain(*texts)) if self.options.keywords else {}
+        found = []
+        for number, (asked, own) in enumerate(zip(words(questions.texts), candidates, strict=True)):
+            if own is None:
+                found.append((np.empty(0, np.int64), np.empty(0, np.float32), places[number]))
+                continue
+            scores = self._by_vectors(own, questions.vectors[number])
+            if self.options.keywords and asked:
+                known = [read[text] for text in texts[number]]
+                scores = scores + self.options.keywords * overlap(asked, known, index.document_counts(asked))
+            order = np.lexsort((own.ids, -scores))
+            found.append((own.ids[order], scores[order].astype(np.float32), [places[number][at] for at in order]))
         return _together(found, k)
+
+    def _by_vectors(self, candidates: SentencesAt, question: NDArray[np.float32]) -> NDArray[np.float32]:
+        weights = self.options
+        scores: NDArray[np.float32] = weights.core * (candidates.core @ question)
+        return scores + weights.passage * (candidates.passage @ question)
 
     def _passages(self, questions: QuestionBatch, index: SearchIndex) -> TopK | None:
         if "passage" not in index.searched:
@@ -77,26 +97,16 @@ class SpanRetriever(Retriever):
         options = self.options
         return index.nearest("passage", questions.vectors, options.passages, options.nprobe, options.ef_search)
 
-    def _one(
-        self,
-        index: SearchIndex,
-        question: NDArray[np.float32],
-        asked: Sequence[str],
-        sentences: Places,
-        passages: Places | None,
-    ) -> tuple[Rows, NDArray[np.float32], Places]:
-        """Ids, scores and places of a question's candidates, the best first."""
-        places = _candidates(index, sentences, passages or [])
-        if not places:
-            return np.empty(0, np.int64), np.empty(0, np.float32), []
-        found = index.sentences_at(places)
-        weights = self.options
-        scores = weights.core * (found.core @ question) + weights.passage * (found.passage @ question)
-        if weights.keywords and asked:
-            labelled = [lead(title) + text for title, text in zip(found.titles, found.texts, strict=True)]
-            scores = scores + weights.keywords * overlap(asked, words(labelled), index.document_counts(asked))
-        order = np.lexsort((found.ids, -scores))
-        return found.ids[order], scores[order].astype(np.float32), [places[place] for place in order]
+
+def _labelled(candidates: SentencesAt) -> list[str]:
+    """The texts of sentences, with their passages' titles before them."""
+    return [lead(title) + text for title, text in zip(candidates.titles, candidates.texts, strict=True)]
+
+
+def _words(texts: Iterable[str]) -> dict[str, list[str]]:
+    """The words of every distinct text."""
+    distinct = [*dict.fromkeys(texts)]
+    return dict(zip(distinct, words(distinct), strict=True))
 
 
 def _row(top: TopK, place: int) -> Places:
