@@ -197,7 +197,7 @@ def _hit(
     passage, (start, end) = row["passage_id"], span
     text = texts[passage][start:end] if texts and start < end else row["text"]
     own = inside(sentences.get(passage, ()), span)
-    return Hit(row["title"], text, passage, start, end, own, passage in gold)
+    return Hit(row["title"], text, passage, start, end, own, passage in gold, row["score"])
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

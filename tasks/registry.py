@@ -70,11 +70,13 @@ METHODS: dict[str, dict[str, str]] = {
         "passage": "vitalfew.tasks.retrievers.dense:PassageRetriever",
         "bm25": "vitalfew.tasks.retrievers.keywords:BM25",
         "hybrid": "vitalfew.tasks.retrievers.keywords:Hybrid",
+        "spans": "vitalfew.tasks.retrievers.spans:SpanRetriever",
         "run_file": "vitalfew.tasks.retrievers.run_file:RunFile",
     },
     "refiner": {
         "cut": "vitalfew.tasks.refiners.whole_hits:Cut",
         "mmr": "vitalfew.tasks.refiners.whole_hits:Mmr",
+        "spans": "vitalfew.tasks.refiners.spans:SpanRefiner",
         "rerank": "vitalfew.tasks.refiners.scored:Rerank",
         "dslr": "vitalfew.tasks.refiners.scored:Dslr",
         "provence": "vitalfew.tasks.refiners.provence:Provence",

@@ -141,6 +141,16 @@ class Bm25Shard:
     def terms(self) -> NDArray[np.int64]:
         return self._array("terms")
 
+    def documents(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of units that have a term, for all of these terms, given by their ids."""
+        places = np.searchsorted(self.terms, terms)
+        here = places < len(self.terms)
+        here[here] = self.terms[places[here]] == terms[here]
+        counts = np.zeros(len(terms), np.int64)
+        starts = self.index.scores["indptr"]
+        counts[here] = starts[places[here] + 1] - starts[places[here]]
+        return counts
+
     def _array(self, name: str) -> NDArray[Any]:
         """Raises Damaged."""
         path = array_path(self.stem, name)

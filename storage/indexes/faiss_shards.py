@@ -111,6 +111,11 @@ class FaissShard:
             return np.empty(0, np.int64)
         return faiss.rev_swig_ptr(self.index.id_map.data(), self.inner.ntotal)
 
+    def vectors(self, rows: Rows) -> Vectors:
+        """The vectors at these rows, float32 (n, width), as exact as the type keeps them; not of an IVF index."""
+        found: Vectors = self.inner.reconstruct_batch(rows)
+        return found
+
     def search(
         self,
         queries: Vectors,

@@ -9,10 +9,12 @@ import numpy as np
 from vitalfew.configs.schema import EncodeConfig, IndexConfig, Layout, Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_shards
 from vitalfew.storage.indexes.bm25_shards import array_path
+from vitalfew.storage.indexes.faiss_shards import Rows
 from vitalfew.storage.indexes.selection import Bits, Selection
-from vitalfew.storage.indexes.units import Units, table_of
+from vitalfew.storage.indexes.units import Outline, SentencesAt, Units, table_of
 from vitalfew.storage.manifests import Manifest, ShardRecord
 
 
@@ -98,6 +100,55 @@ class OpenedIndex:
             covered = [(record.notes["first"], record.notes["last"]) for record in self.manifests["faiss"].shards]
             coverage[unit] = [(first, np.cumsum([0, *sizes[first:last]])) for first, last in covered]
         return coverage
+
+    @property
+    def searched(self) -> Collection[Unit]:
+        """The units that it has vectors of."""
+        return self.encoding.units
+
+    def outline(self, shard: int) -> Outline:
+        """A table shard's passages as ranges of its sentences."""
+        return self.units.outline(shard)
+
+    def sentences_at(self, places: Sequence[tuple[int, int]]) -> SentencesAt:
+        """Sentences by table shard and row, with their vectors and those of their passages."""
+        shards, rows = (np.array(column, np.int64) for column in zip(*places, strict=True))
+        passages = np.array([self.units.outline(shard).passage(row) for shard, row in places], np.int64)
+        table = self.units.take("sentences", shards, rows, ["sentence_id", "passage_id", "text"])
+        ids, of_passages = table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()
+        titles = [""] * len(places)
+        if self.encoding.text == "titled":
+            titles = self.units.take("passages", shards, passages, ["title"])["title"].to_pylist()
+        core = self._held("sentence", shards, rows) if self.layout == "dual" else None
+        core = self.units.vectors("sentence", shards, ids) if core is None else core[:, : core.shape[1] // 2]
+        if "passage" not in self.searched:
+            return SentencesAt(ids, core, np.zeros_like(core), table["text"].to_pylist(), titles)
+        whole = self._held("passage", shards, passages)
+        whole = self.units.vectors("passage", shards, of_passages) if whole is None else whole
+        return SentencesAt(ids, core, whole, table["text"].to_pylist(), titles)
+
+    def _held(self, unit: Unit, shards: Rows, rows: Rows) -> Vectors | None:
+        """The vectors of units as FAISS has them, float32 (n, width), by table shard and row: those are mapped, and the
+        table's packed. None for an index with lists, which has no vector by its row."""
+        if self.config.type.startswith("ivf"):
+            return None
+        numbers = np.searchsorted([first for first, _ in self.coverage[unit]], shards, side="right") - 1
+        parts, places = [], []
+        for number in np.unique(numbers):
+            first, starts = self.coverage[unit][number]
+            here = np.flatnonzero(numbers == number)
+            parts.append(self.faiss[unit][number].vectors(starts[shards[here] - first] + rows[here]))
+            places.append(here)
+        found: Vectors = np.concatenate(parts)[np.argsort(np.concatenate(places))]
+        return found
+
+    def document_counts(self, terms: Sequence[str]) -> tuple[int, dict[str, int]] | None:
+        """The number of sentences, and by term how many have it; None without BM25."""
+        if "bm25" not in self.artifacts:
+            return None
+        shards, ids = self.bm25["sentence"], np.array([content_id(term) for term in terms], np.int64)
+        counts = sum((shard.documents(ids) for shard in shards), np.zeros(len(ids), np.int64))
+        return sum(shard.units for shard in shards), dict(zip(terms, counts.tolist(), strict=True))
 
     @property
     def layout(self) -> Layout:

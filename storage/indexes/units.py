@@ -63,6 +63,18 @@ class Outline:
 
 
 @dataclass(frozen=True)
+class SentencesAt:
+    """Sentences, as they were asked for: ids int64 (n,), core vectors and their passages' vectors, float32 (n, d; zero
+    without passage vectors), texts and, where units are encoded with them, their passages' titles, else empty ones."""
+
+    ids: NDArray[np.int64]
+    core: Vectors
+    passage: Vectors
+    texts: Sequence[str]
+    titles: Sequence[str]
+
+
+@dataclass(frozen=True)
 class ShardVectors:
     """A shard of `vectors`, by kind, in the order of its units. Arrays float32 (·, d); `context_ids` int64."""
 

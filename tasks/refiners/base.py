@@ -23,7 +23,8 @@ Span = tuple[int, int]
 class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
     that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them;
-    `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at."""
+    `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at; `score`:
+    the retriever's."""
 
     title: str
     text: str
@@ -32,6 +33,7 @@ class Hit:
     end: int
     sentences: tuple[Span, ...] = ()
     is_gold: bool = False
+    score: float = 0.0
 
     def label(self, options: RefineConfig) -> str:
         """Return the passage's title as a prompt shows it before the text; empty unless the settings show titles."""

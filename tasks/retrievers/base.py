@@ -13,6 +13,7 @@ from pydantic import Field
 
 from vitalfew.configs.schema import Layout, RetrieveConfig, Unit
 from vitalfew.storage.indexes import TopK, Vectors
+from vitalfew.storage.indexes.units import Outline, SentencesAt
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,23 @@ class SearchIndex(Protocol):
 
     def matching(self, unit: Unit, words: Sequence[Sequence[str]], k: int) -> TopK:
         """The k units of greatest BM25 score for every question, given as its words, of which a match shares some."""
+        ...
+
+    @property
+    def searched(self) -> Collection[Unit]:
+        """The units that it has vectors of."""
+        ...
+
+    def outline(self, shard: int) -> Outline:
+        """A table shard's passages as ranges of its sentences."""
+        ...
+
+    def sentences_at(self, places: Sequence[tuple[int, int]]) -> SentencesAt:
+        """Sentences by table shard and row, with their vectors."""
+        ...
+
+    def document_counts(self, terms: Sequence[str]) -> tuple[int, dict[str, int]] | None:
+        """The number of sentences, and by term how many have it; None without BM25."""
         ...
 
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:

@@ -55,6 +55,7 @@ REFINERS = {
     "cut": Made(),
     "gold": Made(),
     "mmr": Made(ordered=False),
+    "spans": Made(ordered=False),
     "rerank": Made(ordered=False),
     "relevance": Made(ordered=False),
     "dslr": Made(),

@@ -1,0 +1,182 @@
+"""Spans: the candidates of a question and their scores, and what of them is shown under a budget."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.evaluating import run, searchable, values
+from tests.support.fakes import HashEncoder
+from tests.support.indexing import index, table
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.schema import RetrieveConfig
+from vitalfew.tasks.encoders.titles import lead
+from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.retrieve import Searcher
+from vitalfew.tasks.retrievers.keywords import words
+from vitalfew.tasks.splitters.tokens import count_tokens
+
+QUESTION = "When was the observatory of Velmar opened?"
+WORDS = st.sampled_from(["mill", "river", "The sea", "town,", "120 km"])
+
+
+def passage(identity: int, *sentences: tuple[str, float], title: str = "Ouse") -> list[Hit]:
+    """The sentences of a passage, with their scores."""
+    hits, start = [], 0
+    for text, score in sentences:
+        hits.append(Hit(title, text, identity, start, start + len(text), score=score))
+        start += len(text)
+    return hits
+
+
+def shown(hits: Sequence[Hit], **options: Any) -> list[Evidence]:
+    refiner = make(RefineConfig(refiner="spans", text="titled", **options), "refine")
+    [contexts] = refiner.refine([QUESTION], [hits]).contexts
+    return list(contexts)
+
+
+ONE = passage(1, ("The Ouse rises in the hills. ", 0.0), ("It is long. ", 6.0), ("Its mouth is wide. ", 0.0))
+TWO = passage(2, ("A mill stands. ", 3.0), ("It grinds. ", 0.0), ("It burnt down. ", 2.9), title="Mills")
+
+
+def test_a_sure_question_takes_one_sentence() -> None:
+    [context] = shown(passage(1, ("No. ", 0.0), ("Yes, here. ", 20.0), ("No. ", 0.0)), max_tokens=300)
+    assert context.text == "Ouse: Yes, here."
+    assert context.origin == ((1, 4, 15),)
+
+
+def test_without_a_stop_and_a_budget_whole_passages_are_shown_once_each() -> None:
+    contexts = shown([*TWO, *ONE], stop=1)
+    assert [context.text for context in contexts] == [
+        "Ouse: The Ouse rises in the hills. It is long. Its mouth is wide.",
+        "Mills: A mill stands. It grinds. It burnt down.",
+    ]
+    assert [context.origin for context in contexts] == [((1, 0, 60),), ((2, 0, 41),)]
+
+
+def test_neighbours_grow_and_gaps_are_marked() -> None:
+    far = passage(3, ("First. ", 5.0), ("Second. ", 0.0), ("Third. ", 0.0), ("Fourth. ", 4.9))
+    [apart] = shown(far, top_k=2, neighbours=0, stop=1)
+    assert apart.text == "Ouse: First. … Fourth."
+    assert apart.origin == ((3, 0, 7), (3, 22, 30))
+    [beside] = shown(passage(3, ("First. ", 5.0), ("Second. ", 3.0), ("Third. ", 3.3)), top_k=2, neighbours=0.3, stop=1)
+    assert beside.text == "Ouse: First. Second."
+
+
+def test_the_likeliest_per_token_come_first() -> None:
+    long = passage(1, ("mill " * 50 + ". ", 2.0))
+    short = passage(2, ("Here. ", 1.6), title="Mills")
+    assert [context.origin[0][0] for context in shown([*long, *short], stop=1)] == [2, 1]
+    assert [context.origin[0][0] for context in shown([*long, *short], stop=1, gamma=0)] == [1, 2]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.lists(st.tuples(st.lists(WORDS, min_size=1, max_size=6), st.floats(-5, 5)), max_size=5), max_size=4),
+    st.integers(1, 60),
+    st.sampled_from([0.5, 0.97, 1.0]),
+)
+def test_the_budget_holds_no_sentence_stands_twice_and_something_is_shown(
+    passages: list[list[tuple[list[str], float]]], budget: int, stop: float
+) -> None:
+    hits = [
+        hit
+        for number, sentences in enumerate(passages)
+        for hit in passage(number, *((" ".join(parts) + ". ", score) for parts, score in sentences))
+    ]
+    contexts = shown(hits, max_tokens=budget, stop=stop)
+    assert sum(context.tokens for context in contexts) <= budget
+    assert bool(contexts) == bool(hits)
+    places = [
+        (number, place) for context in contexts for number, start, end in context.origin for place in range(start, end)
+    ]
+    assert len(places) == len({*places})
+    assert len(contexts) == len({context.origin[0][0] for context in contexts})
+
+
+def test_a_sentence_has_one_measure() -> None:
+    with pytest.raises(ValueError, match="give max_tokens or max_words, not both"):
+        make(RefineConfig(refiner="spans", max_tokens=9, max_words=9), "refine")
+
+
+# --- The candidates
+
+
+def test_candidates_are_all_sentences_of_the_best_passages_and_the_best_sentences_with_their_neighbours() -> None:
+    store = searchable()
+    searcher = Searcher.named(store, "test")
+    hits = searcher.hits(QUESTION, RetrieveConfig(retriever="spans", passages=3, sentences=5, top_k=1000))
+    best = searcher.hits(QUESTION, RetrieveConfig(retriever="passage", top_k=3))
+    near = searcher.hits(QUESTION, RetrieveConfig(retriever="core_context", top_k=5))
+    sentences = table(store, "sentences").to_pylist()
+    due = {row["sentence_id"] for row in sentences if row["passage_id"] in {hit.passage_id for hit in best}}
+    for hit in near:
+        beside = (hit.position - 1, hit.position, hit.position + 1)
+        due |= {
+            row["sentence_id"] for row in sentences if row["passage_id"] == hit.passage_id and row["position"] in beside
+        }
+    assert {hit.unit_id for hit in hits} == due
+    assert len(hits) == len(due)
+
+
+@pytest.mark.parametrize("keywords", [True, False])
+def test_scores_are_those_of_the_definition(tmp_path: Path, keywords: bool) -> None:
+    """From the tables alone; IDF is that of all sentences where the index has BM25, else that of the candidates."""
+    store = searchable() if keywords else tmp_path
+    if not keywords:
+        index(store, "synthetic:passages=40,questions=10,seed=3")
+    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="spans", top_k=1000))
+    vectors = {(row["kind"], row["id"]): np.array(row["vector"]) for row in table(store, "vectors").to_pylist()}
+    titles = {row["passage_id"]: row["title"] for row in table(store, "passages").to_pylist()}
+    [asked] = HashEncoder().encode_questions([QUESTION]).vectors
+    rows = table(store, "sentences").to_pylist()
+    texts = {row["sentence_id"]: words([lead(titles[row["passage_id"]]) + row["text"]])[0] for row in rows}
+    known = texts if keywords else {hit.unit_id: texts[hit.unit_id] for hit in hits}
+    terms = dict.fromkeys(words([QUESTION])[0])
+    counts = {term: sum(term in text for text in known.values()) for term in terms}
+    idf = {term: math.log(1 + (len(known) - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
+    mean = sum(len(texts[hit.unit_id]) for hit in hits) / len(hits)
+    for hit in hits[:40]:
+        text = texts[hit.unit_id]
+        damping = 0.9 * (0.6 + 0.4 * len(text) / mean)
+        shares = [idf[term] * 1.9 * text.count(term) / (text.count(term) + damping) for term in terms]
+        score = (
+            6 * vectors["core", hit.unit_id] @ asked
+            + 10 * vectors["passage", hit.passage_id] @ asked
+            + 6 * sum(shares) / sum(idf.values())
+        )
+        assert hit.score == pytest.approx(score, abs=1e-4)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_an_index_without_passages_gives_the_best_sentences(tmp_path: Path) -> None:
+    index(tmp_path, "synthetic:passages=40,questions=10,seed=3", encode={"units": ["sentence"], "context": "pooled"})
+    hits = Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="spans", sentences=4))
+    assert 4 <= len(hits) <= 12
+
+
+def test_a_condition_holds_for_neighbours_too() -> None:
+    hits = Searcher.named(searchable(), "test").hits(
+        QUESTION, RetrieveConfig(retriever="spans", where="length(title) > 6")
+    )
+    assert hits
+    assert all(len(hit.title) > 6 for hit in hits)
+
+
+def test_an_evaluation_by_spans(tmp_path: Path) -> None:
+    """Each question's contexts stay in the budget, and supporting facts are known of them."""
+    index(tmp_path, "synthetic:passages=40,questions=12,seed=3")
+    method = {"retrieve": {"retriever": "spans"}, "refine": {"refiner": "spans", "max_tokens": 60}}
+    metrics = {"metrics": ["context_recall", "supporting_facts", "tokens"]}
+    outcome = run(tmp_path, {"methods": {"spans": method}, "score": metrics, "generate": None}, index="test")
+    figures = values(tmp_path, outcome, "spans")
+    assert 0 < figures["context_tokens"] <= 60
+    assert 0 <= figures["sp_recall"] <= figures["context_recall"] <= 1
+    for row in table(tmp_path, "evidence").to_pylist():
+        assert row["tokens"] == count_tokens(row["text"]) <= 60
