@@ -39,6 +39,7 @@ class RefineConfig(Section):
     """How hits become the contexts of a prompt."""
 
     kind: ClassVar[str] = "refiner"
+    formerly: ClassVar[dict[str, Any]] = {"group": "apart"}
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
     top_k: int | None = Field(
@@ -61,6 +62,11 @@ class RefineConfig(Section):
         None,
         description="text=window or passage: show the passage's title. Default: like the index.",
     )
+    group: Annotated[Literal["passage", "apart"], NOT_IN_FINGERPRINT] = Field(
+        "passage",
+        description="passage: what is kept of a passage is one context, its title once, its parts in reading order; "
+        "apart: one context per hit, as the papers have it. For refiners that keep hits or sentences.",
+    )
 
     @property
     def has_budget(self) -> bool:
@@ -80,7 +86,9 @@ class RefineConfig(Section):
     def identity(self) -> dict[str, Any]:
         """Settings that have no part are left out: what was refined before there were any stays as it is."""
         window = {"window": self.window} if self.text == "window" else {}
-        return {**super().identity(), **window, **({"titles": True} if self.is_wider and self.titles else {})}
+        titles = {"titles": True} if self.is_wider and self.titles else {}
+        group = {} if self.group == "apart" else {"group": self.group}
+        return {**super().identity(), **window, **titles, **group}
 
     def idle(self) -> dict[str, str]:
         wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"

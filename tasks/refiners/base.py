@@ -82,11 +82,11 @@ class Budget:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Join adjacent ones of ascending spans, and leave out empty ones."""
+    """Join adjacent and overlapping ones of ascending spans, and leave out empty ones."""
     runs: list[Span] = []
     for start, end in spans:
-        if runs and runs[-1][1] == start:
-            runs[-1] = runs[-1][0], end
+        if runs and start <= runs[-1][1]:
+            runs[-1] = runs[-1][0], max(end, runs[-1][1])
         elif start < end:
             runs.append((start, end))
     return runs

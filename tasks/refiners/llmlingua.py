@@ -253,7 +253,7 @@ class TokenCompressor(ModelRefiner[Surprise]):
     def __init__(self, options: Compressing) -> None:
         """Raises ConfigError, EngineUnavailable."""
         super().__init__(options, Surprise(options.model, options, "refine"))
-        self.cut = Cut(options)
+        self.cut = Cut(options.model_copy(update={"group": "apart"}))  # it sees places in compressed texts
 
     @abstractmethod
     def rank(

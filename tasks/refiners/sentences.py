@@ -13,7 +13,7 @@ cut at the end of a word.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, TypeVar
 
@@ -22,7 +22,6 @@ import numpy as np
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import (
-    Budget,
     Evidence,
     Hit,
     ModelRefiner,
@@ -34,7 +33,7 @@ from vitalfew.tasks.refiners.base import (
     answered,
     merged,
 )
-from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.refiners.contexts import Contexts
 
 Place = tuple[int, Span]
 """Passage id, and what of it was retrieved; start = end: a model wrote it, and the passage does not contain it."""
@@ -97,47 +96,13 @@ def sentences(hit: Hit, number: int) -> list[Sentence]:
 
 
 def contexts(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfig) -> list[Evidence]:
-    """The contexts of kept sentences, which are in their order of priority."""
-    taken: dict[int, list[Sentence]] = {}
-    for sentence in within_budget(hits, kept, options):
-        taken.setdefault(sentence.hit, []).append(sentence)
-    return [_context(hits[number], sorted(taken[number], key=attrgetter("span")), options) for number in sorted(taken)]
-
-
-def within_budget(hits: Sequence[Hit], kept: Iterable[Sentence], options: RefineConfig) -> list[Sentence]:
-    """The first of these sentences, as many as the budgets take with the titles of their hits."""
-    budget = Budget(options)
-    taken: list[Sentence] = []
-    titled: set[int] = set()
+    """The contexts, in the order of the hits, of kept sentences, which are in their order of priority."""
+    made = Contexts(options, gap=" ")
     for sentence in kept:
-        label = "" if sentence.hit in titled else hits[sentence.hit].label(options)
-        whole = label + sentence.text.strip()
-        shown = budget.take(whole)
-        if len(shown) <= len(label):
+        start, end = sentence.span
+        if not made.add(replace(hits[sentence.hit], text=sentence.text, start=start, end=end), sentence.hit):
             break
-        titled.add(sentence.hit)
-        taken.append(sentence if shown == whole else _cut(sentence, shown[len(label) :]))
-        if shown != whole:
-            break
-    return taken
-
-
-def _cut(sentence: Sentence, text: str) -> Sentence:
-    start, end = sentence.span
-    start += sentence.text.index(text) if start < end else 0
-    return Sentence(sentence.hit, (start, start + len(text) if sentence.span[0] < end else end), text)
-
-
-def _context(hit: Hit, kept: Sequence[Sentence], options: RefineConfig) -> Evidence:
-    """Join one hit's kept sentences in their order; neighbours have one origin."""
-    text, last = "", None
-    for sentence in kept:
-        follows = not text or text[-1].isspace() or sentence.span[0] == last
-        text += sentence.text if follows else f" {sentence.text}"
-        last = sentence.span[1]
-    shown = hit.label(options) + text.strip()
-    origin = tuple((hit.passage_id, *span) for span in merged(sentence.span for sentence in kept))
-    return Evidence(shown, count_tokens(shown), origin)
+    return made.made(by_hit=True)
 
 
 ItemT = TypeVar("ItemT")

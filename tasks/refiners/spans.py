@@ -14,7 +14,8 @@ A passage is one context, at the place where its first sentence was taken: its t
 order, neighbours as they stand in the passage, gaps as " … ".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,10 +23,10 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, merged
-from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors
+from vitalfew.tasks.refiners.contexts import Contexts
+from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
-GAP = " … "
 Floats = NDArray[np.float64]
 
 
@@ -70,71 +71,36 @@ class SpanRefiner(Refiner):
 
     def _contexts(self, hits: Sequence[Hit]) -> list[Evidence]:
         known = [hit for hit in dict.fromkeys(hits) if hit.text.strip()]
-        taken: dict[int, list[Hit]] = {}
-        for hit in _Selection(known, self.options).taken():
-            taken.setdefault(hit.passage_id, []).append(hit)
-        return [_context(sorted(own, key=lambda hit: hit.start), self.options) for own in taken.values()]
-
-
-class _Selection:
-    """The greedy choice among a question's hits."""
-
-    def __init__(self, hits: Sequence[Hit], options: Any) -> None:
-        self.hits, self.options = hits, options
-        self.measure = count_tokens if options.max_words is None else count_words
-        self.budget = options.max_tokens if options.max_words is None else options.max_words
-        self.own = np.array([self.measure(hit.text) for hit in hits], float)
-        self.labels = [hit.label(options) for hit in hits]
-        self.cost = self.own + [self.measure(label) for label in self.labels]
-        self.passages = np.array([hit.passage_id for hit in hits])
-        self.value = softmax(np.array([hit.score for hit in hits]) * options.sharpness)
-        self.beside = _neighbours(hits)
-
-    def taken(self) -> list[Hit]:
-        """The hits in the order in which they are taken; the last may be cut."""
-        chosen: list[Hit] = []
-        free = np.ones(len(self.hits), bool)
-        likelihood, value, cost, left, due = (
-            self.value,
-            self.value.copy(),
-            self.cost.copy(),
-            self.budget,
-            self.options.stop,
-        )
-        most = self.options.top_k or len(self.hits)
-        while free.any() and len(chosen) < most and (due > 0 or not chosen):
-            place = int(np.where(free, value / np.maximum(cost, 1) ** self.options.gamma, -1.0).argmax())
-            hit, price = self.hits[place], cost[place]
-            if left is not None and price > left:
-                if part := self._cut(hit, left, chosen):
-                    chosen.append(part)
+        made = Contexts(self.options)
+        for place in _order(known, self.options):
+            if not made.add(known[place], place):
                 break
-            chosen.append(hit)
-            free[place] = False
-            left = None if left is None else left - price
-            due -= likelihood[place] if self.options.stop < 1 else 0.0
-            cost = np.where(self.passages == hit.passage_id, np.minimum(cost, self.own + 1), cost)
-            for other in self.beside[place]:
-                cost[other] = self.own[other]
-                value[other] += self.options.neighbours * likelihood[place]
-        return chosen
+        if not made.parts and known:  # not even a title fits
+            made = Contexts(self.options)
+            made.add(replace(known[place], title=""), place)
+        return made.made()
 
-    def _cut(self, hit: Hit, left: float, chosen: Sequence[Hit]) -> Hit | None:
-        """The start of a hit that fits; of the very first at least a word, without its title if need be."""
-        beside = [other for other in chosen if other.passage_id == hit.passage_id]
-        follows = any(other.end == hit.start for other in beside)
-        gaps = (not follows and any(other.start < hit.start for other in beside)) + any(
-            other.start > hit.start for other in beside
-        )
-        title, room = hit.title, int(left - (gaps if beside else self.measure(hit.label(self.options))))
-        if room < 1 and not chosen:
-            title, room = "", int(left)
-        limits = (None, room) if self.options.max_words is None else (room, None)
-        text = first(hit.text, *limits) if room >= 1 else ""
-        if not text.strip():
-            return None
-        end = hit.start + len(text) if hit.start < hit.end else hit.end
-        return Hit(title, text, hit.passage_id, hit.start, end, score=hit.score)
+
+def _order(hits: Sequence[Hit], options: Any) -> Iterator[int]:
+    """The places of hits in the order in which they are taken, until they are enough."""
+    measure = count_tokens if options.max_words is None else count_words
+    own = np.array([measure(hit.text) for hit in hits], float)
+    cost = own + [measure(hit.label(options)) for hit in hits]
+    passages = np.array([hit.passage_id for hit in hits])
+    likelihood = softmax(np.array([hit.score for hit in hits]) * options.sharpness)
+    value, free, due = likelihood.copy(), np.ones(len(hits), bool), options.stop
+    beside = _neighbours(hits)
+    for _ in hits[: options.top_k]:
+        place = int(np.where(free, value / np.maximum(cost, 1) ** options.gamma, -1.0).argmax())
+        yield place
+        free[place] = False
+        due -= likelihood[place] if options.stop < 1 else 0.0
+        if due <= 0:
+            break
+        if options.group == "passage":
+            cost = np.where(passages == passages[place], np.minimum(cost, own + 1), cost)
+            cost[beside[place]] = own[beside[place]]
+        value[beside[place]] += options.neighbours * likelihood[place]
 
 
 def softmax(scores: Floats) -> Floats:
@@ -156,14 +122,3 @@ def _neighbours(hits: Sequence[Hit]) -> list[list[int]]:
             beside[place].append(following)
             beside[following].append(place)
     return beside
-
-
-def _context(taken: Sequence[Hit], options: Any) -> Evidence:
-    """One passage's sentences in reading order."""
-    text, last = "", None
-    for hit in taken:
-        text = hit.text if last is None else text + hit.text if hit.start == last else f"{text.rstrip()}{GAP}{hit.text}"
-        last = hit.end
-    shown = taken[0].label(options) + text.strip()
-    origin = tuple((taken[0].passage_id, *span) for span in merged((hit.start, hit.end) for hit in taken))
-    return Evidence(shown, count_tokens(shown), origin)

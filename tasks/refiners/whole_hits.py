@@ -30,7 +30,7 @@ from vitalfew.configs.options import Keeping
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors
-from vitalfew.tasks.splitters.tokens import count_tokens
+from vitalfew.tasks.refiners.contexts import Contexts, beginning
 
 Floats = NDArray[np.float32]
 
@@ -48,19 +48,12 @@ class Cut(Refiner):
 
     def best(self, hits: Sequence[Hit]) -> list[Evidence]:
         """The contexts of one question: its first hits, as many as the limits allow."""
-        contexts = []
-        budget = self.budget()
-        for hit in hits[: self.options.top_k]:
-            label = hit.label(self.options)
-            text = hit.text.strip()
-            shown = budget.take(label + text)
-            if len(shown) > len(label):
-                start = hit.start + hit.text.index(text)
-                origin = (hit.passage_id, start, start + len(shown) - len(label))
-                contexts.append(Evidence(shown, count_tokens(shown), (origin,) if hit.start < hit.end else ()))
-            if len(shown) < len(label + text):
+        made = Contexts(self.options)
+        for number, hit in enumerate(hits[: self.options.top_k]):
+            part = hit if self.options.group == "passage" else beginning(hit, hit.text.strip())
+            if not made.add(part, number):
                 break
-        return contexts
+        return made.made()
 
 
 class GoldHits(Refiner):

@@ -84,7 +84,8 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def evidence(store: Path, **methods: dict[str, Any]) -> dict[str, list[tuple[Any, ...]]]:
     """Of every method, the contexts of all questions with their origins, and what was retrieved."""
-    settings = {"index": "test", "retrieve": {"top_k": 6}, "generate": None, "score": {"metrics": ["tokens"]}}
+    settings: dict[str, Any] = {"index": "test", "retrieve": {"top_k": 6}, "refine": {"group": "apart"}}
+    settings |= {"generate": None, "score": {"metrics": ["tokens"]}}
     outcome = run(store, {**settings, "methods": methods})
     return {
         name: sql(
@@ -147,6 +148,9 @@ def test_what_was_refined_before_windows_keeps_its_fingerprint() -> None:
 
     before = {"refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None}
     for text in ("unit", "titled", "passage"):
-        assert RefineConfig(text=text).identity() == {**before, "text": text}
-    assert RefineConfig(text="window").identity() == {**before, "text": "window", "window": 1}
-    assert RefineConfig(text="passage", titles=True).identity() == {**before, "text": "passage", "titles": True}
+        assert RefineConfig(text=text, group="apart").identity() == {**before, "text": text}
+        assert RefineConfig(text=text).identity() == {**before, "text": text, "group": "passage"}
+    window = RefineConfig(text="window", group="apart")
+    assert window.identity() == {**before, "text": "window", "window": 1}
+    titled = RefineConfig(text="passage", titles=True, group="apart")
+    assert titled.identity() == {**before, "text": "passage", "titles": True}

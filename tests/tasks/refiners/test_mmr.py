@@ -65,7 +65,11 @@ def test_equal_hits_keep_their_order_and_likeness_counts_against_them() -> None:
 def test_contexts_are_cut_after_the_choice() -> None:
     hits = [[Hit("", text, 1, 0, len(text)) for text in ("one two three", "one two three", "one other word")]]
     questions = vectors([([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])])
-    (contexts,) = Mmr(Mmr.Options(refiner="mmr", mmr_lambda=0.4, max_words=5)).refine(["one"], hits, questions).contexts
+    (contexts,) = (
+        Mmr(Mmr.Options(refiner="mmr", mmr_lambda=0.4, max_words=5, group="apart"))
+        .refine(["one"], hits, questions)
+        .contexts
+    )
     assert [context.text for context in contexts] == ["one two three", "one other"]
 
 
@@ -94,7 +98,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_vectors_are_those_of_the_index(store: Path, retriever: str, text: str) -> None:
     methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
     config = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}
-    config |= {"refine": {"text": text, "mmr_lambda": 0.6}, "score": {"metrics": ["tokens"]}}
+    config |= {"refine": {"text": text, "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
     name = f"{retriever}-{text}"
     parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 8}})
     outcome = evaluated(parameters)
