@@ -62,7 +62,7 @@ class RefineConfig(Section):
         None,
         description="text=window or passage: show the passage's title. Default: like the index.",
     )
-    group: Annotated[Literal["passage", "apart"], NOT_IN_FINGERPRINT] = Field(
+    group: Literal["passage", "apart"] = Field(
         "passage",
         description="passage: what is kept of a passage is one context, its title once, its parts in reading order; "
         "apart: one context per hit, as the papers have it. For refiners that keep hits or sentences.",
@@ -84,11 +84,12 @@ class RefineConfig(Section):
         return self.text in ("window", "passage")
 
     def identity(self) -> dict[str, Any]:
-        """Settings that have no part are left out: what was refined before there were any stays as it is."""
+        """Settings that have no part, or that are as before there were any, are left out: what was refined stays."""
         window = {"window": self.window} if self.text == "window" else {}
         titles = {"titles": True} if self.is_wider and self.titles else {}
-        group = {} if self.group == "apart" else {"group": self.group}
-        return {**super().identity(), **window, **titles, **group}
+        apart = {"group"} if self.group == "apart" else set()
+        own = {name: value for name, value in super().identity().items() if name not in apart}
+        return {**own, **window, **titles}
 
     def idle(self) -> dict[str, str]:
         wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"

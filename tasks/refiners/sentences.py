@@ -14,7 +14,7 @@ cut at the end of a word.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
