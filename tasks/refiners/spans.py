@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors, merged
+from vitalfew.tasks.refiners.base import STOPPED, Evidence, Hit, Refined, Refiner, Retrieved, Vectors, merged
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 GAP = " … "
@@ -62,16 +62,17 @@ class SpanRefiner(Refiner):
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        made = []
+        made, stopped = [], 0
         for own in hits:
-            made.append(self._contexts(own))
+            selection = _Selection([hit for hit in dict.fromkeys(own) if hit.text.strip()], self.options)
+            made.append(self._contexts(selection.taken()))
+            stopped += selection.stopped
             tick(1, 0)
-        return Refined(made)
+        return Refined(made, notes={STOPPED: stopped})
 
-    def _contexts(self, hits: Sequence[Hit]) -> list[Evidence]:
-        known = [hit for hit in dict.fromkeys(hits) if hit.text.strip()]
+    def _contexts(self, chosen: Sequence[Hit]) -> list[Evidence]:
         taken: dict[int, list[Hit]] = {}
-        for hit in _Selection(known, self.options).taken():
+        for hit in chosen:
             taken.setdefault(hit.passage_id, []).append(hit)
         return [_context(sorted(own, key=lambda hit: hit.start), self.options) for own in taken.values()]
 
@@ -89,6 +90,8 @@ class _Selection:
         self.passages = np.array([hit.passage_id for hit in hits])
         self.value = softmax(np.array([hit.score for hit in hits]) * options.sharpness)
         self.beside = _neighbours(hits)
+        self.stopped = False
+        """What was taken is sure enough, and more would have fitted."""
 
     def taken(self) -> list[Hit]:
         """The hits in the order in which they are taken; the last may be cut."""
@@ -117,6 +120,7 @@ class _Selection:
             for other in self.beside[place]:
                 cost[other] = self.own[other]
                 value[other] += self.options.neighbours * likelihood[place]
+        self.stopped = bool(due <= 0 and free.any() and len(chosen) < most and left != 0)
         return chosen
 
     def _cut(self, hit: Hit, left: float, chosen: Sequence[Hit]) -> Hit | None:
