@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Vectors
+from vitalfew.tasks.refiners.base import STOPPED, Evidence, Hit, Refined, Refiner, Retrieved, Vectors
 from vitalfew.tasks.refiners.contexts import Contexts
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
@@ -63,22 +63,27 @@ class SpanRefiner(Refiner):
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        made = []
+        made, stopped = [], 0
         for own in hits:
-            made.append(self._contexts(own))
+            contexts, sure = self._contexts([hit for hit in dict.fromkeys(own) if hit.text.strip()])
+            made.append(contexts)
+            stopped += sure
             tick(1, 0)
-        return Refined(made)
+        return Refined(made, notes={STOPPED: stopped})
 
-    def _contexts(self, hits: Sequence[Hit]) -> list[Evidence]:
-        known = [hit for hit in dict.fromkeys(hits) if hit.text.strip()]
-        made = Contexts(self.options)
-        for place in _order(known, self.options):
-            if not made.add(known[place], place):
+    def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
+        """A question's contexts, and whether they were sure enough before the budget was used up."""
+        made, taken = Contexts(self.options), 0
+        for place in _order(hits, self.options):
+            taken += 1
+            if not made.add(hits[place], place):
                 break
-        if not made.parts and known:  # not even a title fits
+        else:
+            return made.made(), taken < len(hits[: self.options.top_k])
+        if not made.parts:  # not even a title fits
             made = Contexts(self.options)
-            made.add(replace(known[place], title=""), place)
-        return made.made()
+            made.add(replace(hits[place], title=""), place)
+        return made.made(), False
 
 
 def _order(hits: Sequence[Hit], options: Any) -> Iterator[int]:

@@ -130,7 +130,8 @@ class MethodResult:
     for metrics of all answers together); `ranks`: of every question the first correct context's rank in percent of its
     contexts (inf: none is); `seeds`: of which this is the mean; `context`: the mode of the context vectors that its
     sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that answers,
-    with its model."""
+    with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions for which
+    its refiner was sure enough with less."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -146,6 +147,8 @@ class MethodResult:
     context: str | None = None
     reading: ReaderCounts | None = None
     generator: str | None = None
+    budget: int | None = None
+    stopped: int = 0
 
     @property
     def label(self) -> str:

@@ -16,6 +16,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
+from vitalfew.tasks.refiners.base import STOPPED
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, ReaderCounts, StageCost
 from vitalfew.tasks.reports.costs import context_mode, generator_name, stage_costs
 from vitalfew.tasks.reports.differences import best_alphas, differences, opponents, pairs
@@ -140,6 +141,8 @@ def _result(
         context=context_mode(store, run, group.methods[0]),
         reading=_reading(store, group, manifests, scores),
         generator=generator_name(group.methods[0]),
+        budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
+        stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
     )
     return result, scores
 

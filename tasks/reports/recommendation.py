@@ -20,7 +20,15 @@ from collections.abc import Sequence
 
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.reports.contents import STAGE_USD, MethodResult, Report
-from vitalfew.tasks.reports.shown.columns import figure, is_apart, price_metric, quality_metric, sentence_case, signed
+from vitalfew.tasks.reports.shown.columns import (
+    figure,
+    is_apart,
+    price_metric,
+    quality_metric,
+    sentence_case,
+    signed,
+    tokens_used,
+)
 from vitalfew.tasks.reports.shown.text import listed, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed
@@ -73,7 +81,7 @@ def _not_yet(report: Report, compared: Sequence[MethodResult], metric: str) -> s
     asked, column = _asked(compared, metric), report.column(metric)
     few = f"{asked:,} {_questions(asked)} {'is' if asked == 1 else 'are'} too few, ask at least {ENOUGH}"
     top = _best(report, [*compared, *_baselines(report)], metric)
-    best = f"Best so far: {_name(top)}, {column.heading} {figure(report.value(top, metric), column.unit)}"
+    best = f"Best so far: {_picked(report, top)}, {column.heading} {figure(report.value(top, metric), column.unit)}"
     if top.against is not None:
         own = top.differences[metric]
         best += f", {signed(own.mean_difference)} against {_base(report, top)}"
@@ -89,12 +97,12 @@ def _not_yet(report: Report, compared: Sequence[MethodResult], metric: str) -> s
 
 def _better(report: Report, better: Sequence[MethodResult], metric: str) -> str:
     top = _best(report, better, metric)
-    line = f"Take {_name(top)}: {_shown(report, top, metric)}"
+    line = f"Take {_picked(report, top)}: {_shown(report, top, metric)}"
     price = _price(report, better, metric)
     cheap = _cheapest(report, better, price, metric)
     if cheap is not None and cheap is not top:
         by = _in(report, price)
-        return f"{line}. Cheapest{by} of the {len(better)} that are: {_name(cheap)}, {_shown(report, cheap, metric)}."
+        return f"{line}. Cheapest{by} of the {len(better)} that are: {_picked(report, cheap)}, {_shown(report, cheap, metric)}."
     return f"{line}."
 
 
@@ -120,12 +128,12 @@ def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence
     near = [own for own in rest if _gain(report, own, metric) >= -_margin(report, metric)] + _baselines(report)
     price = _price(report, near, metric)
     cheap, top = _cheapest(report, near, price, metric), _best(report, [*rest, *_baselines(report)], metric)
-    best = "" if top is cheap else f"best in this sample: {_name(top)}{_ahead(report, top, metric)}"
+    best = "" if top is cheap else f"best in this sample: {_picked(report, top)}{_ahead(report, top, metric)}"
     if cheap is None:
         return f"{start}{f' {sentence_case(best)}.' if best else ''}{_more(report, compared, metric)}"
     side = "below" if _sign(report, metric) > 0 else "above"
     of = f"at most {MARGIN:g} {side} {base}" if _margin(report, metric) else f"not {side} {base}"
-    line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_name(cheap)}"
+    line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_picked(report, cheap)}"
     if cheap.against is None:
         line += " itself"
     else:
@@ -252,6 +260,12 @@ def _base(report: Report, method: MethodResult | None = None) -> str:
 
 def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME)
+
+
+def _picked(report: Report, method: MethodResult) -> str:
+    """Its name, and what it used of its budget."""
+    used = tokens_used(report, method)
+    return f"{_name(method)}{f' ({used} tokens)' if used else ''}"
 
 
 def _questions(number: int) -> str:

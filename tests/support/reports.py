@@ -236,7 +236,8 @@ def rivals(names: Sequence[str] = RIVALS, budgets: Sequence[int | None] = (60, 1
             )  # fmt: skip
             values["accuracy"] = replace(values["accuracy"], low=accuracy - 0.05, high=accuracy + 0.05)
             settings = {"refine.refiner": name, "refine.max_tokens": budget}
-            methods.append(MethodResult(name + (f" max_tokens={budget}" if budget else ""), settings, values, costs()))
+            label = name + (f" max_tokens={budget}" if budget else "")
+            methods.append(MethodResult(label, settings, values, costs(), budget=budget))
     made = report(*methods, experiment="rivals")
     alike = [place for place, method in enumerate(methods) if method.settings["refine.max_tokens"] == budgets[1]]
     pairs = tuple(_pair(methods, one, other) for one, other in combinations(alike, 2))

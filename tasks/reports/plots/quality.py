@@ -1,5 +1,5 @@
-"""Plots of quality against what it takes, with the Pareto front: prompt tokens, budgets of tokens; and of decoding
-speed against the contexts that are decoded on."""
+"""Plots of quality against what it takes, with the Pareto front: prompt tokens, tokens of the contexts; and of decoding
+speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ from vitalfew.tasks.reports.plots.drawing import (
 )
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.shown.columns import (
+    CONTEXT_TOKENS,
     SMALL_UNITS,
     figure,
     pareto_front,
@@ -37,13 +38,15 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 _SECOND = {"accuracy": "f1"}
 BUDGET = "refine.max_tokens"
-PASSED_ON = "context_tokens"
+TOKENS = "tokens of the contexts (words and punctuation marks), mean per question"
 KEPT, SPEED = "kept", "decoding_speed"
 _NAME = 32
 _LINE_HEIGHT = 0.034
 """Between two labels, of the height of the axes."""
 _DODGE = 0.014
 """Between the intervals of two neighbouring lines, of the doubling of tokens."""
+_TICKS = 3
+"""Round numbers on the axis of tokens, at least."""
 
 
 def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
@@ -74,7 +77,8 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         prices = [x for x, _ in points.values()]
         # The axis begins at 0 to show proportions, or near the points where these are all alike.
         axes.set_xlim(left=0 if min(prices) < max(prices) / 2 or min(prices) == max(prices) else None)
-        axes.set(xlabel=f"{across.heading} per question", ylabel=up.heading)
+        label = TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question"
+        axes.set(xlabel=label, ylabel=up.heading)
         if names:
             legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
         labels = [labelled(report, n) if is_small or n in front else "" for n in points]
@@ -150,16 +154,16 @@ def decoding_speed(report: Report) -> Plot | None:
 
 
 def quality_by_budget(report: Report) -> Plot | None:
-    """Quality by tokens, lines over the methods that differ in their budget alone; None unless two lines have two
-    budgets."""
+    """Quality by the tokens that were used, lines over the methods that differ in their budget alone; None unless there
+    are two lines, one of them with two budgets."""
     metric = quality_metric(report) or ""
     points = _budgeted(report, metric)
-    if points.drop_nulls("budget").group_by("line").len().filter(pl.col("len") > 1).height < 2:
+    if points["line"].n_unique() < 2 or not points.drop_nulls("budget")["line"].is_duplicated().any():
         return None
     column = report.column(metric)
     front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
     points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
-    title = f"{sentence_case(column.heading)} by the tokens passed on"
+    title = f"{sentence_case(column.heading)} by the tokens used"
     with ground("budgets"):
         drawing, (axes,) = axes_grid(1, 1, (9.2, 6.6))
         axes.set_xscale("log", base=2)
@@ -167,40 +171,60 @@ def quality_by_budget(report: Report) -> Plot | None:
         for kind, line in enumerate(lines):
             _draw(axes, line, kind, 2 ** (_DODGE * (kind - (len(lines) - 1) / 2)))
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)
-        budgets = points["budget"].drop_nulls().unique().sort()
-        axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
-        axes.minorticks_off()
-        axes.set(xlabel="tokens of the contexts (words and punctuation marks)", ylabel=column.heading)
-        axes.set_xlim(right=max(points["tokens"]) * 1.06)
+        axes.set(xlabel=TOKENS, ylabel=column.heading)
+        moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
+        axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
+        _ticks(axes, points["budget"].drop_nulls().unique().sort())
         _name_lines(axes, lines)
         words = "; ".join(
-            f"{name} {figure(value, column.unit)} with {tokens:,.0f} tokens"
-            for name, tokens, value in front.select("line", "tokens", "value").rows()
+            dict.fromkeys(
+                f"{name} {figure(value, column.unit)} with {tokens:,.0f} tokens"
+                for name, tokens, value in front.select("line", "tokens", "value").rows()
+            )
         )
         element = svg(drawing, "budgets", title, f"{len(lines)} methods. On the front: {words}.")
     caption = (
-        "Mean number of words and punctuation marks in the contexts, and 95 % intervals of the quality. Intervals of "
-        "equal budgets stand side by side. A line joins the budgets of a method; a single mark is a method without a "
-        "budget. Filled marks, the stepped line and bold names show the Pareto front: no other method is as good with "
-        "fewer tokens."
+        "A line joins the budgets of a method, each at the tokens that it used: a budget is a bound, and marks lie "
+        "left of theirs (scale above) where less was enough, or on one another where a larger one changed nothing. A "
+        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
+        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no other "
+        "method is as good with fewer tokens."
     )
     return Plot(title, caption, element)
 
 
 def _budgeted(report: Report, metric: str) -> pl.DataFrame:
-    """A row per method, by lines and rising tokens: `line` (the name of methods that differ in their budget alone),
-    `tokens` passed on, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
+    """A row per method, by lines and rising budgets: `line` (the name of methods that differ in their budget alone),
+    `tokens` of the contexts, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
     rows = []
     for number, methods in enumerate(families(BUDGET, report.methods).values()):
-        name = methods[0].label.replace(f" max_tokens={methods[0].settings.get(BUDGET)}", "")
+        name = methods[0].label.replace(f" max_tokens={methods[0].budget}", "")
         for method in methods:
-            tokens, quality = report.value(method, PASSED_ON), report.measures(method).get(metric)
+            tokens, quality = report.value(method, CONTEXT_TOKENS), report.measures(method).get(metric)
             if tokens and quality and quality.value is not None:
-                own = (tokens, quality.value, *quality.ends(), method.settings.get(BUDGET))
+                own = (tokens, quality.value, *quality.ends(), method.budget)
                 rows.append((number, shortened(one_line(name), _NAME), *own))
     schema = {"number": pl.Int64, "line": pl.String, **dict.fromkeys(("tokens", "value", "low", "high"), pl.Float64)}
     frame = pl.DataFrame(rows, {**schema, "budget": pl.Int64}, orient="row")
-    return frame.sort("number", "tokens", maintain_order=True).with_row_index("place")
+    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True).with_row_index("place")
+
+
+def _ticks(axes: Any, budgets: Sequence[int]) -> None:
+    """Round numbers of tokens below, and the budgets above, as far as either is in sight."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    low, high = axes.get_xlim()
+    for locator in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)):  # the second, where tokens are much alike
+        numbers = [number for number in locator.tick_values(low, high) if low <= number <= high]
+        if len(numbers) >= _TICKS:
+            break
+    axes.set_xticks(numbers, [f"{number:,g}" for number in numbers])
+    axes.minorticks_off()
+    above = axes.secondary_xaxis("top")
+    above.set_xticks([budget for budget in budgets if low <= budget <= high])
+    above.set_xticks([], minor=True)
+    above.xaxis.set_major_formatter("{x:,.0f}")
+    above.set_xlabel("budget (refine.max_tokens)")
 
 
 def _draw(axes: Any, points: pl.DataFrame, kind: int, shift: float) -> None:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
-from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, Report
+from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
 """Units whose values are shown with three significant digits, and with one decimal."""
+PROMPT_TOKENS, CONTEXT_TOKENS = "prompt_tokens", "context_tokens"
+"""The second is what `refine.max_tokens` bounds: both count words and punctuation marks."""
 LEVEL = 0.05
 """The level of significance: a smaller p, corrected, makes a difference significant."""
 _PRICES, _OF_TABLES = {STAGE_USD.name, PAID_USD.name}, 1000
@@ -22,9 +24,9 @@ _OF_ANSWERS = (HITS, GOLD_ANSWERS)
 def default_columns(report: Report) -> list[str]:
     """Quality of answers, then the other metrics, then costs, without details and metrics that have no value.
 
-    Of costs with the same unit the first alone (prompt tokens, or the contexts' without a generator), but the seconds
-    of all stages where they are known, because a refiner or critic may take more than the generator; and the primary
-    metric. Where no question has a gold passage, the recall of answers stands for retrieval.
+    Of costs with the same unit the first alone, but the tokens of the contexts beside those of the prompts; of seconds
+    those of all stages where they are known, because a refiner or critic may take more than the generator; and the
+    primary metric. Where no question has a gold passage, the recall of answers stands for retrieval.
     """
     scored = _scored(report)
     has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
@@ -38,7 +40,7 @@ def default_columns(report: Report) -> list[str]:
             return 3
         return 2 if is_cost(column) else 0 if {ANSWER, GOLD_ANSWERS} <= {*column.needs} else 1
 
-    wanted = {report.primary, *(column.name for column in of_unit.values())}
+    wanted = {report.primary, CONTEXT_TOKENS, *(column.name for column in of_unit.values())}
     kept = [column for column in shown if not is_cost(column) or column.name in wanted]
     return [column.name for column in sorted(kept, key=place)]
 
@@ -132,7 +134,16 @@ def cells(report: Report, metric: str) -> list[Cell]:
     marked, alike, unit = best(report, metric), not_told_apart(report, metric), report.column(metric).unit
     times = _OF_TABLES if metric in _PRICES else 1
     values = (value and value * times for value in report.values(metric))
-    return [Cell(figure(value, unit), row in marked, row in alike) for row, value in enumerate(values)]
+    texts = [figure(value, unit) for value in values]
+    if metric == CONTEXT_TOKENS:
+        texts = [tokens_used(report, method) or text for text, method in zip(texts, report.methods, strict=True)]
+    return [Cell(text, row in marked, row in alike) for row, text in enumerate(texts)]
+
+
+def tokens_used(report: Report, method: MethodResult) -> str:
+    """The tokens of its contexts, mean per question, beside its budget: "99.0 of 120"; '' without one of the two."""
+    used = report.value(method, CONTEXT_TOKENS)
+    return "" if used is None or method.budget is None else f"{figure(used, 'tokens')} of {method.budget:,}"
 
 
 def table_heading(report: Report, metric: str) -> str:
@@ -147,8 +158,9 @@ def quality_metric(report: Report) -> str | None:
 
 
 def price_metric(report: Report) -> str | None:
-    """The measure that quality is set against: prompt tokens, else contexts, else the seconds of all stages."""
-    return next((column.name for column in _scored(report) if is_cost(column) and not column.detail), None)
+    """The measure that quality is set against: the tokens of prompts, else of contexts, else the first cost."""
+    costs = [column.name for column in _scored(report) if is_cost(column) and not column.detail]
+    return next((name for name in (PROMPT_TOKENS, CONTEXT_TOKENS) if name in costs), next(iter(costs), None))
 
 
 def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bool]]:

@@ -15,6 +15,7 @@ from vitalfew.tasks.reports.shown.columns import (
     signed,
     significant,
     table_heading,
+    tokens_used,
 )
 from vitalfew.tasks.reports.shown.notes import answer_mark, evidence, halves, values
 from vitalfew.tasks.reports.shown.tables import setting_text
@@ -107,7 +108,11 @@ def pairs(report: Report) -> Grid:
         apart = is_apart(difference)
         return Cell("" if mean is None else signed(sign * mean), apart, not apart)
 
-    rows = [(_name(report, row), [cell(row, column) for column in places]) for row in places]
+    used = {place: tokens_used(report, report.methods[place]) for place in places}
+    rows = [
+        (_name(report, row) + (f": {used[row]} tokens" if used[row] else ""), [cell(row, column) for column in places])
+        for row in places
+    ]
     apart = sum(map(is_apart, found.values()))
     alike = ", ".join(f"{key}={value}" for key, value in report.pairwise.items())
     caption = (
@@ -115,6 +120,8 @@ def pairs(report: Report) -> Grid:
         f"{alike}. Bold: p < 0.05 by a paired sign-flip test, corrected (Holm) over all {len(found):,} pairs; "
         f"≈: not distinguishable. {apart:,} of {len(found):,} pairs are distinguishable."
     )
+    if any(used.values()):
+        caption += " Beside a method: the tokens of its contexts, mean per question, of its budget."
     return Grid(caption, ["method", *(shortened(report.methods[place].label, _HEAD) for place in places)], rows)
 
 

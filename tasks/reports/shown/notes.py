@@ -13,6 +13,7 @@ from vitalfew.tasks.reports.shown.columns import (
     quality_metric,
     signed,
     significant,
+    tokens_used,
 )
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
@@ -21,6 +22,8 @@ from vitalfew.tasks.reports.statistics.paired import Difference, questions_neede
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
+_STOPPED = 6
+"""Methods that are named as having stopped below their budget, at most."""
 
 
 def notes(report: Report) -> list[str]:
@@ -91,6 +94,7 @@ def statistics(report: Report) -> list[str]:
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
     lines = [
         *gains(report),
+        *_stopped(report),
         *(_best(report, best) for best in report.best_alphas if best.metric == metric),
     ]
     seeds = dict.fromkeys(method.seeds for method in report.methods if method.seeds)
@@ -117,6 +121,16 @@ def statistics(report: Report) -> list[str]:
             f"(80 % power); a difference of {goal:g} takes {questions_needed(sd, goal):,} questions."
         )
     return lines
+
+
+def _stopped(report: Report) -> list[str]:
+    """How often methods used less than their budget because they were sure enough."""
+    often = [
+        f"{_name(method)} in {method.stopped:,} of {report.asked.questions:,} questions"
+        for method in report.methods
+        if method.stopped
+    ]
+    return [f"Stopped when sure enough, below the budget: {listed(often, _STOPPED)}."] if often else []
 
 
 def _family(report: Report, primary: str) -> str:
@@ -325,7 +339,9 @@ def headline(report: Report) -> list[str]:
         front = pareto_front(points, report.column(quality).direction == "lower")
         compared = [compared[place] for place in reversed(front)][:MOST]
     return [
-        f"{_short(method)}: {_quality(report, method, quality)}{_price(report, method, price)}." for method in compared
+        f"{_short(method)}: {_quality(report, method, quality)}{_budget(report, method)}"
+        f"{_price(report, method, price)}."
+        for method in compared
     ]
 
 
@@ -345,6 +361,11 @@ def _verdict(difference: Difference) -> str:
         return ""
     p = difference.p_holm
     return f", not distinguishable at n = {difference.questions:,}{'' if p is None else f': corrected p = {p:.2f}'}"
+
+
+def _budget(report: Report, method: MethodResult) -> str:
+    used = tokens_used(report, method)
+    return f"; used {used} context tokens" if used else ""
 
 
 def _price(report: Report, method: MethodResult, metric: str | None) -> str:

@@ -10,6 +10,7 @@ from pyarrow import csv
 
 from vitalfew.configs.evaluation import Chosen
 from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS
 from vitalfew.tasks.reports.shown.text import no_formula
 from vitalfew.tasks.reports.statistics.paired import Difference
 
@@ -46,13 +47,17 @@ def long_table(report: Report) -> pl.DataFrame:
 
 
 def pair_table(report: Report) -> pl.DataFrame:
-    """A row for every pair of methods that were compared, in the primary metric."""
+    """A row for every pair of methods that were compared, in the primary metric, with the tokens of their contexts (mean
+    per question)."""
+    tokens = report.values(CONTEXT_TOKENS)
     return pl.DataFrame(
         [
             {
                 "method": report.methods[pair.one].name,
                 "other": report.methods[pair.other].name,
                 "metric": report.primary,
+                CONTEXT_TOKENS: tokens[pair.one],
+                f"other_{CONTEXT_TOKENS}": tokens[pair.other],
                 **_difference(pair.difference),
             }
             for pair in report.pairs
