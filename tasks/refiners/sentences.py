@@ -137,7 +137,7 @@ def _context(hit: Hit, kept: Sequence[Sentence], options: RefineConfig) -> Evide
         last = sentence.span[1]
     shown = hit.label(options) + text.strip()
     origin = tuple((hit.passage_id, *span) for span in merged(sentence.span for sentence in kept))
-    return Evidence(shown, count_tokens(shown), origin)
+    return Evidence(shown, count_tokens(shown), origin, hit.score)
 
 
 ItemT = TypeVar("ItemT")

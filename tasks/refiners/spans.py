@@ -11,7 +11,8 @@ It ends when the p of what was taken sum to `stop`: a question whose answer is s
 bound, not a target. The first sentence that does not fit is cut. A question with hits always gets a context.
 
 A passage is one context, at the place where its first sentence was taken: its title once, its sentences in reading
-order, neighbours as they stand in the passage, gaps as " … ".
+order, neighbours as they stand in the passage, gaps as " … ". Its score is ln P(passage): the logarithm of the sum of
+the p of all of its candidates, also of those that were not taken.
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,11 @@ class SpanRefiner(Refiner):
         taken: dict[int, list[Hit]] = {}
         for hit in _Selection(known, self.options).taken():
             taken.setdefault(hit.passage_id, []).append(hit)
-        return [_context(sorted(own, key=lambda hit: hit.start), self.options) for own in taken.values()]
+        scores = passage_scores(known, self.options.sharpness)
+        return [
+            _context(sorted(own, key=lambda hit: hit.start), self.options, scores[passage])
+            for passage, own in taken.items()
+        ]
 
 
 class _Selection:
@@ -146,6 +151,14 @@ def softmax(scores: Floats) -> Floats:
     return whole
 
 
+def passage_scores(hits: Sequence[Hit], sharpness: float) -> dict[int, float]:
+    """ln P(passage) by passage id: the logarithm of the sum of the probabilities of its hits, finite however small."""
+    scores = np.array([hit.score for hit in hits], float) * sharpness
+    passages = np.array([hit.passage_id for hit in hits], np.int64)
+    whole = np.logaddexp.reduce(scores)
+    return {int(each): float(np.logaddexp.reduce(scores[passages == each]) - whole) for each in np.unique(passages)}
+
+
 def _neighbours(hits: Sequence[Hit]) -> list[list[int]]:
     """For every hit, the places of those that stand next to it in its passage."""
     starts = {(hit.passage_id, hit.start): place for place, hit in enumerate(hits) if hit.start < hit.end}
@@ -158,7 +171,7 @@ def _neighbours(hits: Sequence[Hit]) -> list[list[int]]:
     return beside
 
 
-def _context(taken: Sequence[Hit], options: Any) -> Evidence:
+def _context(taken: Sequence[Hit], options: Any, score: float) -> Evidence:
     """One passage's sentences in reading order."""
     text, last = "", None
     for hit in taken:
@@ -166,4 +179,4 @@ def _context(taken: Sequence[Hit], options: Any) -> Evidence:
         last = hit.end
     shown = taken[0].label(options) + text.strip()
     origin = tuple((taken[0].passage_id, *span) for span in merged((hit.start, hit.end) for hit in taken))
-    return Evidence(shown, count_tokens(shown), origin)
+    return Evidence(shown, count_tokens(shown), origin, score)

@@ -57,7 +57,8 @@ class Cut(Refiner):
             if len(shown) > len(label):
                 start = hit.start + hit.text.index(text)
                 origin = (hit.passage_id, start, start + len(shown) - len(label))
-                contexts.append(Evidence(shown, count_tokens(shown), (origin,) if hit.start < hit.end else ()))
+                known = (origin,) if hit.start < hit.end else ()
+                contexts.append(Evidence(shown, count_tokens(shown), known, hit.score))
             if len(shown) < len(label + text):
                 break
         return contexts
