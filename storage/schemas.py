@@ -205,6 +205,13 @@ EVIDENCE = table(
     column("text", TEXT, "context as shown in the prompt"),
     column("tokens", INTEGER, "number of words and punctuation marks, independent of the model", unit="words"),
     column("origin", list_of(SPAN), "spans it comes from (passage id, code points); empty if it was rewritten"),
+    column(
+        "score",
+        FLOAT,
+        "best score of the hits it comes from, from the retriever or the refiner; NULL if a model wrote it from "
+        "several hits, or from an older version",
+        True,
+    ),
 )
 
 REFINEMENTS = table(

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
-from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.costs import Cost, Reused
@@ -38,6 +40,10 @@ OF_ROW = ("question_id", "candidate", "contexts", "reused")
 OF_PREFILL = ("prefill_tokens", "init_seconds", "prefill_seconds")
 """Columns of what was read, which another prompt with the same answer may have had more or less of."""
 STEPS = (*OF_PREFILL, "kv_tokens", "copy_seconds", "decode_seconds")
+
+
+Given = tuple[str, float | None]
+"""The text of a context, and its score if it has one that the generator asks for."""
 
 
 class Due(NamedTuple):
@@ -110,11 +116,15 @@ class Generate(ReusingStage):
 
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
-        marks = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
-        fields = type(self.config).model_fields
-        left_out = {name for name, field in fields.items() if marks.intersection(field.metadata)}
-        config = {name: value for name, value in description["config"].items() if name not in left_out}
-        return fingerprint(config=config, generator=description["method"]["generator"])
+        fields, config = type(self.config).model_fields, description["config"]
+        left_out = {
+            name
+            for name, field in fields.items()
+            if {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}.intersection(field.metadata)
+            or (IN_FINGERPRINT_IF_SET in field.metadata and config.get(name) is None)
+        }
+        kept = {name: value for name, value in config.items() if name not in left_out}
+        return fingerprint(config=kept, generator=description["method"]["generator"])
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         due, computed = self.due(shard)
@@ -226,7 +236,7 @@ class Generate(ReusingStage):
         """All candidates of a shard with their prompts, and the tokens that it took to determine them."""
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
         contexts = self._contexts(shard)
-        bare, computed = self.method.without_contexts([self._prompt(row["text"], ()) for row in asked])
+        bare, computed = self.method.without_contexts([self._prompt(row["text"], []) for row in asked])
         due = []
         for row, without in zip(asked, bare, strict=True):
             key = row["question_id"]
@@ -234,21 +244,37 @@ class Generate(ReusingStage):
             ranks = range(1, len(given) + 1)
             sets = [[rank] for rank in ranks] if self.config.per_context and given else [[*ranks]]
             for number, ranks_of in enumerate(sets):
-                prompt = self._prompt(row["text"], tuple(given[rank - 1] for rank in ranks_of))
+                prompt = self._prompt(row["text"], [given[rank - 1] for rank in ranks_of])
                 due.append(Due(key, number, ranks_of, prompt, self._key(prompt)))
         return due, computed
 
-    def _prompt(self, question: str, contexts: tuple[str, ...]) -> Prompt:
+    def _prompt(self, question: str, given: Sequence[Given]) -> Prompt:
+        contexts = tuple(text for text, _ in given)
+        scores = tuple(score for _, score in given if score is not None and isfinite(score))
         template = self.template if contexts else self.bare_template
-        return Prompt(prompts.render(template, question, contexts), question, contexts)
+        text = prompts.render(template, question, contexts)
+        return Prompt(text, question, contexts, scores=scores if len(scores) == len(contexts) else ())
 
-    def _contexts(self, shard: int) -> Mapping[int, list[str]]:
-        """The contexts by question, best first."""
-        contexts = defaultdict[int, list[str]](list)
-        if "evidence" in self.inputs:
-            for row in self.inputs["evidence"].read(shard, columns=["question_id", "text"]).to_pylist():
-                contexts[row["question_id"]].append(row["text"])
+    def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
+        """The contexts by question, best first. Raises ConfigError."""
+        contexts = defaultdict[int, list[Given]](list)
+        for row in self._evidence(shard).to_pylist() if "evidence" in self.inputs else []:
+            contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
+
+    def _evidence(self, shard: int) -> pa.Table:
+        """The contexts with what the generator asks for. Raises ConfigError."""
+        evidence, columns = self.inputs["evidence"], ["question_id", "text"]
+        if not self.method.needs_scores:
+            return evidence.read(shard, columns=columns)
+        whole = evidence.read(shard)
+        if "score" not in whole.column_names:  # of an older version
+            raise ConfigError(
+                f"generate.retrieval_weight needs the scores of contexts, but {evidence.name} is of an older version, "
+                f"which did not keep them: remove {evidence.directory} and run the same command, which refines the "
+                "hits again, or leave generate.retrieval_weight out"
+            )
+        return whole.select([*columns, "score"])
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts, with the places of the files in which they were

@@ -202,4 +202,5 @@ def _hit(
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:
     origin = [dict(zip(("passage_id", "start", "end"), span, strict=True)) for span in evidence.origin]
-    return {"question_id": question, "rank": rank, "text": evidence.text, "tokens": evidence.tokens, "origin": origin}
+    known = {"text": evidence.text, "tokens": evidence.tokens, "origin": origin, "score": evidence.score}
+    return {"question_id": question, "rank": rank, **known}

@@ -168,7 +168,7 @@ STORED = ("runs", "methods", "indexes")
 OWN_RUNS = ("costs", "quotes", "requests")
 """Tables that belong to no artifact: they outlive all of them."""
 
-GROWN = ("asked", "candidates", "costs", "passages", "questions", "refinements", "summaries")
+GROWN = ("asked", "candidates", "costs", "evidence", "passages", "questions", "refinements", "summaries")
 """Tables that have got columns which files of an older version lack. To join the columns of many artifacts by name,
 every file is opened."""
 FEW = 16

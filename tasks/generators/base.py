@@ -31,12 +31,14 @@ class Rating:
 class Prompt:
     """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
     contexts themselves, best first. `remembered`: for every context the rating that an earlier run gave it, or None;
-    empty: no context has a rating."""
+    empty: no context has a rating. `scores`: of the contexts, by retriever or refiner; empty where one has none, or the
+    generator does not ask for them."""
 
     text: str
     question: str
     contexts: tuple[str, ...] = ()
     remembered: tuple[Rating | None, ...] = ()
+    scores: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Generator(ABC):
     prompt: ClassVar[str] = "short_answer"
     """The prompt of configs/prompts that it is asked with by default, where there are contexts."""
     prompt_without_contexts: ClassVar[str] = "no_context"
+    needs_scores: bool = False
+    """Its prompts are to have the scores of their contexts."""
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for an engine that uses all cores itself."""

@@ -6,6 +6,14 @@ answerability logits; P(span | context) ∝ exp(start + end) over spans of at mo
 and end as independent, and chooses the context before the span). A long context is read in overlapping windows, every
 one a separate context. Without a context there is no answer.
 
+With `retrieval_weight`, P(context) is the softmax of answerability + weight · s, where s is the context's retrieval
+score. DPR's reader ignores how well a passage was found; with many contexts it then takes a span of a passage that only
+looks right. With s the logarithm of a probability (refiner `spans` gives ln P(passage)), or a score that is that plus a
+constant of the question, this is P(context) ∝ P(context | retrieval)^weight · exp(answerability): the constant cancels
+in the softmax, so that neither the choice nor `logprob` depends on it. A cosine has another scale than a logarithm, and
+so another weight. Of a question with a context without a score (a model wrote it from several hits), and of one with a
+single context, nothing changes.
+
 The rendered prompt plays no part. A pair of question and context is read once (`readings`): another alpha, or a longer
 list, leads a question to many of the same contexts. An answer's seconds count what its pairs took when they were read.
 Trained by `vitalfew train reader`.
@@ -24,11 +32,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from tokenizers import Encoding
 
 from vitalfew.configs.options import Batching
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.batches import batches, read_parts
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
@@ -62,6 +70,11 @@ class BestSpan:
     logprob: float
 
 
+def _unless_zero(weight: float | None) -> float | None:
+    """None for 0: without a weight, a method is the one that it was before there were any."""
+    return weight or None
+
+
 class Reader(TunedMethod["ReaderModel"], Generator):
     """An extractive reader on all-MiniLM-L6-v2, embedded: the best span over all contexts; no download."""
 
@@ -78,6 +91,14 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             description="Maximum number of tokens in a prompt, question and contexts together; a longer prompt "
             "becomes an error row.",
         )
+        retrieval_weight: Annotated[float | None, IN_FINGERPRINT_IF_SET, AfterValidator(_unless_zero)] = Field(
+            None,
+            ge=0,
+            allow_inf_nan=False,
+            description="Weight of the contexts' retrieval scores beside the reader's own: about 0.25 to 2 for refiner "
+            "spans, 5 to 40 for cosines. It changes nothing where a model wrote the contexts: these have no scores. "
+            "Default: 0, the reader's own scores alone.",
+        )
 
     version: ClassVar[str] = "2"
 
@@ -93,6 +114,11 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         except (FileNotFoundError, KeyError) as error:
             raise EngineUnavailable(f"reader: {error}") from error
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
+        self.weight = options.retrieval_weight or 0.0
+        self.needs_scores = self.weight > 0
+
+    def decisive(self, prompt: Prompt) -> tuple[str, ...] | None:
+        return prompt.text, prompt.question, *prompt.contexts, *map(repr, prompt.scores)
 
     def network(self) -> "type[ReaderModel]":
         from vitalfew.tasks.models.small.reader import ReaderModel
@@ -113,7 +139,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         found, new = self._recalled(pairs, encodings, watched)
         watched.finish()
         answers = [
-            failed(error, count) if error else _answer(prompt, found, encodings, count)
+            failed(error, count) if error else self._answer(prompt, found, encodings, count)
             for prompt, error, count in zip(prompts, errors, counts, strict=True)
         ]
         return _timed(answers, max(0.0, clock() - began - new))
@@ -143,6 +169,28 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         parts = [windows(self.tokenizer, encodings[question], encodings[context]) for question, context in pairs]
         read = read_parts(parts, _order, self.batch_tokens, tick, self._best, self.at_once)
         return [Reading(_packed([span for _, span in own]), sum(len(window.ids) for window, _ in own)) for own in read]
+
+    def _answer(
+        self, prompt: Prompt, readings: Mapping[Pair, Reading], encodings: dict[str, Encoding], tokens: int
+    ) -> Completion:
+        """The best span over all windows of all contexts of a prompt; the first of equals."""
+        import torch
+
+        read = [(context, readings[prompt.question, context]) for context in prompt.contexts]
+        priors = [self.weight * score for score in prompt.scores] or [0.0] * len(read)
+        spans = [
+            (context, span, prior + span.answerable)
+            for (context, reading), prior in zip(read, priors, strict=True)
+            for span in _unpacked(reading.values)
+        ]
+        if not spans:
+            return Completion("", tokens, 0, 0.0)
+        total = torch.tensor([chance for _, _, chance in spans], dtype=torch.float64).logsumexp(0).item()
+        context, best, chance = max(spans, key=lambda span: span[2] + span[1].logprob)
+        offsets = encodings[context].offsets
+        text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
+        seconds = sum(reading.seconds for _, reading in read)
+        return Completion(text, tokens, best.last - best.first + 1, seconds, chance - total + best.logprob)
 
     def _error(self, question: int, tokens: int) -> str:
         """`question`, `tokens`: the lengths of the question and of the prompt."""
@@ -190,24 +238,6 @@ def best_spans(start: "Tensor", end: "Tensor", longest: int) -> tuple[list[int],
     best, where = scores.max(-1)
     first = where // longest
     return first.tolist(), (first + where % longest).tolist(), (best - scores.logsumexp(-1)).tolist()
-
-
-def _answer(
-    prompt: Prompt, readings: Mapping[Pair, Reading], encodings: dict[str, Encoding], tokens: int
-) -> Completion:
-    """The best span over all windows of all contexts of a prompt; the first of equals."""
-    import torch
-
-    read = [(context, readings[prompt.question, context]) for context in prompt.contexts]
-    spans = [(context, span) for context, reading in read for span in _unpacked(reading.values)]
-    if not spans:
-        return Completion("", tokens, 0, 0.0)
-    total = torch.tensor([span.answerable for _, span in spans], dtype=torch.float64).logsumexp(0).item()
-    context, best = max(spans, key=lambda span: span[1].answerable + span[1].logprob)
-    offsets = encodings[context].offsets
-    text = context[offsets[best.first][0] : offsets[best.last][1]].strip()
-    seconds = sum(reading.seconds for _, reading in read)
-    return Completion(text, tokens, best.last - best.first + 1, seconds, best.answerable - total + best.logprob)
 
 
 def _timed(answers: list[Completion], seconds: float) -> list[Completion]:

@@ -27,7 +27,7 @@ class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
     that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them;
     `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at; `score`:
-    the retriever's."""
+    the retriever's, or that of a refiner that scored it anew."""
 
     title: str
     text: str
@@ -58,11 +58,13 @@ Retrieved = Sequence[Sequence[Hit]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A context of a prompt. `origin`: (passage id, start, end) of its sources; empty if a model rewrote it."""
+    """A context of a prompt. `origin`: (passage id, start, end) of its sources; empty if a model rewrote it. `score`:
+    the best of the hits that it comes from; None for one that a model wrote from several."""
 
     text: str
     tokens: int
     origin: tuple[tuple[int, int, int], ...] = ()
+    score: float | None = None
 
 
 class Budget:

@@ -65,7 +65,8 @@ class Contexts:
             end = max(end, hit.end)
         shown = parts[0].label(self.options) + text.strip()
         spans = merged((part.start, part.end) for part in parts)
-        return Evidence(shown, count_tokens(shown), tuple((parts[0].passage_id, *span) for span in spans))
+        origin = tuple((parts[0].passage_id, *span) for span in spans)
+        return Evidence(shown, count_tokens(shown), origin, max(part.score for part in parts))
 
     def _gapped(self, text: str) -> str:
         if self.gap.isspace():

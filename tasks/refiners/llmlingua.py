@@ -176,7 +176,7 @@ def evidence(hits: Sequence[Hit], text: TokenRow, cut: Cut) -> list[Evidence]:
     left = _hits(hits, text)
     contexts = cut.best([made for made, _, _ in left])
     return [
-        Evidence(context.text, context.tokens, _origin(hit, spans, context.origin[0][1:]))
+        Evidence(context.text, context.tokens, _origin(hit, spans, context.origin[0][1:]), hit.score)
         for context, (_, hit, spans) in zip(contexts, left, strict=False)
     ]
 

@@ -121,7 +121,7 @@ class LLMLingua2(ModelRefiner[TokenClassifier]):
             text += hit.text[start:end]
         shown = hit.label(self.options) + text
         origin = [(hit.passage_id, hit.start + start, hit.start + end) for start, end in spans]
-        return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else ())
+        return Evidence(shown, count_tokens(shown), tuple(origin) if hit.start < hit.end else (), hit.score)
 
 
 def _words(places: Sequence[Word], reading: PairReading) -> list[tuple[Word, float]]:

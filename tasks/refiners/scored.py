@@ -6,7 +6,8 @@ loading code was run with tiny models of their architectures. CRAG's published e
 (models/small/pairs.py), which is read as 0 to 1.
 
 `rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) puts the hits in a new order, and top_k or a budget keeps the best.
-Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. All retrieved hits
+Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. A context's score is
+the new one. All retrieved hits
 are scored: retrieve.top_k says among how many the best are looked for.
 
 `relevance` is CRAG's filter alone (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it
@@ -42,6 +43,7 @@ budget is set, and no number of strips, as many are taken as it holds, the best 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -114,7 +116,7 @@ class Rerank(ScoringRefiner):
         pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in hits])
         scores, tokens = answered(pairs, self.model.read, tick)
         best = [
-            ranked((scores[pair], hit) for pair, hit in zip(of_own, own, strict=True))
+            ranked((scores[pair], replace(hit, score=scores[pair])) for pair, hit in zip(of_own, own, strict=True))
             for of_own, own in zip(pairs, hits, strict=True)
         ]
         kept = [[hit for _, hit in own[: self.most(own)]] for own in best]

@@ -11,7 +11,8 @@ It ends when the p of what was taken sum to `stop`: a question whose answer is s
 bound, not a target. The first sentence that does not fit is cut. A question with hits always gets a context.
 
 A passage is one context, at the place where its first sentence was taken: its title once, its sentences in reading
-order, neighbours as they stand in the passage, gaps as " … ".
+order, neighbours as they stand in the passage, gaps as " … ". Its score is ln P(passage): the logarithm of the sum of
+the p of all of its candidates, also of those that were not taken.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,16 +74,17 @@ class SpanRefiner(Refiner):
 
     def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
         """A question's contexts, and whether they were sure enough before the budget was used up."""
-        made, taken = Contexts(self.options), 0
+        scores, made, taken = passage_scores(hits, self.options.sharpness), Contexts(self.options), 0
         for place in _order(hits, self.options):
             taken += 1
-            if not made.add(hits[place], place):
+            hit = replace(hits[place], score=scores[hits[place].passage_id])
+            if not made.add(hit, place):
                 break
         else:
             return made.made(), taken < len(hits[: self.options.top_k])
         if not made.parts:  # not even a title fits
             made = Contexts(self.options)
-            made.add(replace(hits[place], title=""), place)
+            made.add(replace(hit, title=""), place)
         return made.made(), False
 
 
@@ -115,6 +117,14 @@ def softmax(scores: Floats) -> Floats:
     powers = np.exp(scores - scores.max())
     whole: Floats = powers / powers.sum()
     return whole
+
+
+def passage_scores(hits: Sequence[Hit], sharpness: float) -> dict[int, float]:
+    """ln P(passage) by passage id: the logarithm of the sum of the probabilities of its hits, finite however small."""
+    scores = np.array([hit.score for hit in hits], float) * sharpness
+    passages = np.array([hit.passage_id for hit in hits], np.int64)
+    whole = np.logaddexp.reduce(scores)
+    return {int(each): float(np.logaddexp.reduce(scores[passages == each]) - whole) for each in np.unique(passages)}
 
 
 def _neighbours(hits: Sequence[Hit]) -> list[list[int]]:

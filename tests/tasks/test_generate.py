@@ -1,15 +1,22 @@
 """Ratings that are remembered: across thresholds a context is rated once, and the same kept contexts answered once."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.damage import flip
-from tests.support.evaluating import copied, run, values
+from tests.support.evaluating import copied, run, searchable, values
 from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from tests.support.tiny_models import llama
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.manifests import Manifest, write_manifest
 
 THRESHOLDS = (None, 0.0, 0.5, 1.0)
 
@@ -160,6 +167,74 @@ def test_a_pair_is_read_once_across_methods_and_runs(tmp_path: Path) -> None:
             for of, at in ((alone, fresh), (made[name]["generate"], store))
         )
         assert one.equals(other)
+
+
+SCORED: dict[str, Any] = {
+    **READ,
+    "questions": {},
+    "retrieve": {"retriever": "spans"},
+    "refine": {"refiner": "spans", "stop": 1, "max_tokens": 100},
+    "score": {"metrics": ["f1"]},
+    "methods": {"spans": {}},
+}
+
+
+def answers(store: Path, made: Manifest) -> list[tuple[str, float]]:
+    rows = made.read(store, "candidates", ["question_id", "text", "logprob"]).sort_by("question_id").to_pylist()
+    return [(row["text"], row["logprob"]) for row in rows]
+
+
+def test_a_weight_of_retrieval_is_chosen_and_reads_and_refines_nothing_again(tmp_path: Path) -> None:
+    store = copied(searchable(), tmp_path / "store")
+    plain = run(store, {**SCORED, "questions": {"half": "development"}}).methods["spans"]
+    outcome = run(store, {**SCORED, "choose": {"generate.retrieval_weight": [0, 2], "by": "f1"}})
+    chosen = Evaluate.model_validate(outcome.run.config).chosen
+    assert chosen
+    assert [tried.values for tried in chosen.tried] == [{"generate.retrieval_weight": weight} for weight in (0, 2)]
+    assert outcome.development
+    none, some = (outcome.development.methods[f"spans retrieval_weight={weight}"] for weight in (0, 2))
+    # Weight 0 is the method as it was; another reads no pair again, and takes no answer of it.
+    assert {manifest.artifact for manifest in plain.values()} == {manifest.artifact for manifest in none.values()}
+    assert none["refine"].artifact == some["refine"].artifact
+    again = some["generate"]
+    assert sum(record.cost.tokens for record in again.shards) == 0 < again.note("remembered")
+    assert again.note("reused") == 0
+    before, after = answers(store, none["generate"]), answers(store, again)
+    assert sum(one != other for (_, one), (_, other) in zip(before, after, strict=True)) > len(before) / 2
+
+
+def test_what_a_model_wrote_has_no_score_and_its_answers_stay(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    oreo = {**READ, "questions": {"sample": 4}, "retrieve": {"top_k": 2}, "refine": {"refiner": "oreo"}}
+    methods = {f"weight {weight}": {"generate": {"retrieval_weight": weight}} for weight in (0, 5)}
+    made = run(store, {**oreo, "methods": methods}).methods.values()
+    assert sql(store, "SELECT count(score) FROM evidence WHERE len(text) > 0") == [(0,)]
+    plain, weighted = (answers(store, stages["generate"]) for stages in made)
+    assert plain == weighted
+
+
+def test_contexts_that_an_older_version_refined_are_refined_again_once_they_need_scores(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    settings = {**SCORED, "questions": {"sample": 5}, "methods": {"spans": {}}}
+    first = run(store, settings).methods["spans"]["refine"]
+    (file,) = [file for file in first.files() if file.table == "evidence"]
+    written = pq.read_table(store / file.path)
+    (store / file.path).unlink()
+    folder = store / first.artifact
+    described = Artifact(store, *first.artifact.split("/")).write(0, "evidence", written.drop_columns(["score"]))
+    (record,) = first.shards
+    files = [described if each.table == "evidence" else each for each in record.files]
+    write_manifest(folder, replace(first, shards=[replace(record, files=files)]))
+    assert run(store, settings).methods["spans"]["generate"].rows["candidates"] == 5  # which needs no scores
+    assert sql(store, "SELECT count(*), count(score) FROM evidence") == [(first.rows["evidence"], 0)]
+    weighted = {**settings, "generate": {**READ["generate"], "retrieval_weight": 1}}
+    with pytest.raises(ConfigError, match=f"is of an older version, .*: remove {folder} and run the same command"):
+        run(store, weighted)
+    shutil.rmtree(folder)
+    again = run(store, weighted).methods["spans"]
+    assert again["refine"].artifact == first.artifact
+    assert again["generate"].rows["candidates"] == 5
+    assert again["refine"].read(store, "evidence").equals(written)
 
 
 def test_a_damaged_reading_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

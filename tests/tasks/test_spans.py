@@ -100,6 +100,17 @@ def test_the_budget_holds_no_sentence_stands_twice_and_something_is_shown(
     assert len(contexts) == len({context.origin[0][0] for context in contexts})
 
 
+def test_a_context_has_the_logarithm_of_its_passages_probability() -> None:
+    """Of all its candidates, also those that were not taken; far below what a probability can be as a number."""
+    contexts = shown([*TWO, *ONE, *passage(3, ("Far. ", -5000.0), title="Far")], top_k=1)
+    whole = sum(math.exp(hit.score) for hit in (*ONE, *TWO))
+    assert [context.score for context in contexts] == [
+        pytest.approx(math.log(sum(math.exp(hit.score) for hit in ONE) / whole))
+    ]
+    every = shown([*ONE, *passage(3, ("Far. ", -5000.0), title="Far")], stop=1, sharpness=2)
+    assert [context.score for context in every] == [pytest.approx(0, abs=1e-4), pytest.approx(-10012, abs=1)]
+
+
 def test_a_sentence_has_one_measure() -> None:
     with pytest.raises(ValueError, match="give max_tokens or max_words, not both"):
         make(RefineConfig(refiner="spans", max_tokens=9, max_words=9), "refine")

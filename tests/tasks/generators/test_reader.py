@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,57 @@ def test_the_answer_is_the_best_span_of_all_contexts(reader: Reader) -> None:
     # The probability of a span of one context, times that of the context.
     assert together.logprob is not None
     assert together.logprob < next(each.logprob for each in apart if each.text == together.text) <= 0
+
+
+def weighted(directory: Path, weight: float | None) -> Reader:
+    return Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", retrieval_weight=weight))
+
+
+def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reader, directory: Path) -> None:
+    apart = reader.generate([Prompt("", QUESTION, (context,)) for context in CONTEXTS])
+    asked = [Prompt("", QUESTION, CONTEXTS, scores=tuple(float(n == best) for n in range(3))) for best in range(3)]
+    far, near, none = (weighted(directory, weight).generate(asked) for weight in (200.0, 0.25, 0.0))
+    assert [each.text for each in far] == [each.text for each in apart]
+    # The context is sure then, and what is left is the probability of the span within it.
+    assert [each.logprob for each in far] == pytest.approx([each.logprob for each in apart], abs=1e-4)
+    plain = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
+    assert {(each.text, each.logprob) for each in none} == {(plain.text, plain.logprob)}
+    # P(context) is the softmax of answerability + weight * score.
+    (best,) = (n for n in range(3) if apart[n].text == plain.text)
+    raised = near[best]
+    chance = math.exp((plain.logprob or 0) - (apart[best].logprob or 0))
+    expected = math.log(chance * math.exp(0.25) / (1 - chance + chance * math.exp(0.25)))
+    assert (raised.logprob or 0) - (apart[best].logprob or 0) == pytest.approx(expected, abs=1e-4)
+
+
+@given(scores=st.tuples(*[st.floats(-30, 5)] * 3), constant=st.floats(-50, 50))
+@settings(max_examples=20, deadline=None)
+def test_a_constant_of_the_question_cancels(
+    directory: Path, scores: tuple[float, float, float], constant: float
+) -> None:
+    """So that scores may stand for logarithms of probabilities."""
+    shifted = tuple(score + constant for score in scores)
+    own = weighted(directory, 0.5)
+    one, other = own.generate([Prompt("", QUESTION, CONTEXTS, scores=each) for each in (scores, shifted)])
+    assert other.logprob == pytest.approx(one.logprob, abs=1e-6)
+
+
+def test_contexts_without_scores_are_read_as_ever(reader: Reader, directory: Path) -> None:
+    plain, single = (Prompt("", QUESTION, contexts) for contexts in (CONTEXTS, CONTEXTS[:1]))
+    own = weighted(directory, 40.0)
+    found = own.generate([plain, replace(single, scores=(-3.0,))])
+    assert [(each.text, each.logprob) for each in found] == [
+        (each.text, pytest.approx(each.logprob)) for each in reader.generate([plain, single])
+    ]
+
+
+def test_a_weight_of_zero_is_no_weight_and_none_is_negative(directory: Path) -> None:
+    own = Reader.Options(model=str(directory))
+    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own.identity()
+    assert "retrieval_weight" not in own.identity()
+    for wrong in (-1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="retrieval_weight"):
+            Reader.Options(retrieval_weight=wrong)
 
 
 def test_tokens_are_those_of_the_question_once_and_of_every_context(reader: Reader) -> None:

@@ -89,7 +89,7 @@ def hit(number: int, parts: Sequence[str]) -> Hit:
     """Of a passage that begins before it."""
     ends = [7 + sum(map(len, parts[: place + 1])) for place in range(len(parts))]
     spans = tuple(zip([7, *ends], ends, strict=False))
-    return Hit("Ouse", "".join(parts), number, 7, ends[-1], spans, number % 2 == 0)
+    return Hit("Ouse", "".join(parts), number, 7, ends[-1], spans, number % 2 == 0, 0.5 - number)
 
 
 def refined(refiner: Any, questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> list[list[Evidence]]:
@@ -123,6 +123,7 @@ def test_the_contract(named: tuple[str, dict[str, Any]], texts: list[list[list[s
         for context in contexts:
             assert context.text.strip() == context.text != ""
             assert context.tokens == count_tokens(context.text)
+            has_its_score(name, context, by_passage)
             for passage, start, end in context.origin:
                 assert 7 <= start < end <= by_passage[passage].end
         if REFINERS[name].rewrites:
@@ -142,6 +143,18 @@ def test_the_contract(named: tuple[str, dict[str, Any]], texts: list[list[list[s
 def holds_the_budget(contexts: Sequence[Evidence], chosen: dict[str, Any]) -> None:
     assert sum(count_tokens(context.text) for context in contexts) <= chosen.get("max_tokens", 10**9)
     assert sum(count_words(context.text) for context in contexts) <= chosen.get("max_words", 10**9)
+
+
+def has_its_score(name: str, context: Evidence, hits: dict[int, Hit]) -> None:
+    """That of its hit, unless the refiner has a better one; a text that was written from several hits has none."""
+    if REFINERS[name].rewrites or name == "oreo":
+        assert context.score is None
+    elif name in ("rerank", "relevance"):
+        assert 0 <= context.score <= 1
+    elif name == "spans":
+        assert context.score <= 0
+    elif context.origin:
+        assert context.score == hits[context.origin[0][0]].score
 
 
 def every_word_has_its_origin(contexts: Sequence[Evidence], hits: dict[int, Hit]) -> None:
