@@ -23,6 +23,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ MARGIN, OVER_ALL = -0.02, 0.0
 """The lowest bounds of a difference that reach the goals: of a corpus, and of all."""
 TOKENS = "context_tokens"
 RESAMPLES = 10_000
+HOPS = 300
+"""Generated questions over several hops."""
 
 Way = tuple[str, int | None]
 """A method and its budget in tokens; None: its own length."""
@@ -100,8 +104,20 @@ def corpora(celery: Path) -> dict[str, Corpus]:
     return known | {
         "SQuAD": replace(known["SQuAD"], half="test"),
         "NQ": replace(known["NQ"], half="test"),
+        **_multi_hop(),
         "Celery": Corpus((specification(celery),), questions=f"jsonl:{QUESTIONS}"),
     }
+
+
+def _multi_hop() -> dict[str, Corpus]:
+    """Return the generated corpus, written beside the store, where multi_hop.py is there."""
+    if find_spec("benchmarks.multi_hop") is None:
+        return {}
+    generated = import_module("benchmarks.multi_hop")
+    path = BUILD / "multi_hop.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([*generated.questions(generated.TEST, HOPS)]), encoding="utf-8")
+    return {"Multi-hop": Corpus((f"hotpotqa:{path}",))}
 
 
 def run(store: Path, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]) -> Run:
@@ -284,9 +300,7 @@ def main() -> None:
     celery = documentation(BUILD) if "Celery" in names and not given.celery else given.celery or Path()
     known = corpora(celery)
     settings = parse_assignments(given.set)
-    found = [
-        each for name in names for each in measured(given.store, name, known[name], given.questions, settings)
-    ]
+    found = [each for name in names for each in measured(given.store, name, known[name], given.questions, settings)]
     pools = pooled(found, known)
     given.json.parent.mkdir(parents=True, exist_ok=True)
     given.json.write_text(json.dumps({"set": given.set, **figures(found, pools)}, indent=1), encoding="utf-8")

@@ -172,7 +172,9 @@ def cells(corpus: str, row: Mapping[str, Any]) -> Sequence[str]:
 def main() -> None:
     known = [name for name, corpus in corpora(Path()).items() if corpus.primary == "accuracy"]
     parser = options(__doc__, BUILD / "store")
-    parser.add_argument("--model", type=Path, required=True, help="the directory of a causal language model of Hugging Face")
+    parser.add_argument(
+        "--model", type=Path, required=True, help="the directory of a causal language model of Hugging Face"
+    )
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--questions", type=int, default=QUESTIONS, help=f"of a corpus, at most; {QUESTIONS}")
     parser.add_argument("--of", type=int, help="--questions of bench-spans, where it was given")
