@@ -206,6 +206,12 @@ bench-titles: setup-tests  ## Recall and accuracy with titles before what is enc
 bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
 	$(BIN)/python -m benchmarks.when
 
+bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
+	$(BIN)/python -m benchmarks.spans
+
+bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of bench-spans: MODEL=DIR (many hours; goes on where it stopped)
+	$(BIN)/python -m benchmarks.spans_llm --model $(MODEL)
+
 bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation
 

@@ -34,12 +34,14 @@ WIKI = f"titletext:{REAL['titletext']}"
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus of its `datasets`; `where` and `half` choose questions, `primary` is the metric of right and wrong."""
+    """A corpus of its `datasets`; `where` and `half` choose questions, `primary` is the metric of right and wrong.
+    `questions`: the data set of its questions, where that is none of them."""
 
     datasets: tuple[str, ...]
     where: str = "len(answers) > 0"
     half: str | None = None
     primary: str = "accuracy"
+    questions: str | None = None
 
 
 def corpora() -> dict[str, Corpus]:

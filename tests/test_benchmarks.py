@@ -1,5 +1,6 @@
 """The benchmarks start, and the rows that they invent fit the tables of today."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalog
+from benchmarks import catalog, celery_docs
 from vitalfew.storage import schemas
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +36,12 @@ def test_every_table_can_be_filled_without_naming_its_columns(table: str) -> Non
 def test_a_column_that_a_table_lacks_is_an_error() -> None:
     with pytest.raises(KeyError, match="no columns \\['colour'\\]"):
         catalog.filled(schemas.PASSAGES, 1, colour=["red"])
+
+
+def test_questions_on_celery_are_distinct_and_have_answers_and_a_file() -> None:
+    rows = [json.loads(line) for line in celery_docs.QUESTIONS.read_text(encoding="utf-8").splitlines()]
+    assert len({row["question"] for row in rows}) == len(rows) >= 150
+    assert all(row["answers"] and all(row["answers"]) and row["source"].endswith(".rst") for row in rows)
 
 
 @pytest.mark.slow
