@@ -102,7 +102,8 @@ def _better(report: Report, better: Sequence[MethodResult], metric: str) -> str:
     cheap = _cheapest(report, better, price, metric)
     if cheap is not None and cheap is not top:
         by = _in(report, price)
-        return f"{line}. Cheapest{by} of the {len(better)} that are: {_picked(report, cheap)}, {_shown(report, cheap, metric)}."
+        shown = f"{_picked(report, cheap)}, {_shown(report, cheap, metric)}"
+        return f"{line}. Cheapest{by} of the {len(better)} that are: {shown}."
     return f"{line}."
 
 

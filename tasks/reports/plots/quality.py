@@ -1,13 +1,14 @@
 """Plots of quality against what it takes, with the Pareto front: prompt tokens, tokens of the contexts; and of decoding
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.contents import MethodResult, Report
 from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
@@ -69,6 +70,11 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if is_small else (8.6, 6.4))
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)
+        for line in _lines(report):
+            joined = [number for number in line if number in points and report.methods[number].budget is not None]
+            if len(joined) > 1:
+                looks = {"color": colour(kinds[joined[0]]), "lw": 0.8, "zorder": 1}
+                axes.plot(*zip(*(points[number] for number in joined), strict=True), **looks)
         for number, (x, y) in points.items():
             ends = [intervals[number].ends()] if is_small else ()
             fill = COLOURS[kinds[number] % len(COLOURS)] if number in front else "none"
@@ -81,12 +87,15 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         axes.set(xlabel=label, ylabel=up.heading)
         if names:
             legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        labels = [labelled(report, n) if is_small or n in front else "" for n in points]
+        # A budget that changes nothing has the point of the one before it, which is named.
+        again = _repeated(points, kinds) if names else set()
+        labels = [labelled(report, n) if is_small or (n in front and n not in again) else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
         best = "; ".join(
             f"{labelled(report, number)}: {figure(points[number][0], across.unit)} {across.heading}, "
             f"{up.heading} {figure(points[number][1], up.unit)}"
             for number in front
+            if number not in again
         )
         element = svg(drawing, name, title, f"{len(points)} methods. On the Pareto front: {best}.")
     caption = (
@@ -116,15 +125,42 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
 
 
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
-    """Names for a legend, and the kind of every method: another for every one, or one per family where there are many
-    methods, or one for all where there are more families than markers."""
+    """Names for a legend, and the kind of every method: another for every one; where there are many methods, one for
+    those that differ in their budget, or else in alpha, alone; one for all where those are more than markers."""
     if len(report.methods) <= NAMED:
         return [], [*range(len(report.methods))]
-    groups = families(ALPHA, report.methods)
-    if not 1 < len(groups) <= len(MARKERS):
-        return [], [0] * len(report.methods)
-    kinds = {id(method): kind for kind, methods in enumerate(groups.values()) for method in methods}
-    return [*groups], [kinds[id(method)] for method in report.methods]
+    places = {id(method): place for place, method in enumerate(report.methods)}
+    lines = _lines(report)
+    by_budget = {_line_name(report, line): line for line in lines}
+    by_alpha = {name: [places[id(method)] for method in own] for name, own in families(ALPHA, report.methods).items()}
+    for groups in (by_budget, by_alpha):
+        if 1 < len(groups) <= len(MARKERS) and sum(map(len, groups.values())) == len(places):
+            kinds = {place: kind for kind, own in enumerate(groups.values()) for place in own}
+            return [*groups], [kinds[place] for place in places.values()]
+    return [], [0] * len(places)
+
+
+def _lines(report: Report) -> list[list[int]]:
+    """The places of methods that differ in their budget alone, by rising budgets, none at the end."""
+    places = {id(method): place for place, method in enumerate(report.methods)}
+
+    def budget(method: MethodResult) -> float:
+        return math.inf if method.budget is None else method.budget
+
+    return [
+        [places[id(method)] for method in sorted(own, key=budget)] for own in families(BUDGET, report.methods).values()
+    ]
+
+
+def _line_name(report: Report, line: Sequence[int]) -> str:
+    first = report.methods[line[0]]
+    return shortened(one_line(first.label.replace(f" max_tokens={first.budget}", "")), _NAME)
+
+
+def _repeated(points: Mapping[int, tuple[float, float]], kinds: Sequence[int]) -> set[int]:
+    """The methods whose point is that of an earlier one of their kind."""
+    first: dict[tuple[int, tuple[float, float]], int] = {}
+    return {number for number, point in points.items() if first.setdefault((kinds[number], point), number) != number}
 
 
 def decoding_speed(report: Report) -> Plot | None:
@@ -187,8 +223,8 @@ def quality_by_budget(report: Report) -> Plot | None:
         "A line joins the budgets of a method, each at the tokens that it used: a budget is a bound, and marks lie "
         "left of theirs (scale above) where less was enough, or on one another where a larger one changed nothing. A "
         "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
-        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no other "
-        "method is as good with fewer tokens."
+        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
+        "other method is as good with fewer tokens."
     )
     return Plot(title, caption, element)
 
@@ -197,16 +233,15 @@ def _budgeted(report: Report, metric: str) -> pl.DataFrame:
     """A row per method, by lines and rising budgets: `line` (the name of methods that differ in their budget alone),
     `tokens` of the contexts, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
     rows = []
-    for number, methods in enumerate(families(BUDGET, report.methods).values()):
-        name = methods[0].label.replace(f" max_tokens={methods[0].budget}", "")
-        for method in methods:
+    for number, line in enumerate(_lines(report)):
+        for method in (report.methods[place] for place in line):
             tokens, quality = report.value(method, CONTEXT_TOKENS), report.measures(method).get(metric)
             if tokens and quality and quality.value is not None:
                 own = (tokens, quality.value, *quality.ends(), method.budget)
-                rows.append((number, shortened(one_line(name), _NAME), *own))
+                rows.append((number, _line_name(report, line), *own))
     schema = {"number": pl.Int64, "line": pl.String, **dict.fromkeys(("tokens", "value", "low", "high"), pl.Float64)}
     frame = pl.DataFrame(rows, {**schema, "budget": pl.Int64}, orient="row")
-    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True).with_row_index("place")
+    return frame.with_row_index("place")
 
 
 def _ticks(axes: Any, budgets: Sequence[int]) -> None:

@@ -47,8 +47,8 @@ def long_table(report: Report) -> pl.DataFrame:
 
 
 def pair_table(report: Report) -> pl.DataFrame:
-    """A row for every pair of methods that were compared, in the primary metric, with the tokens of their contexts (mean
-    per question)."""
+    """A row for every pair of methods that were compared, in the primary metric, with the tokens of their contexts,
+    mean per question."""
     tokens = report.values(CONTEXT_TOKENS)
     return pl.DataFrame(
         [
