@@ -173,6 +173,8 @@ METHODS: dict[str, dict[str, str]] = {
 }
 
 
+CHAINED = "vitalfew.tasks.refiners.chained:Chained"
+"""A refiner behind the one that its settings name as `first`."""
 FORMER = ("configs", "flows", "storage", "tasks")
 """The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
@@ -296,7 +298,7 @@ def make(section: Section, path: str) -> Any:
 def construct(options: Section) -> Any:
     """The method of complete options, behind the one that they name as `first`. Raises what the constructors raise."""
     method, first = resolve(options.kind, options.methods[0])(options), getattr(options, "first", None)
-    return method.behind(construct(first)) if first else method
+    return resolve(options.kind, CHAINED)(construct(first), method) if first else method
 
 
 def declared(options: Section, need: str) -> Any:

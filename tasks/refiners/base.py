@@ -157,12 +157,6 @@ class Refiner(ABC):
         cut = {"cut": self.cut.identity()} if self.cut else {}
         return {"class": self.recorded or type(self).__name__, "version": self.version, **cut}
 
-    def behind(self, first: "Refiner") -> "Refiner":
-        """Return this refiner as one that reads what another made. Raises ConfigError."""
-        from vitalfew.tasks.refiners.chained import Chained  # which needs this module
-
-        return Chained(first, self)
-
     def budget(self) -> Budget:
         """Return the budget of a question's contexts."""
         return Budget(self.options)
