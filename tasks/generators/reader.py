@@ -96,7 +96,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             ge=0,
             allow_inf_nan=False,
             description="Weight of the contexts' retrieval scores beside the reader's own: about 0.25 to 2 for refiner "
-            "spans, 5 to 40 for cosines. It changes nothing where a model wrote the contexts: these have no scores. "
+            "spans, 5 to 80 for cosines. It changes nothing where a model wrote the contexts: these have no scores. "
             "Default: 0, the reader's own scores alone.",
         )
 
