@@ -3,11 +3,11 @@
 The contexts of the first are the hits of the second. Such a hit has the title of its passage apart, so that a prompt
 shows it once, the score of the context, and, where the second asks for them, the sentences of the hits that the context
 still has. Its place is not one in its passage, since a context may have gaps: the contexts of a question stand one
-below the other in a text of their own, and places are places in it. What the second keeps is led back from there to
+below the other in a text, and places are places in that. What the second keeps is led back from there to
 the passages, so that origins are those of the hits. A context that a model wrote has no place, and neither has what is
 made from it.
 
-Both pay their own budget: the first limits what the second reads, the second what a prompt shows.
+Each pays for its budget: the first limits what the second reads, the second what a prompt shows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -120,7 +120,7 @@ class _Contexts:
                 behind = place + len(part)
 
     def _text(self, passage: int, start: int, end: int) -> str:
-        """What a passage has in a range that hits cover."""
+        """Return the text of a passage in a range that hits cover."""
         text = ""
         while (place := start + len(text)) < end:
             there = (hit for hit in self.given if hit.passage_id == passage and hit.start <= place < hit.end)
@@ -134,7 +134,7 @@ class _Contexts:
 
     def led_back(self, context: Evidence) -> Evidence:
         """A context of the second refiner, whose origins are in the passages. It has no score if one that it may come
-        from has none."""
+        from lacks a score."""
         found = [
             origin
             for _, start, end in context.origin
