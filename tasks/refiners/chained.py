@@ -7,7 +7,7 @@ below the other in a text, and places are places in that. What the second keeps 
 the passages, so that origins are those of the hits. A context that a model wrote has no place, and neither has what is
 made from it.
 
-Each pays for its budget: the first limits what the second reads, the second what a prompt shows.
+Both have a budget: the first limits what the second reads, the second what a prompt shows.
 """
 
 from collections.abc import Iterator, Sequence
