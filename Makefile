@@ -206,6 +206,9 @@ bench-titles: setup-tests  ## Recall and accuracy with titles before what is enc
 bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
 	$(BIN)/python -m benchmarks.when
 
+bench-hops: setup-tests  ## Questions of several hops over an invented world, and one hop against two on every corpus at hand
+	$(BIN)/python -m benchmarks.multi_hop
+
 bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation
 
