@@ -173,7 +173,7 @@ def test_what_cannot_be_chained_is_said(given_settings: str, error: type[Excepti
 
 def test_without_a_first_a_refiner_is_what_it_was() -> None:
     assert "first" not in make(RefineConfig(), "refine").identity()
-    assert RefineConfig().identity() == {
+    assert RefineConfig(group="apart").identity() == {
         "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None, "text": None
     }  # fmt: skip
     deeper = build(RefineConfig, {"first": {"refiner": "cut", "max_tokens": 9}})
