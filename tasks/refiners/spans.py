@@ -75,9 +75,10 @@ class SpanRefiner(Refiner):
     def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
         """A question's contexts, and whether they were sure enough before the budget was used up."""
         scores, made, sure = passage_scores(hits, self.options.sharpness), Contexts(self.options), False
-        for place, sure in _order(hits, self.options):
+        for place, enough in _order(hits, self.options):
             hit = replace(hits[place], score=scores[hits[place].passage_id])
             if made.add(hit, place):
+                sure = enough
                 continue
             if not made.parts:  # not even its title fits
                 made = Contexts(self.options)

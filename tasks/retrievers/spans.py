@@ -11,10 +11,10 @@ that repeats the question. IDF is that of the index's BM25 where it has one, els
 the scores is the probability that a sentence is the one that answers, of which the refiner makes use.
 
 With `hops` 2, for questions whose answer stands in another passage than what they name, the question is asked again
-with each of its three best candidates behind it: encoded once more, and with the candidate's names that the question
-lacks (words with a capital or a digit) in place of its own words for BM25. Candidates of this second hop are found in
-the same way, and by those names where the index has BM25; those in the passage of the first count for nothing. With b
-over the three, by their probabilities among themselves, a sentence's score is
+with its three best candidates, one at a time: encoded once more with the candidate behind it, and with the candidate's
+names that the question lacks (words with a capital or a digit) in place of the question's words for BM25. Candidates of
+this second hop come in the same way, and by those names where the index has BM25; those in the passage of the first
+count for nothing. With b over the three, by their probabilities among themselves, a sentence's score is
 
     log (p(sentence | question) + Σ p(b) · p(sentence | question, b))
 
@@ -75,8 +75,8 @@ class SpanRetriever(Retriever):
             1,
             ge=1,
             le=2,
-            description="2 for questions that need two passages: the question is asked again with each of its three "
-            "best candidates, and what that finds elsewhere joins the candidates.",
+            description="2 for questions that need two passages: the question is asked again with its three best "
+            "candidates, one at a time, and what that finds elsewhere joins the candidates.",
         )
 
     version: ClassVar[str] = "1"
