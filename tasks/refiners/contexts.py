@@ -20,7 +20,7 @@ GAP = " … "
 class Contexts:
     """The contexts of one question, in the order in which their first parts are added.
 
-    `gap`: what stands between parts that are no neighbours; a blank stands only where there is no white space."""
+    `gap`: what stands between parts that do not adjoin; a blank stands only after a part without white space at its end."""
 
     def __init__(self, options: RefineConfig, gap: str = GAP) -> None:
         self.options, self.gap = options, gap
@@ -47,7 +47,7 @@ class Contexts:
         return whole
 
     def _before(self, hit: Hit, beside: Sequence[Hit]) -> str:
-        """What a hit adds to its context besides its text."""
+        """Return the title or the mark that a hit adds to its context before its text."""
         if not beside:
             return hit.label(self.options)
         adjoins = any(other.start <= hit.end and hit.start <= other.end for other in beside)
