@@ -270,3 +270,42 @@ def test_a_passage_that_stands_alone_has_no_second_hop(tmp_path: Path) -> None:
     )
     assert [hit.unit_id for hit in one] == [hit.unit_id for hit in two]
     assert one
+
+
+# --- Input that is odd
+
+
+def odd(name: str) -> list[Hit]:
+    single = [passage(number, ("One sentence. ", float(number)))[0] for number in range(30)]
+    return {
+        "passages of one sentence": single,
+        "a passage of 2,000 sentences": passage(1, *((f"Line {number} of it. ", number / 500) for number in range(2000))),
+        "without titles": [*passage(1, ("The Ouse rises. ", 2.0), ("It is long. ", 1.0), title="")],
+        "hits that repeat": [*ONE, *ONE, *TWO, *ONE],
+        "equal scores": passage(1, *(("The same. ", 0.0),) * 40),
+        "without white space": [Hit("川", "川は山から海へ流れる。" * 20, 1, 0, 220)],
+        "infinite scores": passage(1, ("The Ouse rises. ", -np.inf), ("It is long. ", 3.0)),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("passages of one sentence", "a passage of 2,000 sentences", "without titles", "hits that repeat"),
+        *("equal scores", "without white space", "infinite scores"),
+    ],
+)
+@pytest.mark.parametrize("budget", [1, 2, 7, 60, None])
+def test_odd_hits_give_contexts_within_the_budget(name: str, budget: int | None) -> None:
+    contexts = shown(odd(name), max_tokens=budget)
+    assert 0 < sum(context.tokens for context in contexts) <= (budget or 100_000)
+    assert len({context.origin[0][0] for context in contexts}) == len(contexts)
+    assert all(np.isfinite(context.score) for context in contexts)
+
+
+@pytest.mark.parametrize("question", ["Ouse", "?!", "Où la rivière prend-elle sa source ?", "川はどこから", "the of and"])
+@pytest.mark.parametrize("keywords", [True, False])
+def test_odd_questions_find_candidates(question: str, keywords: bool, tmp_path: Path) -> None:
+    index(tmp_path, "synthetic:passages=12,questions=2,seed=3", bm25={"enabled": keywords})
+    found = searchable(tmp_path, RetrieveConfig(retriever="spans", top_k=50), "test").hits([question])
+    assert len(found) > 10
