@@ -51,6 +51,16 @@ def test_a_sure_question_takes_one_sentence() -> None:
     assert context.origin == ((1, 4, 15),)
 
 
+@pytest.mark.parametrize(
+    ("options", "stopped"),
+    [({"max_tokens": 300}, 1), ({}, 1), ({"max_tokens": 6}, 0), ({"stop": 1}, 0), ({"top_k": 1}, 0)],
+)
+def test_it_is_noted_where_more_would_have_fitted(options: dict[str, Any], stopped: int) -> None:
+    sure = passage(1, ("No. ", 0.0), ("Yes, here and nowhere else. ", 20.0), ("No. ", 0.0))
+    refined = make(RefineConfig(refiner="spans", **options), "refine").refine([QUESTION], [sure])
+    assert refined.notes == {"stopped": stopped}
+
+
 def test_without_a_stop_and_a_budget_whole_passages_are_shown_once_each() -> None:
     contexts = shown([*TWO, *ONE], stop=1)
     assert [context.text for context in contexts] == [
