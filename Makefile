@@ -212,6 +212,9 @@ bench-spans: setup-tests  ## Spans against every rival at equal tokens on every 
 bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of bench-spans: MODEL=DIR (many hours; goes on where it stopped)
 	$(BIN)/python -m benchmarks.spans_llm --model $(MODEL)
 
+bench-hops: setup-tests  ## Questions of several hops over an invented world, and one hop against two on every corpus at hand
+	$(BIN)/python -m benchmarks.multi_hop
+
 bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
 	$(BIN)/python -m benchmarks.evaluation
 

@@ -14,7 +14,7 @@ claimed where it reaches the goal.
 
 Over all corpora the questions are drawn together, or within every corpus, for the mean of the corpora's differences.
 
-    python -m benchmarks.spans [--store DIR] [--questions N] [--celery DIR] [--set KEY=VALUE] [CORPUS ...]
+    python -m benchmarks.spans [--store DIR] [--experiment NAME] [--questions N] [--set KEY=VALUE] [CORPUS ...]
 """
 
 import json
@@ -23,8 +23,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
+from benchmarks import multi_hop
 from benchmarks.celery_docs import QUESTIONS, documentation, specification
 from benchmarks.common import evaluated, goal, index, options, show
 from benchmarks.when import FACTS, Corpus
@@ -44,6 +43,7 @@ from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_sco
 from vitalfew.tasks.reports.statistics.paired import Difference, paired_bootstrap
 
 BUILD = Path("build/bench/spans")
+MULTI_HOP = BUILD / "multi_hop.json"
 NAME, OURS, BEST = "spans/never_worse", "spans", "the best rival"
 MARGIN, OVER_ALL = -0.02, 0.0
 """The lowest bounds of a difference that reach the goals: of a corpus, and of all."""
@@ -104,24 +104,21 @@ def corpora(celery: Path) -> dict[str, Corpus]:
     return known | {
         "SQuAD": replace(known["SQuAD"], half="test"),
         "NQ": replace(known["NQ"], half="test"),
-        **_multi_hop(),
+        "Multi-hop": Corpus((f"hotpotqa:{MULTI_HOP}",)),
         "Celery": Corpus((specification(celery),), questions=f"jsonl:{QUESTIONS}"),
     }
 
 
-def _multi_hop() -> dict[str, Corpus]:
-    """Return the generated corpus, written beside the store, where multi_hop.py is there."""
-    if find_spec("benchmarks.multi_hop") is None:
-        return {}
-    generated = import_module("benchmarks.multi_hop")
-    path = BUILD / "multi_hop.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([*generated.questions(generated.TEST, HOPS)]), encoding="utf-8")
-    return {"Multi-hop": Corpus((f"hotpotqa:{path}",))}
+def write_multi_hop() -> None:
+    """Write the generated corpus."""
+    MULTI_HOP.parent.mkdir(parents=True, exist_ok=True)
+    MULTI_HOP.write_text(json.dumps([*multi_hop.questions(multi_hop.TEST, HOPS)]), encoding="utf-8")
 
 
-def run(store: Path, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]) -> Run:
-    """Index a corpus and evaluate the experiment on it; `given`: settings that replace those of the experiment."""
+def run(
+    store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
+) -> Run:
+    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment."""
     corpus_index = name.lower().replace(" ", "-")
     index(datasets=corpus.datasets, name=corpus_index, store=store, bm25={"enabled": True})
     asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": questions}
@@ -129,7 +126,7 @@ def run(store: Path, name: str, corpus: Corpus, questions: int | None, given: Ma
     if corpus.primary == FACTS:  # nothing is answered
         given = {section: own for section, own in given.items() if section != "generate"}
         settings |= {"generate": None, "score": {"metrics": ["supporting_facts", "tokens"]}}
-    return evaluated(*find(NAME), store, index=corpus_index, **merged(settings, given)).run
+    return evaluated(*find(experiment), store, index=corpus_index, **merged(settings, given)).run
 
 
 def scored(store: Path, name: str, of_run: Run, primary: str) -> list[Scored]:
@@ -280,9 +277,11 @@ def pooled(of_corpora: Sequence[Scored], known: Mapping[str, Corpus]) -> dict[st
     return {name: own for name, own in pools.items() if own}
 
 
-def measured(store: Path, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]) -> list[Scored]:
+def measured(
+    store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
+) -> list[Scored]:
     began = time.process_time()
-    found = scored(store, name, run(store, name, corpus, questions, given), corpus.primary)
+    found = scored(store, name, run(store, experiment, name, corpus, questions, given), corpus.primary)
     seconds = time.process_time() - began
     print(f"{name}: {found[0].questions:,} questions, {seconds:,.0f} CPU seconds", file=sys.stderr, flush=True)
     return found
@@ -291,6 +290,7 @@ def measured(store: Path, name: str, corpus: Corpus, questions: int | None, give
 def main() -> None:
     parser = options(__doc__, BUILD / "store")
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(corpora(Path()))}; default: all")
+    parser.add_argument("--experiment", default=NAME, help=f"{NAME}, or another one whose method `spans` is compared")
     parser.add_argument("--questions", type=int, help="of a corpus, at most; default: all")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the experiment")
@@ -300,7 +300,13 @@ def main() -> None:
     celery = documentation(BUILD) if "Celery" in names and not given.celery else given.celery or Path()
     known = corpora(celery)
     settings = parse_assignments(given.set)
-    found = [each for name in names for each in measured(given.store, name, known[name], given.questions, settings)]
+    if "Multi-hop" in names:
+        write_multi_hop()
+    found = [
+        each
+        for name in names
+        for each in measured(given.store, given.experiment, name, known[name], given.questions, settings)
+    ]
     pools = pooled(found, known)
     given.json.parent.mkdir(parents=True, exist_ok=True)
     given.json.write_text(json.dumps({"set": given.set, **figures(found, pools)}, indent=1), encoding="utf-8")

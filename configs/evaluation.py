@@ -73,6 +73,12 @@ class RefineConfig(Section):
         "apart: one context per hit, as the papers have it. For refiners that keep hits or sentences.",
     )
 
+    first: Annotated[SerializeAsAny[Section | None], NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="Settings of a refiner that works before this one, which reads its contexts in place of the hits: "
+        "`{refiner: spans, max_tokens: 300}`. Default: none.",
+    )
+
     @property
     def has_budget(self) -> bool:
         """Return whether the contexts' length is limited: a refiner without a ratio or threshold fills that."""
@@ -94,12 +100,36 @@ class RefineConfig(Section):
         titles = {"titles": True} if self.is_wider and self.titles else {}
         apart = {"group"} if self.group == "apart" else set()
         own = {name: value for name, value in super().identity().items() if name not in apart}
-        return {**own, **window, **titles}
+        first = {"first": self.first.identity()} if self.first else {}
+        return {**own, **window, **titles, **first}
 
     def idle(self) -> dict[str, str]:
         wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"
         reach = "applies to refine.text=window only"
         return ({} if self.is_wider else {"titles": wider}) | ({} if self.text == "window" else {"window": reach})
+
+    @property
+    def reading(self) -> "RefineConfig":
+        """Return the settings of the refiner that reads the hits."""
+        return self.first if isinstance(self.first, RefineConfig) else self
+
+    @field_validator("first")
+    @classmethod
+    def _is_a_refiner(cls, first: Section | None) -> Section | None:
+        if first is None or isinstance(first, RefineConfig):
+            return first
+        return RefineConfig.model_validate(first.given())
+
+    @model_validator(mode="after")
+    def _one_behind_the_other(self) -> Self:
+        if self.reading.first:
+            raise ValueError("refine.first.first: only one refiner can work before another; leave it out")
+        if self.first and self.is_wider:
+            raise ValueError(
+                f"refine.text={self.text} shows more of a passage than was retrieved, but this refiner reads contexts; "
+                "set refine.first.text"
+            )
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -103,7 +103,7 @@ class Refine(ReusingStage):
         self, questions: list[int], hits: Sequence[Sequence[Hit]], refined: Refined, seconds: float, cpu: float
     ) -> list[dict[str, Any]]:
         """The rows of `refinements`. `seconds`, `cpu`: of all questions together."""
-        given = [sum(count_tokens(hit.shown(self.config)) for hit in own) for own in hits]
+        given = [sum(count_tokens(hit.shown(self.config.reading)) for hit in own) for own in hits]
         whole = sum(given)
         writings = refined.writings or [Writing()] * len(questions)
         return [
@@ -139,7 +139,7 @@ class Refine(ReusingStage):
         sentences: dict[int, list[Span]] = {}
         if "sentences" in self.inputs:
             sentences = Units(self.inputs).sentences(self._shards(passages), passages)
-        texts = self._texts(passages) if self.config.is_wider else {}
+        texts = self._texts(passages) if self.config.reading.is_wider else {}
         due: dict[int, list[tuple[int, dict[str, Any]]]] = {question: [] for question in questions}
         for number, row in enumerate(table.to_pylist()):
             due[row["question_id"]].append((number, row))
@@ -155,10 +155,11 @@ class Refine(ReusingStage):
     ) -> list[Extent]:
         """How far the contexts of a question's hits reach."""
         places = [(hit["passage_id"], (hit["start"], hit["end"])) for hit in hits]
-        if not self.config.is_wider:
+        reading = self.config.reading
+        if not reading.is_wider:
             return [(number, span) for number, (_, span) in enumerate(places)]
-        if self.config.window is not None:  # of text=window alone
-            return windows(places, sentences, self.config.window)
+        if reading.window is not None:  # of text=window alone
+            return windows(places, sentences, reading.window)
         return parents(places, {passage: len(texts[passage]) for passage, _ in places})
 
     def _texts(self, passages: NDArray[np.int64]) -> dict[int, str]:
@@ -175,11 +176,13 @@ class Refine(ReusingStage):
 
 def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Artifact]:
     """The tables of the corpus that contexts need besides the hits. Raises ConfigError."""
-    sentences = options.text == "window" or declared(options, "needs_sentences")
-    roles = [*(["passages"] if options.is_wider or sentences else []), *(["sentences"] if sentences else [])]
+    reading = options.reading
+    sentences = reading.text == "window" or declared(options, "needs_sentences")
+    roles = [*(["passages"] if reading.is_wider or sentences else []), *(["sentences"] if sentences else [])]
     if missing := [role for role in roles if role not in corpus]:
+        place = "refine.first" if options.first else "refine"
         raise ConfigError(
-            f"refine.refiner={options.refiner} with refine.text={options.text} needs {missing[0]}, but this "
+            f"refine.refiner={options.refiner} with {place}.text={reading.text} needs {missing[0]}, but this "
             f"index has no {missing[0]}"
         )
     return {role: corpus[role] for role in roles}
@@ -187,7 +190,8 @@ def _read(corpus: Mapping[str, Artifact], options: RefineConfig) -> dict[str, Ar
 
 def _models(method: Mapping[str, Any]) -> set[str]:
     """Fingerprints of a refiner's models: what a manifest says of one has lists for tuples."""
-    return {fingerprint(model=method[role]) for role in MODELS if role in method}
+    first = _models(method["first"]) if "first" in method else set()
+    return first | {fingerprint(model=method[role]) for role in MODELS if role in method}
 
 
 def _hit(

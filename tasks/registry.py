@@ -173,6 +173,8 @@ METHODS: dict[str, dict[str, str]] = {
 }
 
 
+CHAINED = "vitalfew.tasks.refiners.chained:Chained"
+"""A refiner behind the one that its settings name as `first`."""
 FORMER = ("configs", "flows", "storage", "tasks")
 """The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
@@ -254,17 +256,25 @@ def with_options(section: SectionT, path: str) -> SectionT:
     """
     options = options_type(section)
     if type(section) is options:
-        return section
+        return _nested(section, path)
     given = section.given()
     if idle := [f"{path}.{key}: {advice}" for key, advice in section.idle().items() if given.get(key) is not None]:
         raise ConfigError("\n".join(idle))
     try:
-        return options.model_validate(given)
+        return _nested(options.model_validate(given), path)
     except ValidationError as error:
         lines = explained(error, options, path)
         unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
         lines += [elsewhere for name in unknown if (elsewhere := where(section, path, name))]
         raise ConfigError("\n".join(lines)) from None
+
+
+def _nested(options: SectionT, path: str) -> SectionT:
+    """Options with the sections in them, as `refine.first`, complete too."""
+    sections = {
+        name: value for name in type(options).model_fields if isinstance(value := getattr(options, name), Section)
+    }
+    return options.model_copy(update={name: with_options(own, f"{path}.{name}") for name, own in sections.items()})
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:
@@ -286,14 +296,17 @@ def make(section: Section, path: str) -> Any:
 
 
 def construct(options: Section) -> Any:
-    """The method of complete options. Raises what the method's constructor raises."""
-    return resolve(options.kind, options.methods[0])(options)
+    """The method of complete options, behind the one that they name as `first`. Raises what the constructors raise."""
+    method, first = resolve(options.kind, options.methods[0])(options), getattr(options, "first", None)
+    return resolve(options.kind, CHAINED)(construct(first), method) if first else method
 
 
 def declared(options: Section, need: str) -> Any:
     """A need of a method (`dense`, `unit`, `needs_vectors`), declared by its class, or by its options if it depends on
-    them."""
-    return getattr(options if hasattr(options, need) else resolve(options.kind, options.methods[0]), need)
+    them; or of the one before it."""
+    own = getattr(options if hasattr(options, need) else resolve(options.kind, options.methods[0]), need)
+    first = getattr(options, "first", None)
+    return own or declared(first, need) if first else own
 
 
 _latest: dict[str, tuple[str, Any, Any]] = {}

@@ -98,7 +98,7 @@ class Searcher:
     ) -> TopK:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
-        asked = QuestionBatch(questions, self._encode if vectors is None else lambda texts: vectors, names)
+        asked = QuestionBatch(questions, self._encode, names, vectors)
         return self._retriever(request).retrieve(asked, self.index.only(request.where), request.top_k)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import catalog, celery_docs
+from benchmarks import catalog, celery_docs, multi_hop
 from vitalfew.storage import schemas
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +42,25 @@ def test_questions_on_celery_are_distinct_and_have_answers_and_a_file() -> None:
     rows = [json.loads(line) for line in celery_docs.QUESTIONS.read_text(encoding="utf-8").splitlines()]
     assert len({row["question"] for row in rows}) == len(rows) >= 150
     assert all(row["answers"] and all(row["answers"]) and row["source"].endswith(".rst") for row in rows)
+
+
+def test_questions_of_several_hops_have_their_facts_and_no_short_cut() -> None:
+    asked = [*multi_hop.questions(0, 60)]
+    assert asked == [*multi_hop.questions(0, 60)]
+    assert {len(row["supporting_facts"]) for row in asked} == {2, 3}
+    assert len({row["question"] for row in asked}) == 60
+    for row in asked:
+        passages = dict(row["context"])
+        assert (len(passages), {4 <= len(sentences) <= 8 for sentences in passages.values()}) == (10, {True})
+        *links, (last, place) = row["supporting_facts"]
+        assert row["answer"].lower() in passages[last][place].lower()
+        assert not any(row["answer"] in sentence for title, _ in links for sentence in passages[title])
+        assert not any(title in row["question"] for title, _ in row["supporting_facts"][1:])
+
+
+def test_the_worlds_of_two_seeds_share_no_name() -> None:
+    one, two = ({each.title for each in multi_hop.World(seed).subjects.values()} for seed in (0, 1))
+    assert (len(one), len(two), len(one & two)) == (620, 620, 0)
 
 
 @pytest.mark.slow

@@ -64,6 +64,8 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
 
 def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
     """The settings with what contexts show: where nothing is said, what the index was encoded from."""
+    if isinstance(refine.first, RefineConfig):
+        refine = refine.model_copy(update={"first": _shown(refine.first, index)})
     if refine.text and not (refine.is_wider and refine.titles is None):
         return refine
     text = EncodeConfig.recorded(index.config["encode"]).text

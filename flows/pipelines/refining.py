@@ -35,14 +35,7 @@ def refine(
     if not question.strip():
         raise InputError("the question is empty")
     given = {"refiner": refiner, **settings, **({} if max_tokens is None else {"max_tokens": max_tokens})}
-    options = with_options(build(RefineConfig, given), "refine")
-    if options.is_wider:
-        raise ConfigError(
-            f"refine.text={options.text} shows more of a passage than was retrieved, and here passages are given "
-            "whole; leave it out"
-        )
-    if not options.text:
-        options = options.model_copy(update={"text": "unit"})
+    options = _of_whole_passages(with_options(build(RefineConfig, given), "refine"))
     with _TURN:
         method: Refiner = kept(options, "refine")
     texts = [_passage(number, passage) for number, passage in enumerate(passages)]
@@ -64,6 +57,17 @@ def refine(
         )
         for each in refined.contexts[0]
     ]
+
+
+def _of_whole_passages(options: RefineConfig) -> RefineConfig:
+    """Raises ConfigError for a text beyond the passages."""
+    if options.is_wider:
+        raise ConfigError(
+            f"refine.text={options.text} shows more of a passage than was retrieved, and here passages are given "
+            "whole; leave it out"
+        )
+    first = _of_whole_passages(options.first) if isinstance(options.first, RefineConfig) else None
+    return options.model_copy(update={"text": options.text or "unit", "first": first})
 
 
 def _passage(number: int, passage: Passage) -> tuple[str, str]:

@@ -31,8 +31,8 @@ class Rating:
 class Prompt:
     """One request. `text` is the rendered prompt (one user message); an extractive reader looks at the question and the
     contexts themselves, best first. `remembered`: for every context the rating that an earlier run gave it, or None;
-    empty: no context has a rating. `scores`: of the contexts, by retriever or refiner; empty where one has none, or the
-    generator does not ask for them."""
+    empty: no context has a rating. `scores`: of the contexts, by retriever or refiner; empty where one is unknown, or
+    the generator does not ask for them."""
 
     text: str
     question: str

@@ -7,8 +7,8 @@ and end as independent, and chooses the context before the span). A long context
 one a separate context. Without a context there is no answer.
 
 With `retrieval_weight`, P(context) is the softmax of answerability + weight · s, where s is the context's retrieval
-score. DPR's reader ignores how well a passage was found; with many contexts it then takes a span of a passage that only
-looks right. With s the logarithm of a probability (refiner `spans` gives ln P(passage)), or a score that is that plus a
+score. DPR's reader ignores how well a passage was retrieved; of many contexts it may take a span of one that only looks
+right. With s the logarithm of a probability (refiner `spans` gives ln P(passage)), or a score that is that plus a
 constant of the question, this is P(context) ∝ P(context | retrieval)^weight · exp(answerability): the constant cancels
 in the softmax, so that neither the choice nor `logprob` depends on it. A cosine has another scale than a logarithm, and
 so another weight. Of a question with a context without a score (a model wrote it from several hits), and of one with a
@@ -95,9 +95,9 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             None,
             ge=0,
             allow_inf_nan=False,
-            description="Weight of the contexts' retrieval scores beside the reader's own: about 0.25 to 2 for refiner "
-            "spans, 5 to 40 for cosines. It changes nothing where a model wrote the contexts: these have no scores. "
-            "Default: 0, the reader's own scores alone.",
+            description="Weight of the contexts' retrieval scores beside the reader's: about 0.25 to 2 for refiner "
+            "spans, 5 to 80 for cosines. It changes nothing where a model wrote the contexts: these have no scores. "
+            "Default: 0, the reader's scores alone.",
         )
 
     version: ClassVar[str] = "2"

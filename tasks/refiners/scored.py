@@ -46,9 +46,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from vitalfew.configs.options import Keeping, Scoring
+from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair, cross_encoder
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.embedded import Embedded
@@ -116,7 +118,7 @@ class Rerank(ScoringRefiner):
         pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in hits])
         scores, tokens = answered(pairs, self.model.read, tick)
         best = [
-            ranked((scores[pair], replace(hit, score=scores[pair])) for pair, hit in zip(of_own, own, strict=True))
+            ranked((scores[pair], _rescored(hit, scores[pair])) for pair, hit in zip(of_own, own, strict=True))
             for of_own, own in zip(pairs, hits, strict=True)
         ]
         kept = [[hit for _, hit in own[: self.most(own)]] for own in best]
@@ -252,6 +254,11 @@ class Crag(ScoringRefiner):
         passing = 0 if action == INCORRECT else sum(score >= self.options.strip_threshold for score, _ in rated)
         most = self.options.strips or (passing if self.options.has_budget else STRIPS)
         return [strip for _, strip in ranked(rated)[: max(min(passing, most), self.options.at_least)]]
+
+
+def _rescored(hit: Hit, score: float) -> Hit:
+    """The hit with a score whose last bits do not depend on what else was read."""
+    return replace(hit, score=float(settled(np.array([score], np.float32))[0]))
 
 
 def _joined(hit: Hit, parts: Sequence[Sentence]) -> Sentence:

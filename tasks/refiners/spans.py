@@ -74,22 +74,21 @@ class SpanRefiner(Refiner):
 
     def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
         """A question's contexts, and whether they were sure enough before the budget was used up."""
-        scores, made, taken = passage_scores(hits, self.options.sharpness), Contexts(self.options), 0
-        for place in _order(hits, self.options):
-            taken += 1
+        scores, made, sure = passage_scores(hits, self.options.sharpness), Contexts(self.options), False
+        for place, enough in _order(hits, self.options):
             hit = replace(hits[place], score=scores[hits[place].passage_id])
-            if not made.add(hit, place):
-                break
-        else:
-            return made.made(), taken < len(hits[: self.options.top_k])
-        if not made.parts:  # not even a title fits
-            made = Contexts(self.options)
-            made.add(replace(hit, title=""), place)
-        return made.made(), False
+            if made.add(hit, place):
+                sure = enough
+                continue
+            if not made.parts:  # not even its title fits
+                made = Contexts(self.options)
+                made.add(replace(hit, title=""), place)
+            return made.made(), False
+        return made.made(), sure
 
 
-def _order(hits: Sequence[Hit], options: Any) -> Iterator[int]:
-    """The places of hits in the order in which they are taken, until they are enough."""
+def _order(hits: Sequence[Hit], options: Any) -> Iterator[tuple[int, bool]]:
+    """The places of hits in the order in which they are taken, and whether these are enough without the others."""
     measure = count_tokens if options.max_words is None else count_words
     own = np.array([measure(hit.text) for hit in hits], float)
     cost = own + [measure(hit.label(options)) for hit in hits]
@@ -97,11 +96,11 @@ def _order(hits: Sequence[Hit], options: Any) -> Iterator[int]:
     likelihood = softmax(np.array([hit.score for hit in hits]) * options.sharpness)
     value, free, due = likelihood.copy(), np.ones(len(hits), bool), options.stop
     beside = _neighbours(hits)
-    for _ in hits[: options.top_k]:
+    for left in range(len(hits[: options.top_k]) - 1, -1, -1):
         place = int(np.where(free, value / np.maximum(cost, 1) ** options.gamma, -1.0).argmax())
-        yield place
         free[place] = False
         due -= likelihood[place] if options.stop < 1 else 0.0
+        yield place, due <= 0 and left > 0
         if due <= 0:
             break
         if options.group == "passage":

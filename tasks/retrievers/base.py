@@ -18,16 +18,18 @@ from vitalfew.storage.indexes.units import Outline, SentencesAt
 
 @dataclass(frozen=True)
 class QuestionBatch:
-    """A batch of questions. Their vectors, float32 (n, d), are encoded once, at the first use. `names`: content id and
-    name in the source, question by question; empty for typed questions."""
+    """A batch of questions. Their vectors, float32 (n, d), are `known`, or encoded once, at the first use. `names`:
+    content id and name in the source, question by question; empty for typed questions. `encode` takes other texts, too.
+    """
 
     texts: Sequence[str]
     encode: Callable[[Sequence[str]], Vectors]
     names: Sequence[tuple[str, str]] = ()
+    known: Vectors | None = None
 
     @cached_property
     def vectors(self) -> Vectors:
-        return self.encode(self.texts)
+        return self.encode(self.texts) if self.known is None else self.known
 
 
 class DenseOptions(RetrieveConfig):

@@ -10,14 +10,27 @@ passage's title where units are encoded with it, over the sum of the IDF of the 
 that repeats the question. IDF is that of the index's BM25 where it has one, else that of the candidates. The softmax of
 the scores is the probability that a sentence is the one that answers, of which the refiner makes use.
 
-No text is encoded anew: vectors are read from the index. An index without passages gives the best sentences alone.
+With `hops` 2, for questions whose answer stands in another passage than what they name, the question is asked again
+with its three best candidates, one at a time: encoded once more with the candidate behind it, and with the candidate's
+names that the question lacks (words with a capital or a digit) in place of the question's words for BM25. Candidates of
+this second hop come in the same way, and by those names where the index has BM25; those in the passage of the first
+count for nothing. With b over the three, by their probabilities among themselves, a sentence's score is
+
+    log (p(sentence | question) + Σ p(b) · p(sentence | question, b))
+
+so the refiner's stop needs both hops to be sure: its softmax of this is the mean of the two probabilities.
+
+No text of the corpus is encoded anew: vectors are read from the index. An index without passages gives the best
+sentences alone.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +40,19 @@ from vitalfew.configs.schema import Unit
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
+from vitalfew.tasks.refiners.spans import softmax
 from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
 from vitalfew.tasks.retrievers.dense import CoreContext
 from vitalfew.tasks.retrievers.keywords import words
 
 K1, B = 0.9, 0.4
+LINKS = 3
+"""Candidates of the first hop with which the question is asked again."""
+NAMED = 20
+"""Sentences with a link's names that are candidates, with their neighbours."""
+NAME = re.compile(r"\b[A-Z0-9][\w'-]*")
+LEAST = 1e-30
+"""A probability whose logarithm is finite."""
 Rows = NDArray[np.int64]
 Places = list[tuple[int, int]]
 """Table shards and rows of sentences, in order."""
@@ -50,6 +71,13 @@ class SpanRetriever(Retriever):
         core: float = Field(6, ge=0, description="Weight of the core vector's similarity in the score.")
         passage: float = Field(10, ge=0, description="Weight of the passage vector's similarity in the score.")
         keywords: float = Field(6, ge=0, description="Weight of the words that question and sentence share.")
+        hops: int = Field(
+            1,
+            ge=1,
+            le=2,
+            description="2 for questions that need two passages: the question is asked again with its three best "
+            "candidates, one at a time, and what that finds elsewhere joins the candidates.",
+        )
 
     version: ClassVar[str] = "1"
     dense: ClassVar[bool] = True
@@ -64,27 +92,58 @@ class SpanRetriever(Retriever):
         self._sentences.check(index)
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
+        pools = self._pools(questions, words(questions.texts), index)
+        if self.options.hops > 1:
+            pools = self._further(questions, pools, index)
+        return _together([pool.best() for pool in pools], k)
+
+    def _pools(
+        self,
+        questions: QuestionBatch,
+        asked: Sequence[Sequence[str]],
+        index: SearchIndex,
+        more: Sequence[Places] = (),
+    ) -> "list[_Pool]":
+        """The candidates of every question with their scores. `asked`: the words of every question; `more`: further
+        candidates."""
         best = self._sentences.retrieve(questions, index, self.options.sentences)
         whole = self._passages(questions, index)
         places = [
             _candidates(index, _row(best, number), _row(whole, number) if whole else [])
             for number in range(len(questions.texts))
         ]
+        places = [[*dict.fromkeys([*own, *(more[number] if more else ())])] for number, own in enumerate(places)]
         candidates = [index.sentences_at(own) if own else None for own in places]
         texts = [_labelled(own) if own else [] for own in candidates]
         read = _words(chain(*texts)) if self.options.keywords else {}
-        found = []
-        for number, (asked, own) in enumerate(zip(words(questions.texts), candidates, strict=True)):
+        pools = []
+        for number, (terms, own) in enumerate(zip(asked, candidates, strict=True)):
             if own is None:
-                found.append((np.empty(0, np.int64), np.empty(0, np.float32), places[number]))
+                pools.append(_Pool([], np.empty(0, np.int64), np.empty(0, np.float32), []))
                 continue
             scores = self._by_vectors(own, questions.vectors[number])
-            if self.options.keywords and asked:
+            if self.options.keywords and terms:
                 known = [read[text] for text in texts[number]]
-                scores = scores + self.options.keywords * overlap(asked, known, index.document_counts(asked))
-            order = np.lexsort((own.ids, -scores))
-            found.append((own.ids[order], scores[order].astype(np.float32), [places[number][at] for at in order]))
-        return _together(found, k)
+                scores = scores + self.options.keywords * overlap(terms, known, index.document_counts(terms))
+            pools.append(_Pool(places[number], own.ids, scores, texts[number]))
+        return pools
+
+    def _further(self, questions: QuestionBatch, first: "Sequence[_Pool]", index: SearchIndex) -> "list[_Pool]":
+        """The candidates of both hops, scored by the logarithm of the mean of their probabilities."""
+        links = [(number, *link) for number, pool in enumerate(first) for link in pool.links()]
+        if not links:
+            return [*first]
+        texts = [f"{questions.texts[number]} {first[number].texts[at]}" for number, at, _ in links]
+        names = [_names(first[number].texts[at], questions.texts[number]) for number, at, _ in links]
+        more = [first[number].places for number, _, _ in links]
+        if index.document_counts([]) is not None:
+            found = index.matching("sentence", names, NAMED)
+            more = [[*own, *_candidates(index, _row(found, place), [])] for place, own in enumerate(more)]
+        second = self._pools(QuestionBatch(texts, questions.encode), names, index, more)
+        mixed = [_Mixture(pool) for pool in first]
+        for (number, at, weight), pool in zip(links, second, strict=True):
+            mixed[number].add(pool, weight, _elsewhere(index, pool.places, first[number].places[at]))
+        return [each.pool() for each in mixed]
 
     def _by_vectors(self, candidates: SentencesAt, question: NDArray[np.float32]) -> NDArray[np.float32]:
         weights = self.options
@@ -96,6 +155,60 @@ class SpanRetriever(Retriever):
             return None
         options = self.options
         return index.nearest("passage", questions.vectors, options.passages, options.nprobe, options.ef_search)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """A question's candidates: their places, ids int64 (n,), scores (n,) and texts with titles."""
+
+    places: Places
+    ids: Rows
+    scores: NDArray[Any]
+    texts: list[str]
+
+    def best(self) -> tuple[Rows, NDArray[np.float32], Places]:
+        """Ids, scores and places, best first."""
+        order = np.lexsort((self.ids, -self.scores))
+        return self.ids[order], self.scores[order].astype(np.float32), [self.places[at] for at in order]
+
+    def links(self) -> list[tuple[int, float]]:
+        """The likeliest candidates by their numbers, with their probabilities among themselves."""
+        order = np.lexsort((self.ids, -self.scores))[:LINKS]
+        return [*zip(order.tolist(), softmax(self.scores[order].astype(float)).tolist(), strict=True)]
+
+
+class _Mixture:
+    """The candidates of several pools of a question, with their probabilities."""
+
+    def __init__(self, first: _Pool) -> None:
+        self.known = dict[tuple[int, int], list[Any]]()
+        self.add(first, 1.0, np.ones(len(first.places), bool))
+
+    def add(self, pool: _Pool, weight: float, allowed: NDArray[np.bool_]) -> None:
+        """Add the probabilities of a pool's allowed candidates, times a weight."""
+        chosen = np.flatnonzero(allowed)
+        for at, p in zip(chosen.tolist(), softmax(pool.scores[chosen].astype(float)).tolist(), strict=True):
+            known = self.known.setdefault(pool.places[at], [pool.ids[at], pool.texts[at], 0.0])
+            known[2] += weight * p
+
+    def pool(self) -> _Pool:
+        known = [*self.known.values()]
+        scores = np.log(np.maximum([p for _, _, p in known], LEAST)) if known else np.empty(0)
+        return _Pool(
+            [*self.known], np.array([each for each, _, _ in known], np.int64), scores, [t for _, t, _ in known]
+        )
+
+
+def _names(text: str, question: str) -> list[str]:
+    """The words with a capital or a digit of a text that the question lacks, as BM25 has them."""
+    written, asked = words([" ".join(NAME.findall(text)), question])
+    return [word for word in dict.fromkeys(written) if word not in asked]
+
+
+def _elsewhere(index: SearchIndex, places: Places, link: tuple[int, int]) -> NDArray[np.bool_]:
+    """True for places that are not in the passage of a link, (n,)."""
+    passage = index.outline(link[0]).passage(link[1])
+    return np.array([shard != link[0] or index.outline(shard).passage(row) != passage for shard, row in places], bool)
 
 
 def _labelled(candidates: SentencesAt) -> list[str]:

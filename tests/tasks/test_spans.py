@@ -1,5 +1,6 @@
 """Spans: the candidates of a question and their scores, and what of them is shown under a budget."""
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.spans import softmax
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
@@ -201,3 +203,80 @@ def test_an_evaluation_by_spans(tmp_path: Path) -> None:
     assert 0 <= figures["sp_recall"] <= figures["context_recall"] <= 1
     for row in table(tmp_path, "evidence").to_pylist():
         assert row["tokens"] == count_tokens(row["text"]) <= 60
+
+
+# --- Two hops
+
+
+HOPS = [
+    ("The Bell Tower", ["The tower was built by Ida Quist. ", "It has a red roof. "]),
+    ("Ida Quist", ["She spent her childhood in Norholm. ", "She liked plum tart. "]),
+    ("Otto Lund", ["He spent his childhood in Velstow. ", "He liked rye bread. "]),
+    ("Corn", ["It grows in summer. ", "Bread is made of it. "]),
+]
+ASKED = "Where did the builder of The Bell Tower grow up?"
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with passages of which one leads to another by a name that the question lacks."""
+    folder = tmp_path_factory.mktemp("hops")
+    facts = [["The Bell Tower", 0], ["Ida Quist", 0]]
+    row = {"_id": "1", "question": ASKED, "answer": "Norholm", "supporting_facts": facts, "context": HOPS}
+    (folder / "hops.json").write_text(json.dumps([row]))
+    index(folder, f"hotpotqa:{folder / 'hops.json'}", bm25={"enabled": True})
+    return folder
+
+
+def test_a_second_hop_lifts_the_passage_that_the_first_one_names(linked: Path) -> None:
+    searcher = Searcher.named(linked, "test")
+    weights = {"core": 0, "passage": 0, "top_k": 1000}  # by words alone: hashed vectors mean nothing
+    one, two = (
+        {hit.text: hit for hit in searcher.hits(ASKED, RetrieveConfig(retriever="spans", hops=hops, **weights))}
+        for hops in (1, 2)
+    )
+    [hidden, other] = "She spent her childhood in Norholm.", "He spent his childhood in Velstow."
+    assert one[hidden].score == pytest.approx(one[other].score, abs=0.2)
+    assert two[hidden].score > two[other].score + 0.5
+    assert len(two) == len({hit.unit_id for hit in two.values()})
+
+
+def test_the_probabilities_of_two_hops_are_shared_equally(linked: Path) -> None:
+    """Half of the softmax is that of the question alone; a link's own passage gets nothing of the other half."""
+    searcher = Searcher.named(linked, "test")
+    one, two = (
+        searcher.hits(ASKED, RetrieveConfig(retriever="spans", hops=hops, top_k=1000, core=60)) for hops in (1, 2)
+    )
+    first = softmax(np.array([hit.score for hit in one]))
+    whole = np.exp([hit.score for hit in two])
+    assert whole.sum() == pytest.approx(2, abs=1e-3)
+    of_first = {hit.unit_id: p for hit, p in zip(one, first.tolist(), strict=True)}
+    assert of_first[one[0].unit_id] > 0.99
+    shares = {hit.unit_id: share - of_first.get(hit.unit_id, 0) for hit, share in zip(two, whole.tolist(), strict=True)}
+    beside = [shares[hit.unit_id] for hit in two if hit.passage_id == one[0].passage_id]
+    assert sum(beside) == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.parametrize("keywords", [6, 0])
+def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path, keywords: float) -> None:
+    """Question vectors are read from the store, and those of the second hop are encoded as the stage works."""
+    index(tmp_path, "synthetic:passages=40,questions=12,seed=3")
+    retrieve = {"retriever": "spans", "hops": 2, "keywords": keywords}
+    methods = {"spans": {"retrieve": retrieve, "refine": {"refiner": "spans", "max_tokens": 60}}}
+    outcome = run(tmp_path, {"methods": methods, "score": {"metrics": ["tokens"]}, "generate": None}, index="test")
+    assert 0 < values(tmp_path, outcome, "spans")["context_tokens"] <= 60
+    [question, *_] = table(tmp_path, "questions").to_pylist()
+    typed = Searcher.named(tmp_path, "test").hits(question["text"], RetrieveConfig(**retrieve, top_k=200))
+    stored = [row for row in table(tmp_path, "hits").to_pylist() if row["question_id"] == question["question_id"]]
+    assert {row["unit_id"]: pytest.approx(row["score"], abs=1e-3) for row in stored} == {
+        hit.unit_id: hit.score for hit in typed
+    }
+
+
+def test_a_passage_that_stands_alone_has_no_second_hop(tmp_path: Path) -> None:
+    index(tmp_path, "synthetic:passages=1,questions=1,seed=3")
+    one, two = (
+        Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="spans", hops=hops)) for hops in (1, 2)
+    )
+    assert [hit.unit_id for hit in one] == [hit.unit_id for hit in two]
+    assert one

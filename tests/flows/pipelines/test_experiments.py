@@ -64,7 +64,7 @@ def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
     }  # fmt: skip
     assert methods["naive"]["refine"] == {
         "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None,
-        "text": None, "window": None, "titles": None, "group": "passage",
+        "text": None, "window": None, "titles": None, "group": "passage", "first": None,
     }  # fmt: skip
 
 

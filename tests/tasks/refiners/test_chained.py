@@ -1,0 +1,180 @@
+"""`refine.first`: what one refiner made, another reads; origins are those of the hits."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vitalfew as vf
+from tests.support.evaluating import copied, run
+from tests.support.indexing import sql
+from tests.support.shared import indexed
+from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError, build, parse_assignments
+from vitalfew.flows.pipelines.answering import Answering, configured
+from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.registry import UnknownName, make
+
+QUESTION = "Who founded the mill of Kessin?"
+TEXTS = (
+    "The mill of Kessin was founded by Ada Velmar in 1742. Its wheel was turned by the river. It burnt down in 1901. ",
+    "The Ouse rises in the hills. It runs for 120 km. ",
+)
+SENTENCE = st.lists(st.sampled_from(["mill", "The sea", "town,", "120 km", "Ouse"]), min_size=1, max_size=4).map(
+    lambda words: " ".join(words) + ". "
+)
+
+
+def spans(text: str) -> tuple[tuple[int, int], ...]:
+    ends = [place + 2 for place in range(len(text)) if text.startswith(". ", place)]
+    return tuple(zip([0, *ends], ends, strict=False))
+
+
+def sentences(texts: Sequence[str]) -> list[Hit]:
+    """Every sentence of some passages as a hit, with its sentence; the later ones score lower."""
+    return [
+        Hit("Kessin", text[start:end], number, start, end, ((start, end),), number == 0, -float(number + place))
+        for number, text in enumerate(texts)
+        for place, (start, end) in enumerate(spans(text))
+    ]
+
+
+def refined(hits: Sequence[Hit], refiner: str, first: dict[str, Any], **options: Any) -> list[Evidence]:
+    method = make(build(RefineConfig, {"refiner": refiner, "first": first, **options}), "refine")
+    [contexts] = method.refine([QUESTION], [hits]).contexts
+    return list(contexts)
+
+
+def test_a_hit_of_the_second_is_a_context_of_the_first_with_its_title_once() -> None:
+    hits = sentences(TEXTS)
+    first = {"refiner": "spans", "text": "titled", "stop": 1}
+    alone = make(build(RefineConfig, first), "refine").refine([QUESTION], [hits]).contexts[0]
+    assert [context.text for context in alone] == [f"Kessin: {text.strip()}" for text in TEXTS]
+    assert refined(hits, "cut", first, text="titled") == [
+        Evidence(each.text, each.tokens, ((number, 0, len(TEXTS[number].strip())),), each.score)
+        for number, each in enumerate(alone)
+    ]
+    plain = refined(hits, "cut", first, text="unit", max_tokens=4)
+    assert [(context.text, context.origin) for context in plain] == [("The mill of Kessin", ((0, 0, 18),))]
+    assert refined(hits, "cut", {**first, "max_tokens": 5}, text="titled", max_tokens=300)[0].tokens <= 5
+
+
+def test_gaps_and_sentences_are_led_back_to_the_passages() -> None:
+    """Spans leave out the second sentence; of the rest the second refiner keeps sentences by their words."""
+    hits = [hit for hit in sentences(TEXTS) if "wheel" not in hit.text]
+    first = {"refiner": "spans", "text": "titled", "stop": 1}
+    [context, _] = refined(hits, "cut", first, text="unit")
+    assert context.text == "The mill of Kessin was founded by Ada Velmar in 1742. … It burnt down in 1901."
+    assert [TEXTS[0][start:end] for _, start, end in context.origin] == [
+        "The mill of Kessin was founded by Ada Velmar in 1742.", "It burnt down in 1901.",
+    ]  # fmt: skip
+    [kept] = refined(hits, "recomp_extractive", first, text="unit", sentences=1)
+    assert kept.text in TEXTS[0]
+    assert [TEXTS[number][start:end].strip() for number, start, end in kept.origin] == [kept.text]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.lists(SENTENCE, min_size=1, max_size=4).map("".join), min_size=1, max_size=3),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from(["unit", "titled"]),
+    st.sampled_from(["cut", "spans"]),
+)
+def test_every_word_has_its_origin_in_the_hits(
+    texts: list[str], before: int, after: int, text: str, refiner: str
+) -> None:
+    first = {"refiner": "spans", "text": text, "stop": 1, "max_tokens": before}
+    contexts = refined(sentences(texts), refiner, first, text=text, max_tokens=after)
+    assert sum(context.tokens for context in contexts) <= after
+    for context in contexts:
+        rest = context.text.removeprefix("Kessin: ")
+        for number, start, end in context.origin:
+            part = texts[number][start:end].strip()
+            assert part in rest
+            rest = rest[rest.index(part) + len(part) :]
+        assert rest.strip() in ("", "…")
+
+
+def test_what_a_model_wrote_has_no_place_and_no_score(tmp_path: Path) -> None:
+    hits = [Hit("Kessin", "A proposition of the passage.", 7, 0, 0, score=3.0)]
+    [kept] = refined(hits, "cut", {"refiner": "cut"})
+    assert (kept.text, kept.origin, kept.score) == ("A proposition of the passage.", (), 3.0)
+    written = refined(sentences(TEXTS), "cut", {"refiner": "oreo", "text": "titled"})
+    assert all(context.score is None and context.origin for context in written)
+    assert refined([], "cut", {"refiner": "oreo"}) == []
+
+
+SETTINGS: dict[str, Any] = {
+    "index": "test",
+    "questions": {"sample": 4},
+    "retrieve": {"retriever": "spans"},
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "score": {"metrics": ["compression", "supporting_facts"]},
+    "methods": {
+        "spans": {"refine": {"refiner": "spans", "max_tokens": 60}},
+        "both": {"refine": {"refiner": "oreo", "first": {"refiner": "spans", "max_tokens": 60}}},
+    },
+}
+
+
+def test_oreo_reads_what_spans_keeps_in_an_evaluation_and_an_answer(tmp_path: Path) -> None:
+    store = copied(indexed(), tmp_path / "store")
+    outcome = run(store, SETTINGS)
+    alone, both = (outcome.methods[name]["refine"] for name in ("spans", "both"))
+    assert alone.artifact != both.artifact
+    assert both.note("cut") == 0
+    assert sql(store, "SELECT count(*) FROM evidence WHERE len(origin) = 0") == [(0,)]
+    shorter = "SELECT method, avg(output_tokens), avg(input_tokens) FROM compression GROUP BY 1 ORDER BY 1"
+    (_, of_both, given), (_, of_spans, same) = sql(store, shorter)
+    assert of_both < of_spans
+    assert given == same
+    # The library answers as the evaluation did, with sources in the passages.
+    shown = both.read(store, "evidence").to_pylist()[0]
+    [(question,)] = sql(store, f"SELECT text FROM asked WHERE question_id = {shown['question_id']}")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "trial.yaml").write_text(json.dumps(SETTINGS))
+    [answer] = Answering(store, configured(store, "trial:both")).answer([question])
+    assert shown["text"] in [context.text for context in answer.contexts]
+    assert all(context.sources for context in answer.contexts)
+
+
+def test_passages_of_any_retriever_are_refined_by_both() -> None:
+    passages = [{"title": "Kessin", "text": text} for text in TEXTS]
+    first = {"refiner": "dslr", "threshold": 0.0, "max_tokens": 30, "text": "titled"}
+    [context, *_] = vf.refine("cut", QUESTION, passages, first=first, max_tokens=12, text="titled")
+    assert context.text.startswith("Kessin: ")
+    assert context.text.count("Kessin: ") == 1
+    for source in context.sources:
+        assert TEXTS[source.passage_id][source.start : source.end] in context.text
+    with pytest.raises(ConfigError, match=r"refine\.text=passage shows more"):
+        vf.refine("cut", QUESTION, passages, first={"refiner": "cut", "text": "passage"})
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "error", "message"),
+    [
+        ("refine.first.refiner=spanns", UnknownName, r"unknown refiner 'spanns' \(did you mean 'spans'"),
+        ("refine.first={refiner: spans, gama: 1}", ConfigError, r"unknown setting 'refine\.first\.gama'"),
+        ("refine.first={first: {refiner: cut}}", ConfigError, "only one refiner can work before another"),
+        ("refine={first: {refiner: cut}, text: window}", ConfigError, r"set refine\.first\.text"),
+        ("refine={first: {refiner: cut}, refiner: mmr}", ConfigError, r"set refine\.vectors=minilm"),
+        ("refine.first={refiner: cut, window: 2}", ConfigError, r"refine\.first\.window: applies to"),
+    ],
+)
+def test_what_cannot_be_chained_is_said(given_settings: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(indexed(), SETTINGS, **parse_assignments([given_settings]))
+
+
+def test_without_a_first_a_refiner_is_what_it_was() -> None:
+    assert "first" not in make(RefineConfig(), "refine").identity()
+    assert RefineConfig(group="apart").identity() == {
+        "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None, "text": None
+    }  # fmt: skip
+    deeper = build(RefineConfig, {"first": {"refiner": "cut", "max_tokens": 9}})
+    assert deeper.identity()["first"]["max_tokens"] == 9
