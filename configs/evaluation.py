@@ -45,9 +45,14 @@ class RefineConfig(Section):
     top_k: int | None = Field(
         None, ge=1, description="Maximum hits to pass on, or to read by a refiner that rewrites; default: all hits."
     )
-    max_words: int | None = Field(None, ge=1, description="Maximum total words of all contexts.")
+    max_words: int | None = Field(
+        None, ge=1, description="Most words of all contexts together: a bound, a refiner may use fewer."
+    )
     max_tokens: int | None = Field(
-        None, ge=1, description="Maximum total words and punctuation marks of all contexts, independent of the model."
+        None,
+        ge=1,
+        description="Most words and punctuation marks of all contexts together, whatever the model: a bound, a refiner "
+        "may use fewer.",
     )
     text: Literal["unit", "titled", "window", "passage"] | None = Field(
         None,

@@ -29,12 +29,12 @@ def papers_page() -> Iterator[str]:
         "limits](spans.md). `spans/never_worse` compares it with naive RAG, ParetoRAG, keywords, a critic, CXMI and "
         "Oreo at equal tokens, `spans/ablations` takes its parts away one by one, `spans/compositions` puts it before "
         "or behind the papers' methods, and `spans/joined` says what showing the sentences of a passage together does "
-        "by itself. The papers' own experiments keep every sentence apart, as the papers have it (`refine.group: "
+        "by itself. The papers' experiments keep every sentence apart, as the papers have it (`refine.group: "
         "apart`); new ones join them.",
         "",
         "## Experiments without a paper",
-        "`quickstart` (naive RAG, ParetoRAG, spans, PFE-Self-RAG and Oreo side by side), `paretorag/front` (quality against tokens "
-        "over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with vectors) and "
+        "`quickstart` (naive RAG, ParetoRAG, spans, PFE-Self-RAG and Oreo side by side), `paretorag/front` (quality "
+        "against tokens over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with vectors) and "
         "`paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
     )
 

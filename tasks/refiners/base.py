@@ -16,7 +16,7 @@ from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words, first
 
 STOPPED = "stopped"
-"""The note on how many questions got less than their budget because a refiner was sure enough."""
+"""The note on how many questions got less than there was room for, because a refiner was sure enough."""
 
 Span = tuple[int, int]
 """A half-open range of characters in a passage."""

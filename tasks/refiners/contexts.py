@@ -20,7 +20,7 @@ GAP = " … "
 class Contexts:
     """The contexts of one question, in the order in which their first parts are added.
 
-    `gap`: what stands between parts that do not adjoin; a blank stands only after a part without white space at its end."""
+    `gap`: stands between parts that do not adjoin; a blank only after a part without white space at its end."""
 
     def __init__(self, options: RefineConfig, gap: str = GAP) -> None:
         self.options, self.gap = options, gap

@@ -23,6 +23,7 @@ from vitalfew.tasks.reports.contents import STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.shown.columns import (
     figure,
     is_apart,
+    is_cost,
     price_metric,
     quality_metric,
     sentence_case,
@@ -211,8 +212,10 @@ def _in(report: Report, price: str | None) -> str:
 
 
 def _shares(report: Report, method: MethodResult, price: str | None, metric: str) -> str:
-    """Its price and its prompt tokens beside its baseline's: "30 % of naive RAG's USD and 7 % of its prompt tokens"."""
-    shares = [_share(report, method, each, metric) for each in dict.fromkeys((price, price_metric(report)))]
+    """Its price and its prompt tokens beside its baseline's: "30 % of naive RAG's USD and 7 % of its prompt tokens"; of
+    methods that are compared by a cost, the price alone."""
+    prices = (price,) if is_cost(report.column(metric)) else dict.fromkeys((price, price_metric(report)))
+    shares = [_share(report, method, each, metric) for each in prices]
     first, *others = [share for share in shares if share] or [""]
     return " and ".join([first, *(share.replace(f"{_base(report, method)}'s", "its") for share in others)])
 

@@ -53,6 +53,16 @@ def test_a_sure_question_takes_one_sentence() -> None:
     assert context.origin == ((1, 4, 15),)
 
 
+@pytest.mark.parametrize(
+    ("options", "stopped"),
+    [({"max_tokens": 300}, 1), ({}, 1), ({"max_tokens": 6}, 0), ({"stop": 1}, 0), ({"top_k": 1}, 0)],
+)
+def test_it_is_noted_where_more_would_have_fitted(options: dict[str, Any], stopped: int) -> None:
+    sure = passage(1, ("No. ", 0.0), ("Yes, here and nowhere else. ", 20.0), ("No. ", 0.0))
+    refined = make(RefineConfig(refiner="spans", **options), "refine").refine([QUESTION], [sure])
+    assert refined.notes == {"stopped": stopped}
+
+
 def test_without_a_stop_and_a_budget_whole_passages_are_shown_once_each() -> None:
     contexts = shown([*TWO, *ONE], stop=1)
     assert [context.text for context in contexts] == [
@@ -279,7 +289,7 @@ def odd(name: str) -> list[Hit]:
     single = [passage(number, ("One sentence. ", float(number)))[0] for number in range(30)]
     return {
         "passages of one sentence": single,
-        "a passage of 2,000 sentences": passage(1, *((f"Line {number} of it. ", number / 500) for number in range(2000))),
+        "a passage of 2,000 sentences": passage(1, *((f"Line {line} of it. ", line / 500) for line in range(2000))),
         "without titles": [*passage(1, ("The Ouse rises. ", 2.0), ("It is long. ", 1.0), title="")],
         "hits that repeat": [*ONE, *ONE, *TWO, *ONE],
         "equal scores": passage(1, *(("The same. ", 0.0),) * 40),
@@ -303,9 +313,10 @@ def test_odd_hits_give_contexts_within_the_budget(name: str, budget: int | None)
     assert all(np.isfinite(context.score) for context in contexts)
 
 
-@pytest.mark.parametrize("question", ["Ouse", "?!", "Où la rivière prend-elle sa source ?", "川はどこから", "the of and"])
+@pytest.mark.parametrize("question", ["Ouse", "?!", "Où est la source de la rivière ?", "川はどこから", "the of and"])
 @pytest.mark.parametrize("keywords", [True, False])
 def test_odd_questions_find_candidates(question: str, keywords: bool, tmp_path: Path) -> None:
     index(tmp_path, "synthetic:passages=12,questions=2,seed=3", bm25={"enabled": keywords})
-    found = searchable(tmp_path, RetrieveConfig(retriever="spans", top_k=50), "test").hits([question])
+    found = Searcher.named(tmp_path, "test").hits(question, RetrieveConfig(retriever="spans", top_k=50))
     assert len(found) > 10
+    assert all(np.isfinite(hit.score) for hit in found)

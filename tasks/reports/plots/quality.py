@@ -1,14 +1,13 @@
 """Plots of quality against what it takes, with the Pareto front: prompt tokens, tokens of the contexts; and of decoding
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
@@ -70,11 +69,6 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if is_small else (8.6, 6.4))
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)
-        for line in _lines(report):
-            joined = [number for number in line if number in points and report.methods[number].budget is not None]
-            if len(joined) > 1:
-                looks = {"color": colour(kinds[joined[0]]), "lw": 0.8, "zorder": 1}
-                axes.plot(*zip(*(points[number] for number in joined), strict=True), **looks)
         for number, (x, y) in points.items():
             ends = [intervals[number].ends()] if is_small else ()
             fill = COLOURS[kinds[number] % len(COLOURS)] if number in front else "none"
@@ -83,19 +77,18 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         prices = [x for x, _ in points.values()]
         # The axis begins at 0 to show proportions, or near the points where these are all alike.
         axes.set_xlim(left=0 if min(prices) < max(prices) / 2 or min(prices) == max(prices) else None)
-        label = TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question"
-        axes.set(xlabel=label, ylabel=up.heading)
+        axes.set(
+            xlabel=TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question", ylabel=up.heading
+        )
         if names:
             legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        # A budget that changes nothing has the point of the one before it, which is named.
-        again = _repeated(points, kinds) if names else set()
-        labels = [labelled(report, n) if is_small or (n in front and n not in again) else "" for n in points]
+        named = {*points} if is_small else _firsts(points, front)
+        labels = [labelled(report, n) if n in named else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
         best = "; ".join(
             f"{labelled(report, number)}: {figure(points[number][0], across.unit)} {across.heading}, "
             f"{up.heading} {figure(points[number][1], up.unit)}"
             for number in front
-            if number not in again
         )
         element = svg(drawing, name, title, f"{len(points)} methods. On the Pareto front: {best}.")
     caption = (
@@ -105,7 +98,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     if any(own.low is not None for own in intervals.values()):
         caption += " Bars: 95 % intervals of the means."
     if not is_small:
-        caption += " Only the methods on the front are named."
+        caption += " Only the methods on the front are named, of equal ones the first."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
     return Plot(title, caption, element)
@@ -124,43 +117,22 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
     return {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
 
 
+def _firsts(points: Mapping[int, tuple[float, float]], front: Sequence[int]) -> set[int]:
+    """The methods on the front, without those at the point of an earlier one: a larger budget may change nothing."""
+    first = {point: number for number, point in reversed(points.items())}
+    return {first[points[number]] for number in front}
+
+
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
-    """Names for a legend, and the kind of every method: another for every one; where there are many methods, one for
-    those that differ in their budget, or else in alpha, alone; one for all where those are more than markers."""
+    """Names for a legend, and the kind of every method: another for every one, or one per family where there are many
+    methods, or one for all where there are more families than markers."""
     if len(report.methods) <= NAMED:
         return [], [*range(len(report.methods))]
-    places = {id(method): place for place, method in enumerate(report.methods)}
-    lines = _lines(report)
-    by_budget = {_line_name(report, line): line for line in lines}
-    by_alpha = {name: [places[id(method)] for method in own] for name, own in families(ALPHA, report.methods).items()}
-    for groups in (by_budget, by_alpha):
-        if 1 < len(groups) <= len(MARKERS) and sum(map(len, groups.values())) == len(places):
-            kinds = {place: kind for kind, own in enumerate(groups.values()) for place in own}
-            return [*groups], [kinds[place] for place in places.values()]
-    return [], [0] * len(places)
-
-
-def _lines(report: Report) -> list[list[int]]:
-    """The places of methods that differ in their budget alone, by rising budgets, none at the end."""
-    places = {id(method): place for place, method in enumerate(report.methods)}
-
-    def budget(method: MethodResult) -> float:
-        return math.inf if method.budget is None else method.budget
-
-    return [
-        [places[id(method)] for method in sorted(own, key=budget)] for own in families(BUDGET, report.methods).values()
-    ]
-
-
-def _line_name(report: Report, line: Sequence[int]) -> str:
-    first = report.methods[line[0]]
-    return shortened(one_line(first.label.replace(f" max_tokens={first.budget}", "")), _NAME)
-
-
-def _repeated(points: Mapping[int, tuple[float, float]], kinds: Sequence[int]) -> set[int]:
-    """The methods whose point is that of an earlier one of their kind."""
-    first: dict[tuple[int, tuple[float, float]], int] = {}
-    return {number for number, point in points.items() if first.setdefault((kinds[number], point), number) != number}
+    groups = families(ALPHA, report.methods)
+    if not 1 < len(groups) <= len(MARKERS):
+        return [], [0] * len(report.methods)
+    kinds = {id(method): kind for kind, methods in enumerate(groups.values()) for method in methods}
+    return [*groups], [kinds[id(method)] for method in report.methods]
 
 
 def decoding_speed(report: Report) -> Plot | None:
@@ -220,8 +192,8 @@ def quality_by_budget(report: Report) -> Plot | None:
         )
         element = svg(drawing, "budgets", title, f"{len(lines)} methods. On the front: {words}.")
     caption = (
-        "A line joins the budgets of a method, each at the tokens that it used: a budget is a bound, and marks lie "
-        "left of theirs (scale above) where less was enough, or on one another where a larger one changed nothing. A "
+        "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
+        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
         "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
         f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
         "other method is as good with fewer tokens."
@@ -233,15 +205,16 @@ def _budgeted(report: Report, metric: str) -> pl.DataFrame:
     """A row per method, by lines and rising budgets: `line` (the name of methods that differ in their budget alone),
     `tokens` of the contexts, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
     rows = []
-    for number, line in enumerate(_lines(report)):
-        for method in (report.methods[place] for place in line):
+    for number, methods in enumerate(families(BUDGET, report.methods).values()):
+        name = methods[0].label.replace(f" max_tokens={methods[0].budget}", "")
+        for method in methods:
             tokens, quality = report.value(method, CONTEXT_TOKENS), report.measures(method).get(metric)
             if tokens and quality and quality.value is not None:
                 own = (tokens, quality.value, *quality.ends(), method.budget)
-                rows.append((number, _line_name(report, line), *own))
+                rows.append((number, shortened(one_line(name), _NAME), *own))
     schema = {"number": pl.Int64, "line": pl.String, **dict.fromkeys(("tokens", "value", "low", "high"), pl.Float64)}
     frame = pl.DataFrame(rows, {**schema, "budget": pl.Int64}, orient="row")
-    return frame.with_row_index("place")
+    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True).with_row_index("place")
 
 
 def _ticks(axes: Any, budgets: Sequence[int]) -> None:

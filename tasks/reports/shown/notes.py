@@ -23,7 +23,7 @@ from vitalfew.tasks.reports.statistics.paired import Difference, questions_neede
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
 _STOPPED = 6
-"""Methods that are named as having stopped below their budget, at most."""
+"""Methods that are named as having stopped early, at most."""
 
 
 def notes(report: Report) -> list[str]:
@@ -124,13 +124,13 @@ def statistics(report: Report) -> list[str]:
 
 
 def _stopped(report: Report) -> list[str]:
-    """How often methods used less than their budget because they were sure enough."""
+    """How often a refiner took no more because what it had was likely enough to hold the answer."""
     often = [
         f"{_name(method)} in {method.stopped:,} of {report.asked.questions:,} questions"
         for method in report.methods
         if method.stopped
     ]
-    return [f"Stopped when sure enough, below the budget: {listed(often, _STOPPED)}."] if often else []
+    return [f"Stopped early, sure enough of what was taken: {listed(often, _STOPPED)}."] if often else []
 
 
 def _family(report: Report, primary: str) -> str:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import shared
-from tests.support.evaluating import run, values
-from tests.support.stores import copied
+from tests.support.evaluating import copied, run, values
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.refiners.base import Evidence, Hit
 from vitalfew.tasks.registry import make
@@ -112,4 +111,5 @@ def test_the_papers_keep_sentences_apart() -> None:
     experiments = Path(__file__).parents[3] / "configs" / "experiments"
     for folder in ("oreo", "paretorag", "pfe_self_rag", "sparse_rag"):
         for path in (experiments / folder).glob("*.yaml"):
-            assert re.search(r"^refine:\s*({[^}]*\bgroup: apart\b|\n  group: apart$)", path.read_text(), re.MULTILINE), path
+            text = path.read_text(encoding="utf-8")
+            assert re.search(r"^refine:\s*({[^}]*\bgroup: apart\b|\n  group: apart$)", text, re.MULTILINE), path

@@ -33,6 +33,14 @@ def test_a_method_has_its_quality_its_certainty_and_its_price() -> None:
     )
 
 
+def test_what_was_used_of_a_budget_stands_before_the_price() -> None:
+    report = compared(pair(), -0.116, 0.08, 0.7)
+    naive, ours = report.methods
+    ours = replace(ours, budget=120, summaries={**ours.summaries, **reports.summaries(context_tokens=104.4)})
+    (line,) = headline(replace(report, methods=(naive, ours)))
+    assert line.endswith("; used 104.4 of 120 context tokens; 468.0 prompt tokens, 32 % of naive top-10's.")
+
+
 def test_a_significant_difference_is_its_interval_alone() -> None:
     (line,) = headline(compared(pair(), -0.03, -0.01, 0.001))
     assert "(-0.030 to -0.010)" in line

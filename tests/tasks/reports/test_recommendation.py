@@ -53,6 +53,17 @@ def test_where_nothing_is_shown_the_cheapest_of_those_not_far_below_is_named_wit
     assert needed - 149 == 354
 
 
+@pytest.mark.parametrize(
+    ("mean", "p", "start"),
+    [(0.01, 0.9, "in this sample: "), (0.1, 0.001, "Take "), (0.1, None, "Best so far: ")],
+)
+def test_what_is_named_has_the_tokens_that_it_used_of_its_budget(mean: float, p: float | None, start: str) -> None:
+    naive, ours = compared(spans=(0.7 + mean, 70.0, against(mean, p))).methods
+    ours = replace(ours, budget=120, summaries={**ours.summaries, **reports.summaries(context_tokens=52.04)})
+    line = recommendation(reports.report(naive, ours))
+    assert f"{start}spans (52.0 of 120 tokens), " in line.replace(": shown", ", shown")
+
+
 def priced(report: Report, *usd: float | None) -> Report:
     """The methods took so much in one stage, if nothing had been known; None: that is not recorded."""
     methods = (

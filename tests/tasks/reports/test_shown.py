@@ -188,9 +188,13 @@ def test_a_metric_of_ones_own_is_a_column() -> None:
     assert default_columns(report) == ["f1", "faithfulness"]
 
 
-def test_quality_and_price_are_the_first_that_were_scored() -> None:
+def test_quality_is_the_first_that_was_scored_and_price_the_tokens_that_are_read() -> None:
     assert (quality_metric(reports.three()), price_metric(reports.three())) == ("accuracy", "prompt_tokens")
     assert (quality_metric(reports.sweep()), price_metric(reports.sweep())) == ("passage_recall@10", "contexts")
+    refined = reports.summaries(f1=0.4, seconds=1.0, contexts=2.0, context_tokens=52.0)
+    assert price_metric(reports.report(MethodResult("a", {}, refined))) == "context_tokens"
+    prompted = refined | reports.summaries(prompt_tokens=80.0)
+    assert price_metric(reports.report(MethodResult("a", {}, prompted))) == "prompt_tokens"
     own = reports.report(MethodResult("a", {}, reports.summaries(completion_tokens=3.0, faithfulness=0.5, f1=0.4)))
     assert (quality_metric(own), price_metric(own)) == ("f1", "completion_tokens")
     assert quality_metric(reports.nothing_scored()) is price_metric(reports.nothing_scored()) is None
