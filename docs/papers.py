@@ -34,8 +34,8 @@ def papers_page() -> Iterator[str]:
         "",
         "## Experiments without a paper",
         "`quickstart` (naive RAG, ParetoRAG, spans, PFE-Self-RAG and Oreo side by side), `paretorag/front` (quality "
-        "against tokens over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with vectors) and "
-        "`paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
+        "against tokens over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with "
+        "vectors) and `paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
     )
 
 

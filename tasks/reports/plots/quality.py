@@ -119,7 +119,7 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
 
 def _firsts(points: Mapping[int, tuple[float, float]], front: Sequence[int]) -> set[int]:
     """The methods on the front, without those at the point of an earlier one: a larger budget may change nothing."""
-    first = {point: number for number, point in reversed(points.items())}
+    first = {point: number for number, point in [*points.items()][::-1]}
     return {first[points[number]] for number in front}
 
 
@@ -182,7 +182,7 @@ def quality_by_budget(report: Report) -> Plot | None:
         axes.set(xlabel=TOKENS, ylabel=column.heading)
         moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
         axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
-        _ticks(axes, points["budget"].drop_nulls().unique().sort())
+        _ticks(axes, points["budget"].drop_nulls().unique().sort().to_list())
         _name_lines(axes, lines)
         words = "; ".join(
             dict.fromkeys(
