@@ -107,6 +107,7 @@ def test_rejected_questions_count_in_no_metric_of_answers(retrieved: tuple[Artif
     settings: dict[str, Any] = {
         "index": "test",
         "retrieve": {"retriever": "bm25", "top_k": 3},
+        "refine": {"group": "apart"},
         "generate": {"generator": "tests.support.fakes:FirstWords"},
         "score": {"metrics": ["f1", "tokens", "answer_recall", "compression", "grounding"], "k": [3]},
         "methods": {"noisy": {"perturb": {"noise": [1, 3]}}, "plain": {}},
