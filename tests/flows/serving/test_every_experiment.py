@@ -54,13 +54,14 @@ def evaluation(store: Path, methods: tuple[Method, ...]) -> Evaluate:
 
 def methods(store: Path) -> Iterator[Method]:
     """Methods of all experiments, on one index, named EXPERIMENT / METHOD; of several that differ in numbers alone, as
-    those of a grid do, the first. A method that disturbs its hits by those of other questions cannot be served."""
+    those of a grid do, or in refine.group, the first. A method that disturbs its hits by those of other questions
+    cannot be served."""
     seen = set()
     for name in experiments.names(store):
         given = {"store": store, "index": "test", "choose": None}
         for method in experiments.evaluation(name, experiments.find(name, store)[1], given).methods:
             own = method.model_copy(update={"name": f"{name} / {method.name}", "variant": {}})
-            shape = re.sub(r"\b[\d.]+\b", "0", json.dumps(own.sections(), sort_keys=True))
+            shape = re.sub(r'"group": "\w+"|\b[\d.]+\b', "0", json.dumps(own.sections(), sort_keys=True))
             if shape not in seen and runs_here(own) and not Perturb.is_due(own.stages["perturb"]):
                 seen.add(shape)
                 yield own
