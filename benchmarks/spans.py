@@ -300,6 +300,10 @@ def main() -> None:
     celery = documentation(BUILD) if "Celery" in names and not given.celery else given.celery or Path()
     known = corpora(celery)
     settings = parse_assignments(given.set)
+    if OURS not in find(given.experiment)[1]["methods"]:
+        parser.error(
+            f"experiment {given.experiment} has no method {OURS!r}: run `vitalfew evaluate {given.experiment}`"
+        )
     if "Multi-hop" in names:
         write_multi_hop()
     found = [
