@@ -72,7 +72,6 @@ class RefineConfig(Section):
         description="passage: what is kept of a passage is one context, its title once, its parts in reading order; "
         "apart: one context per hit, as the papers have it. For refiners that keep hits or sentences.",
     )
-
     first: Annotated[SerializeAsAny[Section | None], NOT_IN_FINGERPRINT] = Field(
         None,
         description="Settings of a refiner that works before this one, which reads its contexts in place of the hits: "
@@ -98,10 +97,11 @@ class RefineConfig(Section):
         """Settings that have no part, or that are as before there were any, are left out: what was refined stays."""
         window = {"window": self.window} if self.text == "window" else {}
         titles = {"titles": True} if self.is_wider and self.titles else {}
-        apart = {"group"} if self.group == "apart" else set()
-        own = {name: value for name, value in super().identity().items() if name not in apart}
         first = {"first": self.first.identity()} if self.first else {}
-        return {**own, **window, **titles, **first}
+        whole = {**super().identity(), **window, **titles, **first}
+        if self.group == "apart":
+            del whole["group"]
+        return whole
 
     def idle(self) -> dict[str, str]:
         wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"

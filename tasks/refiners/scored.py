@@ -7,8 +7,7 @@ loading code was run with tiny models of their architectures. CRAG's published e
 
 `rerank` (Nogueira & Cho, 2019, arXiv 1901.04085) puts the hits in a new order, and top_k or a budget keeps the best.
 Hits are scored as the prompt shows them, the title included. Hits of equal score keep their order. A context's score is
-the new one. All retrieved hits
-are scored: retrieve.top_k says among how many the best are looked for.
+the new one. All retrieved hits are scored: retrieve.top_k says among how many the best are looked for.
 
 `relevance` is CRAG's filter alone (Yan et al., 2024, arXiv 2401.15884, section 4.2), as Sparse RAG compares with it
 (arXiv 2405.16178, section 5.2): the evaluator decides which hits are passed on and their order; there is no web
