@@ -8,7 +8,7 @@ read stands in a file beside the store, so that the benchmark goes on where it w
 Reports the mean in nats, and spans minus every other way: nats a question, nats a token of the answer, and the share of
 the questions where spans are better, with paired intervals (95 %, bootstrap over the questions).
 
-    python -m benchmarks.spans_llm --model DIR [--store DIR] [--questions N] [--precision bf16] [CORPUS ...]
+    python -m benchmarks.spans_llm --model DIR [--store DIR] [--questions N] [--precision fp32] [CORPUS ...]
 """
 
 import json
@@ -28,7 +28,7 @@ import polars as pl
 
 from benchmarks.celery_docs import documentation
 from benchmarks.common import one_core, options, show
-from benchmarks.spans import BUILD, OURS, compared, corpora, interval, run
+from benchmarks.spans import BUILD, NAME, OURS, compared, corpora, interval, run
 from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.options import CausalModel
 from vitalfew.storage.artifacts import fingerprint
@@ -104,7 +104,8 @@ def prompts_of(store: Path, of_run: Run, most: int) -> dict[str, list[Asked]]:
     """Return the prompts of every method, of the same questions in the same order: at most so many, drawn by a seed."""
     rows = read_rows(store, of_run, named(METHODS[0]), "asked").sort("question_id")
     rows = rows.filter(pl.col("answers").list.len() > 0)
-    chosen = sorted(random.Random(SEED).sample(range(len(rows)), min(most, len(rows))))
+    # Drawn in one order, so that more questions contain the fewer of an earlier run.
+    chosen = sorted(random.Random(SEED).sample(range(len(rows)), len(rows))[:most])
     asked = rows[chosen].select("question_id", "text", "answers").to_dicts()
     methods = [method for method in METHODS if named(method) in of_run.methods]
     return {method: [*_prompts(asked, contexts(store, of_run, method))] for method in methods}
@@ -180,7 +181,7 @@ def main() -> None:
     parser.add_argument("--of", type=int, help="--questions of bench-spans, where it was given")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as given to bench-spans")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
-    parser.add_argument("--precision", default="bf16", help="fp32 or bf16")
+    parser.add_argument("--precision", default="fp32", help="fp32 or bf16, which is slower on processors without AMX")
     parser.add_argument("--json", type=Path, default=BUILD / "likelihood.json", help="all figures, for a program")
     given = parser.parse_args()
     one_core()
@@ -189,7 +190,7 @@ def main() -> None:
     judge = Judge(given.model, given.precision, given.store.parent)
     judged: dict[str, Judged] = {}
     for name in names:
-        of_run = run(given.store, name, corpora(celery)[name], given.of, settings)
+        of_run = run(given.store, NAME, name, corpora(celery)[name], given.of, settings)
         asked = prompts_of(given.store, of_run, given.questions)
         print(f"{name}: {len(asked[OURS]):,} questions", file=sys.stderr, flush=True)
         found = iter(judge.read([each for own in asked.values() for each in own]))
