@@ -217,12 +217,12 @@ PAPER = Paper(
                     "ours": {"method": "pareto", **ours},
                 }
                 for what, printed, claim, margin, ours in (
-                    ("less", 0.9, "at_most", 0, {"metric": "prompt_tokens", "over": "naive"}),
-                    ("more", 0.5, "at_least", 0, {"metric": "f1", "minus": "naive"}),
-                    ("no worse", 0.0, "at_least", 1, {"metric": "f1", "minus": "naive"}),
+                    ("less", 0.9, "lower", 0, {"metric": "prompt_tokens", "over": "naive"}),
+                    ("more", 0.5, "higher", 0, {"metric": "prompt_tokens", "minus": "naive"}),
+                    ("no worse", 0.0, "higher", 1, {"metric": "f1", "minus": "naive"}),
                     ("plain", 0.5, None, 0, {"metric": "f1"}),
                     ("cost", 3, None, 0, {"metric": "stage_seconds", "over": "naive"}),
-                    ("gone", 0.5, "at_least", 0, {"metric": "f1", "minus": "nobody"}),
+                    ("gone", 0.5, "higher", 0, {"metric": "f1", "minus": "nobody"}),
                 )
             ],
             "deviations": ["Another corpus."],
@@ -237,12 +237,12 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     less, more, no_worse, plain, cost, gone = beside(made)
     tokens = [method.summaries["prompt_tokens"].value or 0 for method in made.methods]
     assert less.ours == f"{tokens[0] / tokens[1]:.2f} ×"
-    assert less.verdict == "holds"
+    assert less.verdict == "same direction"
     low, high = (float(end.strip(" ×")) for end in less.interval.split(" to "))
     assert low < tokens[0] / tokens[1] < high < 1
-    assert more.verdict == "does not hold"  # f1 of a fake that answers with first words
+    assert more.verdict == "contradicted"
     assert more.interval.count("to") == 1
-    assert no_worse.verdict == "holds"
+    assert no_worse.verdict == "no worse"
     assert plain.verdict == ""
     assert plain.interval.count("to") == 1
     assert cost.interval == "no interval: one measurement"
