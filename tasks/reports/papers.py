@@ -10,7 +10,7 @@ A claim names a side of no difference: above or below 0, or 1 where it is a rati
 - `contradicted`: all of it lies on the other side, and not within the margin;
 - `open` otherwise, with an estimate of how many questions would settle it.
 
-Where the paper's own figure is not on the side of its claim ("about as good", and printed a little lower), ours cannot
+Where the paper's figure is not on the side of its claim ("about as good", and printed a little lower), ours cannot
 replicate a direction: all of it on that side is `no worse`. A single measurement has no interval: its value says the
 direction, marked as one measurement, and never a size.
 """
