@@ -95,7 +95,7 @@ class Item(Config):
     experiments: tuple[str, ...] = Field((), description="Experiments that repeat it.")
     why_not: str = Field("", description="Reason why it does not run, or what it needs to run.")
     noted: str = Field("", description="Other measurements or computations, in Markdown, with a link to their page.")
-    verdict: str = Field("", description="Verdict on the paper's claim from those.")
+    verdict: str = Field("", description="Verdict in words, in place of those on the figures of its experiments.")
 
 
 class Paper(Config):

@@ -99,13 +99,15 @@ def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
 
 def _lines(report: Report) -> Iterator[Line]:
     """Yield the figures that this run has a counterpart of."""
+    if (paper := report.paper) is None:
+        return
     for figure in repeated(report).figures:
-        ours, printed = our_figure(report, figure.ours), report.paper and report.paper.target(figure)
+        ours, printed = our_figure(report, figure.ours), paper.target(figure)
         if ours.mean is not None:
             yield Line(
                 ours=figure.ours,
                 what=figure.what,
-                printed=printed and round(printed, 6),
+                printed=None if printed is None else round(printed, 6),
                 unit=report.column(figure.ours.metric).unit,
                 mean=ours.mean,
                 low=ours.low,

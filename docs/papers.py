@@ -74,7 +74,7 @@ def _row(paper: Paper, item: Item, runs: list[Measured]) -> tuple[str, ...]:
         item.what,
         ", ".join(f"`{name}`" for name in item.experiments) or "–",
         ". ".join(filter(None, [*ran, *why, item.noted])),
-        "; ".join(dict.fromkeys(filter(None, said))) or item.verdict or "–",
+        item.verdict or "; ".join(dict.fromkeys(filter(None, said))) or "–",
     )
 
 

@@ -43,6 +43,10 @@ class Beside:
 
 
 HEADS = ("paper", "ours", "95 % interval", "claim", "where")
+LEGEND = (
+    "Replicated: the interval lies on the side that the paper claims, with the paper's size in it; same direction: "
+    "with another size; no worse: within a margin set beforehand; contradicted: on the other side."
+)
 
 
 def beside(report: Report) -> list[Beside]:

@@ -19,7 +19,8 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import opponents
-from vitalfew.tasks.reports.papers import beside, conditions
+from vitalfew.tasks.reports.papers import LEGEND, beside, conditions
+from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.notes import asked, notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -247,6 +248,7 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     assert plain.interval.count("to") == 1
     assert cost.interval == "no interval: one measurement"
     assert (gone.ours, gone.interval, gone.verdict) == ("–", "–", "")
+    assert grids.paper(made).caption == f"A paper: its printed figures beside ours. {LEGEND}"
     told = conditions(made)
     assert "40 questions" in told[0]
     assert "120 passages (test)" in told[0]
