@@ -60,6 +60,12 @@ def test_a_figure_of_a_sentence_is_quoted_across_lines(page: Quoted) -> None:
         page.said("| {} |")
 
 
+def test_every_page_of_results_has_a_line() -> None:
+    index = "\n".join(results_index.lines())
+    pages = {path.name for path in (results_index.DOCS / "results").glob("*.md")} - {"index.md"}
+    assert not {name for name in pages if f"]({name})" not in index}
+
+
 def test_a_recorded_figure_stands_with_its_interval() -> None:
     exact = recorded("paretorag/table1_here", "nq-own-exact", "ParetoRAG", "accuracy", "naive RAG, equal tokens")
     assert exact == "-0.107 (-0.153 to -0.060)"
