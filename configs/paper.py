@@ -3,6 +3,7 @@
 A figure is a cell of a printed table (`printed`, with its `source`) or computed of such cells (`derived`).
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Literal, Self
 
@@ -16,7 +17,7 @@ FOLDER = Path(__file__).parent / "papers"
 
 
 class Ours(Config):
-    """The figure of a run that corresponds to a printed one."""
+    """The figure of a run that corresponds to a printed one; no two of an experiment are the same."""
 
     method: str = Field(min_length=1, description="Method of the experiment.")
     metric: str = Field(min_length=1, description="Metric of the method.")
@@ -29,12 +30,18 @@ class Ours(Config):
             raise ValueError("set either minus (a difference) or over (a ratio), not both")
         return self
 
+    @property
+    def neutral(self) -> float | None:
+        """The value that says that two methods are equal; None where there is one method."""
+        return 0.0 if self.minus else 1.0 if self.over else None
+
 
 class Figure(Config):
     """A figure of a paper, and the corresponding figure of a run.
 
-    `unit` is that of `printed`, `derived`, `claimed` and `margin`: '%', of which a hundredth is compared with ours
-    (percent of a share, percentage points of a difference), or '', compared as it is.
+    `unit` is that of `printed`, `derived` and `margin`: '%', of which a hundredth is compared with ours (percent of a
+    share, percentage points of a difference), or '', compared as it is. A `claim` is what the paper says and what could
+    turn out otherwise; a figure without one is shown and counted nowhere.
     """
 
     what: str = Field(min_length=1, description="Subject of the figure.")
@@ -42,9 +49,8 @@ class Figure(Config):
     derived: Formula | None = Field(None, description="Formula over printed cells, for a figure that the paper omits.")
     source: str = Field("", description="Source of a printed figure: TABLE / ROW / COLUMN of `tables`, or the section.")
     unit: Literal["", "%"] = ""
-    claim: Literal["at_least", "at_most"] | None = Field(None, description="Claim of the paper.")
-    claimed: float | None = Field(None, description="Value of the claim, if not the figure; 0: better by any amount.")
-    margin: float = Field(0.0, ge=0, description="Tolerance: how much worse ours may be.")
+    claim: Literal["higher", "lower"] | None = Field(None, description="Side of no difference that the paper claims.")
+    margin: float = Field(0.0, ge=0, description="How far ours may lie on the other side and still be no worse.")
     note: str = Field("", description="Contradictions of the paper, and other remarks.")
     ours: Ours
 
@@ -52,6 +58,14 @@ class Figure(Config):
     def _printed_or_derived(self) -> Self:
         if self.printed is not None and (self.derived or not self.source):
             raise ValueError("a printed figure needs a source and must not be derived")
+        return self
+
+    @model_validator(mode="after")
+    def _claimed_of_two_methods(self) -> Self:
+        if self.claim and self.ours.neutral is None:
+            raise ValueError("a claim compares two methods: set ours.minus or ours.over, or leave claim out")
+        if self.margin and not self.claim:
+            raise ValueError(f"margin belongs to a claim: set claim, or leave margin {self.margin:g} out")
         return self
 
     @property
@@ -66,6 +80,13 @@ class Repeated(Config):
     figures: tuple[Figure, ...] = Field((), description="Printed figures.")
     deviations: tuple[str, ...] = Field((), description="Deviations from the paper, in words.")
 
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        found = Counter(figure.ours for figure in self.figures)
+        if twice := [ours for ours, number in found.items() if number > 1]:
+            raise ValueError(f"a figure of a run stands once among the figures, got twice: {twice[0]}")
+        return self
+
 
 class Item(Config):
     """A table or figure of a paper, or a part of one: a row of docs/papers.md."""
@@ -74,7 +95,7 @@ class Item(Config):
     experiments: tuple[str, ...] = Field((), description="Experiments that repeat it.")
     why_not: str = Field("", description="Reason why it does not run, or what it needs to run.")
     noted: str = Field("", description="Other measurements or computations, in Markdown, with a link to their page.")
-    holds: str = Field("", description="Verdict on the paper's claim from those.")
+    verdict: str = Field("", description="Verdict in words, in place of those on the figures of its experiments.")
 
 
 class Paper(Config):
@@ -109,12 +130,6 @@ class Paper(Config):
         """The paper's figure in the unit of ours, a share where percent is printed; None: it has no such figure."""
         number = value(self.tables, figure.derived)[0] if figure.derived else figure.printed
         return None if number is None else number * figure.scale
-
-    def goal(self, figure: Figure) -> float | None:
-        """The value that the claim requires, in the unit of ours and before the margin; None: there is no claim."""
-        if figure.claim is None:
-            return None
-        return self.target(figure) if figure.claimed is None else figure.claimed * figure.scale
 
 
 def papers() -> dict[str, Paper]:

@@ -1,8 +1,10 @@
-"""Writes docs/reference/ and docs/papers.md: `make reference`, or `python -m docs.generate [DIRECTORY]`.
+"""Writes docs/reference/, docs/papers.md and docs/results/index.md: `make reference`, or `python -m docs.generate
+[DIRECTORY]`.
 
 It is in no package of the product, because it reads all of them, the commands among them, and none needs it. It shows
 what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone,
-and papers.md on docs/results/papers.json: neither on the machine, nor on the terminal, nor on a store.
+papers.md on docs/results/papers.json, and the index of the results on that and on the other pages of docs/results/:
+neither on the machine, nor on the terminal, nor on a store.
 """
 
 import inspect
@@ -19,8 +21,8 @@ from pydantic import BaseModel
 from rich.text import Text
 from typer.main import get_command
 
+from docs import papers, results_index
 from docs.markdown import anchor, block, code, paragraphs, prose, table
-from docs.papers import ABOUT, papers_page
 from vitalfew.configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
 from vitalfew.configs.schema import Corpus, Execution, IndexCorpus
 from vitalfew.configs.section import Section
@@ -251,12 +253,21 @@ PAGES = {
     ),
 }
 """The pages of docs/reference/, by file name."""
-PAPERS = Page("The papers, table by table", "configs/papers/ and docs/results/papers.json", ABOUT, papers_page)
+PAPERS = Page(
+    "The papers, table by table", "configs/papers/ and docs/results/papers.json", papers.ABOUT, papers.papers_page
+)
+RESULTS = Page(
+    "Results",
+    "docs/results_index.py, docs/results/papers.json and the pages of docs/results/",
+    results_index.ABOUT,
+    results_index.lines,
+)
 
 
 def pages() -> dict[str, str]:
     """Return the text of every page, by its place in docs/."""
-    return {**{f"reference/{name}.md": page.text() for name, page in PAGES.items()}, "papers.md": PAPERS.text()}
+    reference = {f"reference/{name}.md": page.text() for name, page in PAGES.items()}
+    return {**reference, "papers.md": PAPERS.text(), "results/index.md": RESULTS.text()}
 
 
 def main(folder: Path = DOCS) -> None:

@@ -1,40 +1,49 @@
 """Records the figures of finished runs beside a paper's: `python -m docs.measured --store STORE [RUN]...`.
 
-docs/results/papers.json keeps a record for every experiment, corpus and set of models, the latest; `make reference`
-makes docs/papers.md of them. Without a RUN (an id, or an experiment's name) it takes every completed run of an
-experiment that repeats a paper.
+docs/results/papers.json keeps a record for every experiment, corpus and set of models, the latest, with the numbers of
+our figures; `make reference` makes docs/papers.md of them, with the verdicts that configs/papers gives then. Without a
+RUN (an id, or an experiment's name) it takes every completed run of an experiment that repeats a paper.
 """
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
 
-from vitalfew.configs.paper import papers
+from vitalfew.configs.paper import Ours, papers
 from vitalfew.configs.section import Config
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.contents import BestAlpha, Report
-from vitalfew.tasks.reports.papers import beside
+from vitalfew.tasks.reports.papers import our_figure, repeated
 from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.reports.shown.columns import quality_metric
 from vitalfew.tasks.reports.shown.notes import asked, choices
+from vitalfew.tasks.reports.statistics.bootstrap import Interval
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs" / "results" / "papers.json"
 
 
 class Line(Config):
-    """A figure of the paper and ours, as the report shows them; '–' if there is none."""
+    """A figure of a run. `ours` says which, whatever its words are in configs/papers today; `what` and `printed`, the
+    paper's figure in the unit of ours, are those of the day of the record. `unit`: that of the metric."""
 
+    ours: Ours
     what: str
-    printed: str
-    ours: str
-    interval: str
-    verdict: str
+    printed: float | None = None
+    unit: str = ""
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    questions: int
+
+    def interval(self) -> Interval:
+        return Interval(self.mean, self.low, self.high, self.questions)
 
 
 class Measured(Config):
@@ -83,9 +92,28 @@ def record(report: Report, commit: str, machine: str, of: str = "") -> Measured:
         date=f"{report.when:%Y-%m-%d}",
         commit=commit,
         machine=machine,
-        lines=tuple(Line.model_validate(row, from_attributes=True) for row in beside(report)),
+        lines=tuple(_lines(report)),
         notes=(*choices(report), *(_best(report, best) for best in report.best_alphas if best.metric == metric)),
     )
+
+
+def _lines(report: Report) -> Iterator[Line]:
+    """Yield the figures that this run has a counterpart of."""
+    if (paper := report.paper) is None:
+        return
+    for figure in repeated(report).figures:
+        ours, printed = our_figure(report, figure.ours), paper.target(figure)
+        if ours.mean is not None:
+            yield Line(
+                ours=figure.ours,
+                what=figure.what,
+                printed=None if printed is None else round(printed, 6),
+                unit=report.column(figure.ours.metric).unit,
+                mean=ours.mean,
+                low=ours.low,
+                high=ours.high,
+                questions=ours.questions,
+            )
 
 
 def _best(report: Report, best: BestAlpha) -> str:
@@ -99,7 +127,7 @@ def _best(report: Report, best: BestAlpha) -> str:
 def write(records: list[Measured], path: Path = RECORDS) -> None:
     """Add records to the file; a later one replaces an earlier one of the same key."""
     kept = {each.key(): each for each in [*measured(path), *records]}
-    path.write_bytes(_LIST.dump_json(sorted(kept.values(), key=Measured.key), indent=2) + b"\n")
+    path.write_bytes(_LIST.dump_json(sorted(kept.values(), key=Measured.key), indent=2, exclude_defaults=True) + b"\n")
 
 
 def repeating(store: Path) -> list[Run]:

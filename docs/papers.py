@@ -6,14 +6,21 @@ from collections.abc import Iterable, Iterator
 
 from docs.markdown import anchor, cell, table
 from docs.measured import Measured, measured
-from vitalfew.configs.paper import Item, Paper, papers
+from vitalfew.configs.paper import Figure, Item, Paper, Repeated, papers
+from vitalfew.tasks.reports.papers import VERDICTS, Beside, compared
+from vitalfew.tasks.reports.statistics.bootstrap import Interval
 
 ABOUT = (
     "Every table and figure of the four papers: the experiment that repeats it (`vitalfew evaluate NAME --index "
-    "INDEX`), where it ran, and whether the paper's claim holds there. *Holds* and *does not hold* refer to our "
-    "corpus, encoder and reader, never to the paper's language models: no model of 7 or 13 billion parameters was run. "
-    "A figure that shows a method and no measurement is *a drawing*. The papers' printed figures are in "
-    "`configs/papers/`, cell by cell; `python -m docs.measured` records the results of runs."
+    "INDEX`), where it ran, and the verdicts on what the paper claims of it.\n\n"
+    "*Replicated*: our whole 95 % interval lies on the side of no difference that the paper claims, and the paper's "
+    "size is within it; *same direction*: it lies on that side, but the size is not within it, or the paper prints "
+    "none. *No worse*: it lies above no difference less a margin that was set beforehand; *contradicted*: it lies on "
+    "the other side; *open*: it says neither. What holds by construction (ten sentences have fewer tokens than ten "
+    "passages) and what the paper does not claim have no verdict and are counted nowhere.\n\n"
+    "Verdicts refer to our corpus, encoder and generator, never to the paper's language models: no model of 7 or 13 "
+    "billion parameters was run. A figure that shows a method and no measurement is *a drawing*. The papers' printed "
+    "figures are in `configs/papers/`, cell by cell; `python -m docs.measured` records the numbers of runs."
 )
 ARXIV = re.compile(r"arXiv ([\d.]+\d)")
 
@@ -48,7 +55,9 @@ def paper_sections(listed: Iterable[Paper], runs: dict[str, list[Measured]]) -> 
         chosen = f"**Choice of settings.** {paper.chosen}" if paper.chosen else ""
         for about in filter(None, (paper.about, settings, chosen)):
             yield from (about, "")
-        rows = (_row(item, [run for each in item.experiments for run in runs.get(each, ())]) for item in paper.items)
+        rows = (
+            _row(paper, item, [run for each in item.experiments for run in runs.get(each, ())]) for item in paper.items
+        )
         yield from table("paper", "experiment", "runs here", "the paper's claims", of=rows)
         if paper.contradictions:
             yield from ("Contradictions within the paper:", "", *(f"- {each}" for each in paper.contradictions), "")
@@ -57,22 +66,38 @@ def paper_sections(listed: Iterable[Paper], runs: dict[str, list[Measured]]) -> 
                 yield from _measured(paper, run)
 
 
-def _row(item: Item, runs: list[Measured]) -> tuple[str, ...]:
+def _row(paper: Paper, item: Item, runs: list[Measured]) -> tuple[str, ...]:
     ran = [f"[{_corpus(run)}](#{anchor(_heading(run))}), n = {run.n:,}" for run in runs]
     why = [] if ran else [item.why_not or ("" if item.noted else "not run on real data")]
-    said = [_claims(run) for run in runs]
+    said = [_claims(paper, run) for run in runs]
     return (
         item.what,
         ", ".join(f"`{name}`" for name in item.experiments) or "–",
         ". ".join(filter(None, [*ran, *why, item.noted])),
-        "; ".join(dict.fromkeys(filter(None, said))) or item.holds or "–",
+        item.verdict or "; ".join(dict.fromkeys(filter(None, said))) or "–",
     )
 
 
-def _claims(run: Measured) -> str:
+def _claims(paper: Paper, run: Measured) -> str:
     """Count a run's claims by verdict, in the report's words."""
-    counted = Counter(line.verdict.partition(":")[0] for line in run.lines if line.verdict)
-    return ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
+    found = sorted(
+        (row.verdict.partition(":")[0] for row in beside(paper, run) if row.verdict),
+        key=lambda said: VERDICTS.index(said.partition(",")[0]),
+    )
+    return ", ".join(f"{number} {said}" for said, number in Counter(found).items())
+
+
+def beside(paper: Paper, run: Measured) -> Iterator[Beside]:
+    """Yield a row for every figure that the experiment repeats, '–' where the run has no counterpart, and for every
+    further one that was recorded, without a claim."""
+    lines = {line.ours: line for line in run.lines}
+    for figure in (paper.experiments.get(run.experiment) or Repeated()).figures:
+        line = lines.pop(figure.ours, None)
+        ours = line.interval() if line else Interval(None, None, None, 0)
+        yield compared(paper, figure, ours, line.unit if line else "")
+    for line in lines.values():
+        recorded = Figure(what=line.what, printed=line.printed, source="recorded", ours=line.ours)
+        yield compared(paper, recorded, line.interval(), line.unit)
 
 
 def _corpus(run: Measured) -> str:
@@ -88,7 +113,7 @@ def _heading(run: Measured) -> str:
 def _measured(paper: Paper, run: Measured) -> Iterator[str]:
     yield from (f"### {_heading(run)}", f"*{run.machine} · {run.date} · {run.commit}*", "")
     yield from (f"{cell(run.questions)}. Corpus: {run.corpus}.", "")
-    lines = ((line.what, line.printed, line.ours, line.interval, line.verdict or "–") for line in run.lines)
+    lines = ((row.what, row.printed, row.ours, row.interval, row.verdict or "–") for row in beside(paper, run))
     yield from table("figure", "paper", "ours", "95 % interval", "claim", of=lines)
     repeated = paper.experiments.get(run.experiment)
     said = [*run.notes, *(repeated.deviations if repeated else ())]

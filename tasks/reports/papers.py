@@ -1,15 +1,23 @@
 """Paper and ours: the figures of a paper beside those of a run, with the claim's verdict and every deviation.
 
-A verdict on a claim: it holds, does not hold, or is open, and then how many questions would settle it. A claim "at
-least V" with a margin m is one of non-inferiority (Piaggio et al., Reporting of Noninferiority and Equivalence
-Randomized Trials, JAMA 308(24), 2012): it holds where the whole interval lies above V − m, and does not where it lies
-below. Without a margin two equal methods cannot be distinguished: "no worse" always stays open.
+A claim names a side of no difference: above or below 0, or 1 where it is a ratio. By our 95 % interval it is
+
+- `replicated`: all of it lies on that side, and the paper's size is within it;
+- `same direction`: all of it lies on that side, and the paper's size is not within it, or the paper prints none;
+- `no worse`: all of it lies above no difference less the margin that was set beforehand, if the claimed side is up (the
+  other way round, if it is down). A claim of non-inferiority (Piaggio et al., Reporting of Noninferiority and
+  Equivalence Randomized Trials, JAMA 308(24), 2012): without a margin two equal methods cannot be distinguished;
+- `contradicted`: all of it lies on the other side, and not within the margin;
+- `open` otherwise, with an estimate of how many questions would settle it.
+
+Where the paper's figure is not on the side of its claim ("about as good", and printed a little lower), ours cannot
+replicate a direction: all of it on that side is `no worse`. A single measurement has no interval: its value says the
+direction, marked as one measurement, and never a size.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -35,12 +43,21 @@ class Beside:
 
 
 HEADS = ("paper", "ours", "95 % interval", "claim", "where")
+LEGEND = (
+    "Replicated: the interval lies on the side that the paper claims, with the paper's size in it; same direction: "
+    "with another size; no worse: within a margin set beforehand; contradicted: on the other side."
+)
 
 
 def beside(report: Report) -> list[Beside]:
     """A row for every printed figure; '–' where this run has no counterpart."""
-    paper = report.paper
-    return [_row(report, paper, printed) for printed in _repeated(report).figures] if paper else []
+    return [*_rows(report, report.paper)] if report.paper else []
+
+
+def _rows(report: Report, paper: Paper) -> Iterator[Beside]:
+    for printed in repeated(report).figures:
+        ours = our_figure(report, printed.ours)
+        yield compared(paper, printed, ours, report.column(printed.ours.metric).unit)
 
 
 def conditions(report: Report) -> list[str]:
@@ -53,25 +70,29 @@ def conditions(report: Report) -> list[str]:
         lines.append("The questions are a sample, so the figures are estimates.")
     if report.paper.settings:
         lines.append(f"The paper: {report.paper.settings}.")
-    return [*lines, *_repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
+    return [*lines, *repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
 
 
-def _repeated(report: Report) -> Repeated:
-    repeated = report.paper.experiments.get(report.experiment) if report.paper else None
-    return repeated or Repeated()
+def repeated(report: Report) -> Repeated:
+    """The figures that the experiment repeats; none where it repeats no paper."""
+    return (report.paper.experiments.get(report.experiment) if report.paper else None) or Repeated()
 
 
-def _row(report: Report, paper: Paper, row: Figure) -> Beside:
-    ours = report.counterparts.get(row.ours) or _measured(report, row.ours)
-    unit = report.column(row.ours.metric).unit
-    goal = paper.goal(row)
+def our_figure(report: Report, ours: Ours) -> Interval:
+    """Our figure in a run; its mean is None where this run has no counterpart."""
+    return report.counterparts.get(ours) or _measured(report, ours)
+
+
+def compared(paper: Paper, printed: Figure, ours: Interval, unit: str) -> Beside:
+    """A figure of the paper beside ours. `unit`: that of our metric."""
+    size = paper.target(printed)
     return Beside(
-        row.what,
-        "; ".join(filter(None, (row.source, row.note))),
-        _text(row, paper.target(row), unit),
-        _text(row, ours.mean, unit),
-        _interval(row, ours, unit),
-        "" if row.claim is None or goal is None else verdict(row.claim, goal, row.margin * row.scale, ours),
+        printed.what,
+        "; ".join(filter(None, (printed.source, printed.note))),
+        _text(printed.ours, size, unit),
+        _text(printed.ours, ours.mean, unit),
+        _interval(printed.ours, ours, unit),
+        verdict(printed, size, ours),
     )
 
 
@@ -87,20 +108,20 @@ def _measured(report: Report, ours: Ours) -> Interval:
     return Interval(value, None, None, 0)
 
 
-def _interval(row: Figure, ours: Interval, unit: str) -> str:
+def _interval(of: Ours, ours: Interval, unit: str) -> str:
     if ours.mean is None:
         return "–"
     if ours.low is None or ours.high is None:
         return "too few questions" if ours.questions else "no interval: one measurement"
-    return f"{_text(row, ours.low, unit)} to {_text(row, ours.high, unit)}"
+    return f"{_text(of, ours.low, unit)} to {_text(of, ours.high, unit)}"
 
 
-def _text(row: Figure, value: float | None, unit: str) -> str:
+def _text(of: Ours, value: float | None, unit: str) -> str:
     if value is None:
         return "–"
-    if row.ours.over:
+    if of.over:
         return f"{value:.2f} ×"
-    return f"{value:+.3f}" if row.ours.minus and unit not in SMALL_UNITS else figure(value, unit)
+    return f"{value:+.3f}" if of.minus and unit not in SMALL_UNITS else figure(value, unit)
 
 
 def counterparts(wanted: Iterable[Ours], scores: Mapping[str, QuestionScores]) -> dict[Ours, Interval]:
@@ -123,37 +144,61 @@ def _counterpart(ours: Ours, scores: Mapping[str, QuestionScores]) -> Interval |
     return mean_interval(values[np.newaxis])[0]
 
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "open"
+REPLICATED, SAME, NO_WORSE, CONTRADICTED, OPEN = VERDICTS = (
+    "replicated",
+    "same direction",
+    "no worse",
+    "contradicted",
+    "open",
+)
+_ONCE = "one measurement"
 _HALF = 1.959964
 """Half the width of a 95 % interval, in standard errors."""
 _FINE = 100
 """A value nearer to a line than such a part of its interval is on it: no number of questions would settle it."""
 
 
-def verdict(claim: Literal["at_least", "at_most"], goal: float, margin: float, ours: Interval) -> str:
-    """`goal`, `margin`: in the unit of ours. Where ours is one measurement and has no interval, `ours.questions` is 0,
-    and its value decides."""
-    sign = 1 if claim == "at_least" else -1
-    if ours.mean is None:
+def verdict(printed: Figure, size: float | None, ours: Interval) -> str:
+    """The verdict on the claim, which begins with one of `VERDICTS`; '' without a claim or without a figure of ours.
+
+    `size`: the paper's figure, in the unit of ours; None: it prints none. Where ours is one measurement and has no
+    interval, `ours.questions` is 0.
+    """
+    neutral = printed.ours.neutral
+    if printed.claim is None or neutral is None or ours.mean is None:
         return ""
+    sign = 1 if printed.claim == "higher" else -1
+    mean, claimed = sign * (ours.mean - neutral), None if size is None else sign * (size - neutral)
+    margin = printed.margin * printed.scale
     if ours.low is None or ours.high is None:
         if ours.questions:
             return f"{OPEN}: at least {MIN_QUESTIONS} questions are needed"
-        return HOLDS if sign * ours.mean >= sign * goal - margin else FAILS
-    worst, best = sorted((sign * ours.low, sign * ours.high))
-    if worst >= sign * goal - margin:
-        return f"{HOLDS}, superior" if margin and worst > sign * goal else HOLDS
-    if best < sign * goal - margin:
-        return FAILS
-    return f"{OPEN}: {_settled(ours, goal - sign * margin)}"
+        said = _said(mean, mean, claimed, margin)
+        return f"{SAME if said == REPLICATED else said}, {_ONCE}"
+    worst, best = sorted(sign * (end - neutral) for end in (ours.low, ours.high))
+    said = _said(worst, best, claimed, margin)
+    return f"{said}: {_settled(mean, best - worst, margin, ours.questions)}" if said == OPEN else said
 
 
-def _settled(ours: Interval, line: float) -> str:
-    """How many questions would distinguish the value from the line, if it stays as it is; rounded up to two digits."""
-    mean, low, high = (value or 0.0 for value in (ours.mean, ours.low, ours.high))
-    sd = (high - low) / (2 * _HALF) * math.sqrt(ours.questions)
-    far = abs(mean - line) * _FINE > high - low
-    needed = questions_needed(sd, mean - line) if far else None
+def _said(worst: float, best: float, claimed: float | None, margin: float) -> str:
+    """A verdict by the ends of an interval; all are distances from no difference, positive on the paper's side."""
+    if worst > 0:
+        if claimed is not None and claimed <= 0:
+            return NO_WORSE
+        return REPLICATED if claimed is not None and worst <= claimed <= best else SAME
+    if margin and worst > -margin:
+        return NO_WORSE
+    return CONTRADICTED if best < 0 else OPEN
+
+
+def _settled(mean: float, width: float, margin: float, questions: int) -> str:
+    """How many questions would settle it, if our value stays as it is; rounded up to two digits.
+
+    They show that it is no worse, or, where it lies beyond the margin, that it is on the other side.
+    """
+    far = abs(mean) if mean < -margin else mean + margin
+    sd = width / (2 * _HALF) * math.sqrt(questions)
+    needed = questions_needed(sd, far) if far * _FINE > width else None
     if needed is None:
         return "our value is on the line"
     unit = 10 ** max(0, len(str(needed)) - 2)

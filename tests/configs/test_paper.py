@@ -69,20 +69,23 @@ def test_what_is_said_of_table_1_is_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("experiment", "place", "target", "goal"),
+    ("experiment", "place", "target", "neutral"),
     [
-        ("paretorag/cost", 0, 4.02 / 1.23, None),
+        ("paretorag/cost", 0, 4.02 / 1.23, 1.0),
         ("pfe_self_rag/table2", 0, 0.004625, 0.0),
         ("pfe_self_rag/table2", 1, 0.0015, 0.0),
         ("pfe_self_rag/table2", 2, 0.0255, 0.0),
+        ("pfe_self_rag/table2", 3, None, None),
     ],
 )
-def test_what_is_derived_is_in_the_unit_of_ours(experiment: str, place: int, target: float, goal: float | None) -> None:
+def test_what_is_derived_is_in_the_unit_of_ours(
+    experiment: str, place: int, target: float | None, neutral: float | None
+) -> None:
     paper = papers()[experiment.partition("/")[0]]
     figure = paper.experiments[experiment].figures[place]
     assert figure.printed is None
     assert paper.target(figure) == pytest.approx(target)
-    assert paper.goal(figure) == goal
+    assert figure.ours.neutral == neutral
 
 
 TABLE = Table(what="scores", columns={"a": "%", "b": "tokens"}, rows={"x": (3.0, 9), "y": (1.0, None)})
@@ -118,12 +121,34 @@ def test_formulas_over_what_is_not_printed(formula: dict[str, tuple[str, ...]], 
         ({"printed": 3.0, "source": "t / x / a"}, "unit must be '%'"),
         ({"printed": 3.0}, "a printed figure needs a source"),
         ({"derived": {"minus": ["t / x / a", "t / y / a"], "over": ["t / x / a", "t / y / a"]}}, "exactly one of"),
+        ({"claim": "higher"}, "a claim compares two methods: set ours.minus or ours.over"),
+        ({"margin": 2}, "set claim, or leave margin 2 out"),
     ],
 )
 def test_a_figure_is_what_the_table_has(figure: dict[str, object], fault: str) -> None:
     whole = {"what": "it", "ours": {"method": "m", "metric": "f1"}, **figure}
     with pytest.raises(ValidationError, match=fault):
         Paper.model_validate({"paper": "P", "tables": {"t": TABLE}, "experiments": {"p/e": {"figures": [whole]}}})
+
+
+def test_a_figure_of_a_run_stands_once() -> None:
+    twice = [{"what": what, "ours": {"method": "m", "metric": "f1", "minus": "n"}} for what in ("it", "the same")]
+    with pytest.raises(ValidationError, match="got twice: method='m' metric='f1' minus='n'"):
+        Paper.model_validate({"paper": "P", "experiments": {"p/e": {"figures": twice}}})
+
+
+def test_what_holds_by_construction_or_is_of_one_method_has_no_claim() -> None:
+    """Of a copier's words, tokens of fewer units, contexts kept by a higher threshold: nothing could turn out."""
+    claimed = [
+        figure.ours
+        for paper in papers().values()
+        for repeated in paper.experiments.values()
+        for figure in repeated.figures
+        if figure.claim
+    ]
+    assert not {"prompt_tokens", "context_share", "answer_kept", "grounding"} & {ours.metric for ours in claimed}
+    assert not [ours for ours in claimed if ours.metric == "kept" and "labels" not in ours.method]
+    assert not [ours for ours in claimed if "no retrieval" in (ours.minus, ours.over)]
 
 
 def test_a_table_has_a_cell_for_every_column() -> None:

@@ -10,7 +10,7 @@ from docs import measured
 from docs.papers import paper_sections
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index
-from vitalfew.configs.paper import papers
+from vitalfew.configs.paper import Paper, papers
 from vitalfew.flows.pipelines.experiments import evaluation, find
 
 NAME = "paretorag/top_k"
@@ -51,8 +51,36 @@ def test_every_corpus_gives_a_record_and_a_line_and_runs_of_no_paper_give_none(s
     for each in records:
         assert f"### {each.experiment} on {each.corpus.partition(':')[0]}" in page
         assert f"](#{NAME.replace('/', '')}-on-{each.corpus.partition(':')[0]}" in page
-    tokens = next(line for line in records[0].lines if line.printed == "0.40 ×")
-    assert f"| {tokens.what} | 0.40 × | {tokens.ours} |" in page
+    tokens = next(line for line in records[0].lines if line.ours.metric == "prompt_tokens")
+    assert (tokens.printed, tokens.low) == (0.4, None), "5 questions have no interval"
+    assert f"| {tokens.what} | 0.40 × | {tokens.mean:.2f} × | too few questions | – |" in page
+
+
+def test_the_page_gives_the_verdicts_of_today_on_the_numbers_of_then() -> None:
+    ours = {"method": "a", "metric": "f1", "minus": "b"}
+    gone = {"method": "c", "metric": "kept"}
+    run = measured.Measured.model_validate(
+        {"experiment": "p/e", "corpus": "towns", "models": [], "questions": "100 questions", "n": 100}
+        | {"date": "2026-01-01", "commit": "1", "machine": "a test"}
+        | {"lines": [{"ours": gone, "what": "kept", "printed": 7.8, "unit": "contexts", "mean": 3.9, "questions": 100},
+                     {"ours": ours, "what": "old words", "mean": 0.05, "low": 0.01, "high": 0.09, "questions": 100}]}
+    )  # fmt: skip
+    assert measured.Measured.model_validate_json(run.model_dump_json(exclude_defaults=True)) == run
+
+    def rows(**figure: object) -> list[str]:
+        figures = [{"what": "new words", "printed": 8.0, "source": "text", "unit": "%", "ours": ours, **figure}]
+        paper = Paper.model_validate({"paper": "P", "items": [{"what": "t", "experiments": ["p/e"]}],
+                                      "experiments": {"p/e": {"figures": figures}}})  # fmt: skip
+        page = list(paper_sections([paper], {"p/e": [run]}))
+        return [line for line in page if line.startswith(("| t |", "| new words |", "| kept |"))]
+
+    row = "| new words | +0.080 | +0.050 | +0.010 to +0.090 |"
+    kept = "| kept | 7.8 | 3.9 | too few questions | – |"
+    assert rows()[0].endswith("| – |")
+    assert rows()[1:] == [f"{row} – |", kept]
+    assert rows(claim="higher")[0].endswith("| 1 replicated |")
+    assert rows(claim="higher")[1:] == [f"{row} replicated |", kept]
+    assert rows(claim="lower")[1:] == [f"{row} contradicted |", kept]
 
 
 def test_a_run_that_is_named_replaces_what_was_written_of_it(store: Path, tmp_path: Path) -> None:

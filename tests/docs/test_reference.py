@@ -1,4 +1,4 @@
-"""docs/reference/ and docs/papers.md say what the code says, and what was written down."""
+"""docs/reference/, docs/papers.md and docs/results/index.md say what the code says, and what was written down."""
 
 import re
 
@@ -13,7 +13,11 @@ def pages() -> dict[str, str]:
 
 
 def test_the_pages_are_those_of_the_code(pages: dict[str, str]) -> None:
-    files = [generate.DOCS / "papers.md", *(generate.DOCS / "reference").glob("*.md")]
+    files = [
+        generate.DOCS / "papers.md",
+        generate.DOCS / "results" / "index.md",
+        *(generate.DOCS / "reference").glob("*.md"),
+    ]
     committed = {path.relative_to(generate.DOCS).as_posix(): path.read_text(encoding="utf-8") for path in files}
     stale = sorted(name for name in committed.keys() | pages.keys() if committed.get(name) != pages.get(name))
     assert not stale, f"docs/ is not what the code says ({', '.join(stale)}): run `make reference` and commit it"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.papers import HEADS, beside
+from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
 from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     Cell,
@@ -178,12 +178,15 @@ def indexes(report: Report) -> Grid:
 
 
 def paper(report: Report) -> Grid:
+    compared = beside(report)
     rows = [
         (row.what, [Cell(text or "–") for text in (row.printed, row.ours, row.interval, row.verdict, row.source)])
-        for row in beside(report)
+        for row in compared
     ]
-    name = report.paper.paper if report.paper else ""
-    return Grid(f"{name}: its printed figures beside ours.", ("figure", *HEADS), rows)
+    caption = f"{report.paper.paper if report.paper else ''}: its printed figures beside ours."
+    if any(row.verdict for row in compared):
+        caption += f" {LEGEND}"
+    return Grid(caption, ("figure", *HEADS), rows)
 
 
 def settings(report: Report) -> Grid:

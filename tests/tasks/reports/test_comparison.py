@@ -19,7 +19,8 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.differences import opponents
-from vitalfew.tasks.reports.papers import beside, conditions
+from vitalfew.tasks.reports.papers import LEGEND, beside, conditions
+from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.notes import asked, notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -217,12 +218,12 @@ PAPER = Paper(
                     "ours": {"method": "pareto", **ours},
                 }
                 for what, printed, claim, margin, ours in (
-                    ("less", 0.9, "at_most", 0, {"metric": "prompt_tokens", "over": "naive"}),
-                    ("more", 0.5, "at_least", 0, {"metric": "f1", "minus": "naive"}),
-                    ("no worse", 0.0, "at_least", 1, {"metric": "f1", "minus": "naive"}),
+                    ("less", 0.9, "lower", 0, {"metric": "prompt_tokens", "over": "naive"}),
+                    ("more", 0.5, "higher", 0, {"metric": "prompt_tokens", "minus": "naive"}),
+                    ("no worse", 0.0, "higher", 1, {"metric": "f1", "minus": "naive"}),
                     ("plain", 0.5, None, 0, {"metric": "f1"}),
                     ("cost", 3, None, 0, {"metric": "stage_seconds", "over": "naive"}),
-                    ("gone", 0.5, "at_least", 0, {"metric": "f1", "minus": "nobody"}),
+                    ("gone", 0.5, "higher", 0, {"metric": "f1", "minus": "nobody"}),
                 )
             ],
             "deviations": ["Another corpus."],
@@ -237,16 +238,17 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     less, more, no_worse, plain, cost, gone = beside(made)
     tokens = [method.summaries["prompt_tokens"].value or 0 for method in made.methods]
     assert less.ours == f"{tokens[0] / tokens[1]:.2f} ×"
-    assert less.verdict == "holds"
+    assert less.verdict == "same direction"
     low, high = (float(end.strip(" ×")) for end in less.interval.split(" to "))
     assert low < tokens[0] / tokens[1] < high < 1
-    assert more.verdict == "does not hold"  # f1 of a fake that answers with first words
+    assert more.verdict == "contradicted"
     assert more.interval.count("to") == 1
-    assert no_worse.verdict == "holds"
+    assert no_worse.verdict == "no worse"
     assert plain.verdict == ""
     assert plain.interval.count("to") == 1
     assert cost.interval == "no interval: one measurement"
     assert (gone.ours, gone.interval, gone.verdict) == ("–", "–", "")
+    assert grids.paper(made).caption == f"A paper: its printed figures beside ours. {LEGEND}"
     told = conditions(made)
     assert "40 questions" in told[0]
     assert "120 passages (test)" in told[0]

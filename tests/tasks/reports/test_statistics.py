@@ -2,7 +2,6 @@
 
 import math
 from random import Random
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from vitalfew.tasks.reports.papers import verdict
+from vitalfew.configs.paper import Figure
+from vitalfew.tasks.reports.papers import VERDICTS, verdict
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
 from vitalfew.tasks.reports.statistics.paired import (
     Difference,
@@ -308,35 +308,68 @@ def test_a_ratio_is_of_the_questions_that_have_both(pairs: list[tuple[float, flo
 ENDS = st.tuples(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 
 
-@given(ENDS, st.floats(-1, 1), st.floats(0, 0.5), st.sampled_from(["at_least", "at_most"]))
-def test_a_claim_holds_does_not_or_is_open(
-    ends: tuple[float, float, float], goal: float, margin: float, claim: Literal["at_least", "at_most"]
+def claim(side: str = "higher", margin: float = 0, **ours: str) -> Figure:
+    compared = {"method": "a", "metric": "f1", **(ours or {"minus": "b"})}
+    return Figure.model_validate({"what": "it", "claim": side, "margin": margin, "ours": compared})
+
+
+@given(ENDS, st.none() | st.floats(-1, 1), st.floats(0, 0.5), st.sampled_from(["higher", "lower"]), st.booleans())
+def test_a_verdict_goes_by_the_whole_interval(
+    ends: tuple[float, float, float], size: float | None, margin: float, side: str, ratio: bool
 ) -> None:
     mean, below, above = ends
+    neutral = 1 if ratio else 0
     ours = Interval(mean, mean - below, mean + above, 100)
-    said = verdict(claim, goal, margin, ours)
-    worst, best = (ours.low, ours.high) if claim == "at_least" else (-ours.high, -ours.low)
-    line = (goal if claim == "at_least" else -goal) - margin
-    assert said.startswith("holds") == (worst >= line)
-    assert (said == "does not hold") == (best < line)
-    # What holds with a margin holds with a wider one, and what holds without one holds with any.
-    if said.startswith("holds"):
-        assert verdict(claim, goal, margin + 0.1, ours).startswith("holds")
+    printed = claim(side, margin, **({"over": "b"} if ratio else {"minus": "b"}))
+    said = verdict(printed, size, ours).partition(":")[0]
+    sign = 1 if side == "higher" else -1
+    worst, best = sorted(sign * (end - neutral) for end in (mean - below, mean + above))
+    wins, loses, bounded = worst > 0, best < 0, margin > 0 and worst > -margin
+    claimed = size is None or sign * (size - neutral) > 0
+    assert (said in ("replicated", "same direction")) == (wins and claimed)
+    if said in ("replicated", "same direction"):
+        assert (said == "replicated") == (size is not None and mean - below <= size <= mean + above)
+    assert (said == "no worse") == ((wins and not claimed) or (bounded and not wins))
+    assert (said == "contradicted") == (loses and not bounded)
+    assert said in VERDICTS
+    if said == "no worse":  # and so it is with a wider margin
+        wider = printed.model_copy(update={"margin": margin + 0.1})
+        assert verdict(wider, size, ours) == "no worse"
 
 
 def test_equal_methods_are_no_worse_once_there_are_questions_enough() -> None:
     equal = Interval(0.0, -0.018, 0.018, 400)
-    assert verdict("at_least", 0, 0.02, equal) == "holds"
-    assert verdict("at_least", 0, 0, equal) == "open: our value is on the line"
-    assert verdict("at_least", 0, 0.02, Interval(0.03, 0.012, 0.048, 400)) == "holds, superior"
-    assert verdict("at_least", 0, 0.02, Interval(-0.04, -0.058, -0.022, 400)) == "does not hold"
+    assert verdict(claim(margin=0.02), 0.05, equal) == "no worse"
+    assert verdict(claim(), 0.05, equal) == "open: our value is on the line"
+    assert verdict(claim(margin=0.02), 0.05, Interval(0.03, 0.012, 0.048, 400)) == "same direction"
+    assert verdict(claim(margin=0.02), 0.04, Interval(0.03, 0.012, 0.048, 400)) == "replicated"
+    assert verdict(claim(margin=0.02), None, Interval(0.03, 0.012, 0.048, 400)) == "same direction"
+    assert verdict(claim(margin=0.02), 0.05, Interval(-0.04, -0.058, -0.022, 400)) == "contradicted"
+    assert verdict(claim(margin=0.02), 0.05, Interval(-0.01, -0.018, -0.002, 400)) == "no worse"
+
+
+def test_what_is_printed_on_the_other_side_of_its_claim_replicates_no_direction() -> None:
+    """ "About as good", printed 0.001 lower: to be above is no worse, to be below by 0.051 contradicts."""
+    about_as_good = claim(margin=0.02)
+    assert verdict(about_as_good, -0.001, Interval(0.03, 0.01, 0.05, 300)) == "no worse"
+    assert verdict(about_as_good, -0.001, Interval(-0.051, -0.086, -0.016, 300)) == "contradicted"
 
 
 def test_an_open_claim_says_how_many_questions_would_settle_it() -> None:
-    said = verdict("at_least", 0, 0.02, Interval(0.0, -0.0392, 0.0392, 400))
+    said = verdict(claim(margin=0.02), None, Interval(0.0, -0.0392, 0.0392, 400))
     assert said == "open: about 3,200 questions would settle it"  # sd 0.4; (2.80 · 0.4 / 0.02)² = 3,140
-    assert verdict("at_least", 0, 0.02, Interval(0.0, None, None, 9)) == "open: at least 10 questions are needed"
-    assert verdict("at_most", 0.4, 0, Interval(0.3, None, None, 0)) == "holds"
+    # Beyond the margin, what would settle it is that it is on the other side.
+    said = verdict(claim(margin=0.02), None, Interval(-0.03, -0.0692, 0.0092, 400))
+    assert said == "open: about 1,400 questions would settle it"  # (2.80 · 0.4 / 0.03)² = 1,395
+    assert verdict(claim(), 0.1, Interval(0.0, None, None, 9)) == "open: at least 10 questions are needed"
+
+
+def test_a_single_measurement_says_a_direction_and_no_size() -> None:
+    ratio = claim("lower", over="b")
+    assert verdict(ratio, 0.3, Interval(0.3, None, None, 0)) == "same direction, one measurement"
+    assert verdict(ratio, 0.3, Interval(1.3, None, None, 0)) == "contradicted, one measurement"
+    assert verdict(ratio, 0.3, Interval(1.0, None, None, 0)) == "open, one measurement"
+    assert verdict(ratio, 0.3, Interval(None, None, None, 0)) == ""
 
 
 # --- power ---
