@@ -123,10 +123,11 @@ def run(
     index(datasets=corpus.datasets, name=corpus_index, store=store, bm25={"enabled": True})
     asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": questions}
     settings: dict[str, Any] = {"questions": asked, "primary": corpus.primary}
+    label, own = find(experiment)
     if corpus.primary == FACTS:  # nothing is answered
-        given = {section: own for section, own in given.items() if section != "generate"}
-        settings |= {"generate": None, "score": {"metrics": ["supporting_facts", "tokens"]}}
-    return evaluated(*find(experiment), store, index=corpus_index, **merged(settings, given)).run
+        own, given = ({key: value for key, value in each.items() if key != "generate"} for each in (own, given))
+        settings["score"] = {"metrics": ["supporting_facts", "tokens"]}
+    return evaluated(label, own, store, index=corpus_index, **merged(settings, given)).run
 
 
 def scored(store: Path, name: str, of_run: Run, primary: str) -> list[Scored]:
