@@ -241,7 +241,7 @@ def _label(output: str, choices: Mapping[str, str]) -> str | None:
 
 
 def _of(label: str, choices: Mapping[str, str]) -> str | None:
-    """The option's own label; None where no option has it, nor the number that a letter stands for."""
+    """The label as the question has it; None where no option has it, nor the number that a letter stands for."""
     number = str(ord(label.upper()) - ord("A") + 1) if label.isalpha() else label
     return next((own for own in (label.upper(), number) if own in choices), None)
 
