@@ -220,7 +220,8 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
     given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     defaults = {section: given_to_all[section] for section in SECTIONS}
-    nothing = {"choose": None} if layer.get("choose", {}) is None else {}  # given so: no method chooses by itself either
+    # choose=null, if it is given, also holds for methods that choose by themselves.
+    nothing = {"choose": None} if layer.get("choose", {}) is None else {}
     methods = {label: {**_apart(own or {}), **nothing} for label, own in experiment.methods.items()}
     drafts = [_draft(label, defaults, own, wins, axes) for label, own in methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]

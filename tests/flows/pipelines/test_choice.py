@@ -262,7 +262,9 @@ def test_where_another_method_is_given_its_own_settings_are_not_chosen(store: Pa
     given_settings = parameters(store, settings, select={"selector": "pareto_set"})
     assert given_settings.choose is None
     with pytest.raises(ConfigError, match=r"method naive: choose: the method has no setting select\.weight_of_nothing"):
-        parameters(store, merged(settings, {"methods": {"naive": {"choose": {"select.weight_of_nothing": [1.0, 2.0]}}}}))
+        parameters(
+            store, merged(settings, {"methods": {"naive": {"choose": {"select.weight_of_nothing": [1.0, 2.0]}}}})
+        )
 
 
 def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:
