@@ -56,7 +56,8 @@ def critiqued(questions: Sequence[Sequence[Mapping[str, Any]]]) -> Critiqued:
     for line, candidates in enumerate(questions):
         numbers: dict[str, int] = {}
         for place, candidate in enumerate(candidates):
-            same[line, place] = numbers.setdefault(normalise(candidate["text"]), len(numbers))
+            answer = normalise(candidate["text"]) or candidate["text"].strip()  # the option A is not an empty answer
+            same[line, place] = numbers.setdefault(answer, len(numbers))
             if candidate["error"]:
                 continue
             usable[line, place] = True
@@ -120,8 +121,13 @@ class WeightedSum(Selector):
 
     Asai et al. (2023), arXiv 2310.11511, section 3.3: w_rel · ISREL + w_sup · ISSUP + w_use · ISUSE, with ISUSE on
     Self-RAG's scale from −1 to 1 (2 · ISUSE − 1) or on PFE's from 0 to 1. With `sequence_probability` the geometric
-    mean of the answer's token probabilities is added, if it is known. With `add_equal` the scores of answers that are
-    equal for exact match add up, and the one that scores best alone stands for them.
+    mean of the answer's token probabilities is added, if it is known: equation 4 complete, as its program computes it.
+    The bundled reader's tokens share the probability of the span. With `add_equal` the scores of answers that are equal
+    for exact match add up, and the one that scores best alone stands for them.
+
+    A sum takes ISSUP for the probability that the context is relevant and supports the answer. The critic `embedded`
+    takes relevance for given, so that by itself its ISSUP speaks for irrelevant contexts; with `support_if_relevant`
+    ISREL · ISSUP takes its place. A weight of 0 leaves a score out: ISREL alone is a sum too.
     """
 
     class Options(Selector.Options):
@@ -135,11 +141,17 @@ class WeightedSum(Selector):
             False, description="Add up the scores of equal answers, as Self-RAG does for multiple choice and claims."
         )
         sequence_probability: bool = Field(False, description="Add the answer's probability per token to its score.")
+        support_if_relevant: bool = Field(
+            False,
+            description="Weigh ISREL · ISSUP in place of ISSUP: for a critic whose ISSUP takes relevance for given, "
+            "such as embedded.",
+        )
 
     def select(self, candidates: Critiqued) -> Selected:
         options, usable = self.options, candidates.usable
         utility = candidates.isuse if options.utility == "pfe" else 2 * candidates.isuse - 1
-        score = options.weight_isrel * candidates.isrel + options.weight_issup * candidates.issup
+        support = candidates.isrel * candidates.issup if options.support_if_relevant else candidates.issup
+        score = options.weight_isrel * candidates.isrel + options.weight_issup * support
         score = score + options.weight_isuse * utility
         if options.sequence_probability:
             score = score + np.nan_to_num(np.exp(candidates.logprob))

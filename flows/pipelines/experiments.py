@@ -220,7 +220,10 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
     given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     defaults = {section: given_to_all[section] for section in SECTIONS}
-    drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]
+    # choose=null, if it is given, also holds for methods that choose by themselves.
+    nothing = {"choose": None} if layer.get("choose", {}) is None else {}
+    methods = {label: {**_apart(own or {}), **nothing} for label, own in experiment.methods.items()}
+    drafts = [_draft(label, defaults, own, wins, axes) for label, own in methods.items()]
     rows = [row for draft in drafts for row in _rows(draft)]
     for section, key in {(path[0], ".".join(path[1:])) for path in axes if not any(path in d.chosen for d in drafts)}:
         raise ConfigError(f"choose: {_nobody_chooses(name, section, key, drafts)}")
@@ -235,9 +238,9 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
             raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
     own = ("name", "methods", "score", "choose", "chosen", "left_out")
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
-    methods = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
+    shown = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)
-    return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": methods, "choose": choose}))
+    return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": shown, "choose": choose}))
 
 
 def _apart(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -328,9 +331,15 @@ def _draft(
     settings = merged(settings, {key: value for key, value in wins.items() if settings.get(key, {}) is not None})
     settings = {section: fitting(section, value) for section, value in settings.items()}
     there = {path for path, _ in leaves(settings)}
-    if missing := own_axes.keys() - there:
+    # Where another method is given, the method's settings to choose are of the one it had.
+    if missing := {path for path in own_axes.keys() - there if not _names_a_method(path[0], wins.get(path[0], {}))}:
         raise ConfigError(f"method {label}: choose: the method has no setting {'.'.join(min(missing))}")
     return Draft(label, settings, chosen.keys() & there)
+
+
+def _names_a_method(section: str, given: Any) -> bool:
+    """Return whether given settings of a section name its method, or omit it."""
+    return given is None or (section in KINDS and KINDS[section].field() in given)
 
 
 def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -18,9 +18,9 @@ ARC-Easy), Clark et al., 2018 (arXiv 1803.05457), and the flat rows into which t
 them. A prompt needs the options, so they are part of the question's text. Two choices keep it honest to count an output
 as right if it contains a gold answer. A bare label is not a gold answer: nearly all outputs contain "A", and the usual
 normalisation of answers drops it as an article. And labels stay as the file has them (some questions have 1 to 4);
-Self-RAG renames them. Two errors remain. An output that names several options, or an option whose words contain those
-of the right one, counts as right. An output that gives only a label counts as wrong. So a prompt should ask for the
-words of one option.
+Self-RAG renames them, as the prompt `self_rag_multiple_choice` does. Two errors remain. An output that names several
+options, or an option whose words contain those of the right one, counts as right. An output that gives only a label
+counts as wrong. So a prompt should ask for the words of one option, or the metric be `choice`, which reads labels too.
 
 PubHealth: claims about public health with the verdicts of fact checkers and their articles. The TSV of the release
 (PUBHEALTH, train/dev/test.tsv), Kotonya & Toni, EMNLP 2020 (arXiv 2010.09926). Some of its rows lack a label or have
@@ -177,8 +177,8 @@ class Arc(QuestionsOnly):
     One JSON object a line: {"id", "question": {"stem", "choices": [{"text", "label"}, ...]}, "answerKey"}, or flat,
     {"id", "question", "choices": {"text": [...], "label": [...]}, "answerKey"}. The text of a question is its stem,
     followed by one line per option, "A: its text". The gold answers are the right option's text and its whole line,
-    never the label alone, which nearly every output contains: prompts should ask for the option's words. The offset is
-    the line.
+    never the label alone, which nearly every output contains: only the metric `choice` reads labels. The offset is the
+    line.
     """
 
     example: ClassVar[str] = "arc:data/ARC-Challenge-Test.jsonl"

@@ -14,8 +14,9 @@ else with its punctuation, as is the output; SQuAD's script gives an empty outpu
 is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
 contains; where it contains several, the longest of those that hold the others ("sea water" before "water"), and where
 several are left, none. The options are the lines "A: its text" below a question's first one, as the dataset `arc`
-writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. "not true" and "untrue"
-are false. A gold answer is an option's text, or its label alone; a question is left out if no option is a gold answer.
+writes them; a question without such lines is a claim, its options the verdicts of `pubhealth`. Numbered options also
+have letters, A for 1, which Self-RAG's prompt gives them. "not true" and "untrue" are false. A gold answer is an
+option's text, or its label alone; a question is left out if no option is a gold answer.
 
 **Sets of answers.** PFE-Self-RAG (J. Mahani Math. Res. 15(2), 2026) counts a set as right if any member is. That is
 `set_any`; a larger set can only gain by it, so it is not the accuracy of an answer. Beside it, for the same question:
@@ -195,7 +196,7 @@ _NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNOR
 class Choice(PerQuestion):
     """1 if the option or verdict that an answer names is the right one, else 0 (ARC, PubHealth)."""
 
-    version = "2"  # since 2, also "the answer is B" anywhere, and gold answers that are labels
+    version = "3"  # since 3, letters name numbered options; 2, "the answer is B" anywhere, gold answers that are labels
     shown = (Column("choice", "choice", needs=JUDGED),)
 
     def row(self, case: Case) -> tuple[float] | None:
@@ -233,10 +234,16 @@ def chosen(output: str, choices: Mapping[str, str]) -> str | None:
 
 def _label(output: str, choices: Mapping[str, str]) -> str | None:
     first = _FIRST.match(output)
-    if first and first[1].upper() in choices:
-        return first[1].upper()
-    stated = {label.upper() for label in _STATED.findall(output)} & {*choices}
+    if first and (label := _of(first[1], choices)):
+        return label
+    stated = {_of(label, choices) for label in _STATED.findall(output)} - {None}
     return stated.pop() if len(stated) == 1 else None
+
+
+def _of(label: str, choices: Mapping[str, str]) -> str | None:
+    """The label as the question has it; None where no option has it, nor the number that a letter stands for."""
+    number = str(ord(label.upper()) - ord("A") + 1) if label.isalpha() else label
+    return next((own for own in (label.upper(), number) if own in choices), None)
 
 
 RIGHT_BY: dict[str, type[Metric]] = {"accuracy": Accuracy, "exact_match": ExactMatch, "choice": Choice}
@@ -253,7 +260,7 @@ class RightOptions(Accuracy.Options):
 class _OfSet(PerQuestion):
     """A metric of sets of answers."""
 
-    version = "2"  # since 2, with version 2 of what decides if an answer is right
+    version = "3"  # the version of what decides if an answer is right
 
     Options = RightOptions
 

@@ -3,8 +3,7 @@
 LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A. The presets (configs/models.yaml) are those of RetRobust
 (Yoran et al. 2023, arXiv 2310.01558): adapters of Llama 2 13B that were trained to answer from good contexts and to
 ignore irrelevant ones, named as on the authors' pages; that of HotpotQA as in ParetoRAG's appendix E.1, which no other
-source confirms. They need that model as their base, and the prompt retrobust, which ends as their training examples of
-one hop do ("So the final answer is:").
+source confirms. They need that model as their base, and the prompt retrobust, the authors' for questions of one hop.
 
 Only safetensors are read, as for any model here: a pickle can run code. The published adapters and their base were not
 available during development: tests use a tiny Llama.

@@ -248,6 +248,23 @@ def test_a_method_may_choose_for_itself_or_have_a_value_of_its_own(store: Path) 
     assert [option.values for option in both.choose.options] == [{"retrieve.alpha": 0.2}, {"retrieve.alpha": 0.9}]
     narrower = parameters(store, {**own, "choose": {"retrieve.alpha": ALPHAS}})
     assert narrower.choose == both.choose.model_copy(update={"by": "accuracy"})
+    assert parameters(store, own, choose=None).choose is None
+
+
+def test_where_another_method_is_given_its_own_settings_are_not_chosen(store: Path) -> None:
+    one_by_one = {"generate": {"per_context": True}, "critique": {"critic": "tests.support.fakes:WordCritic"}}
+    tuned = {"select": {"selector": "weighted_sum"}, "choose": {"select.weight_issup": [1.0, 2.0]}}
+    settings = merged(CHOICE, {"choose": {"by": "accuracy"}, "methods": {"naive": {**one_by_one, **tuned}}})
+    del settings["choose"]["retrieve.alpha"]
+    own = parameters(store, settings).choose
+    assert own is not None
+    assert [option.values for option in own.options] == [{"select.weight_issup": weight} for weight in (1.0, 2.0)]
+    given_settings = parameters(store, settings, select={"selector": "pareto_set"})
+    assert given_settings.choose is None
+    with pytest.raises(ConfigError, match=r"method naive: choose: the method has no setting select\.weight_of_nothing"):
+        parameters(
+            store, merged(settings, {"methods": {"naive": {"choose": {"select.weight_of_nothing": [1.0, 2.0]}}}})
+        )
 
 
 def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:

@@ -62,12 +62,48 @@ def test_self_rag_reads_all_ten_and_votes_in_closed_tasks_alone(name: str) -> No
     methods = {method.name: method.model_dump() for method in experiment(name).methods}
     for label, method in methods.items():
         assert method["retrieve"] is None or method["retrieve"]["top_k"] == 10
-        if label.startswith("PFE"):
+        if label.startswith("PFE") or label.endswith(", five contexts"):
             refine = method["refine"]
             assert (refine["refiner"], refine["top_k"], refine["mmr_lambda"]) == ("mmr", 5, 0.9)
         elif method["retrieve"]:
             assert (method["refine"]["refiner"], method["refine"]["top_k"]) == ("cut", 10)
     assert methods["Self-RAG"]["select"]["add_equal"] == (name in CLOSED)
+
+
+ONE_BY_ONE = {"Self-RAG": 10, "ISREL alone": 10, "ISREL alone, five contexts": 5, "PFE, nearest to the ideal": 5}
+TUNED = ("Self-RAG, tuned weights", "Self-RAG, tuned weights, five contexts")
+
+
+def test_the_rivals_of_table_2_share_their_answers_and_tune_their_weights_on_other_questions(tmp_path: Path) -> None:
+    index(tmp_path, "synthetic:passages=60,questions=60,seed=3")
+    parameters = experiment("table2", store=tmp_path, runner="serial", score={"metrics": ["accuracy"]}, **FAKES)
+    assert parameters.choose is not None
+    few = [each for each in parameters.choose.options if each.values["select.weight_isuse"] == 0.25][::4]
+    choose = parameters.choose.model_copy(update={"options": tuple(few)})
+    outcome = evaluated(parameters.model_copy(update={"choose": choose}))
+    asked = outcome.methods["Self-RAG"]["score"].rows_in
+    for method, contexts in ONE_BY_ONE.items():
+        assert outcome.methods[method]["generate"].rows["candidates"] == contexts * asked
+    for method in ("naive RAG", "naive RAG, five contexts"):
+        assert outcome.methods[method]["generate"].rows["candidates"] == asked
+    answered = {name: stages["generate"].artifact for name, stages in outcome.methods.items()}
+    judged = {name: stages["critique"].artifact for name, stages in outcome.methods.items() if "critique" in stages}
+    assert len({*answered.values()}) == 5  # no retrieval, two prompts of several contexts, ten and five by themselves
+    assert len({*judged.values()}) == 2
+    chosen = outcome.run.config["chosen"]
+    assert {each["method"] for each in chosen["tried"] if each["taken"]} == {*TUNED}
+    assert chosen["questions"] + asked == 60
+    development = outcome.development
+    assert development is not None
+    assert len({stages["generate"].artifact for stages in development.methods.values()}) == 2
+
+
+def test_the_first_weights_to_try_are_self_rags_own() -> None:
+    choose = experiment("table2").choose
+    assert choose is not None
+    for name in TUNED:
+        first = next(option.method.select for option in choose.options if option.of == name)
+        assert first == next(method.select for method in experiment("table2").methods if method.name == "Self-RAG")
 
 
 def test_without_mmr_all_ten_are_read() -> None:

@@ -39,6 +39,42 @@ def test_every_prompt_that_is_shipped_asks_its_question(name: str) -> None:
     assert "Who is it?" in prompts.render(prompts.source(name), "Who is it?", ("A context.",))
 
 
+EVIDENCE = "[Retrieval]<paragraph>Sails: Wind fills them.</paragraph>"
+CLAIM = "Is the following statement correct or not? Say true if it's correct; otherwise say false.\n\n## Input:\n\n"
+CANDIDATES = "Given four answer candidates, A, B, C and D, choose the best answer choice.\n\n### Input:\n"
+LETTERS = "What fills sails?\nA: wind\nB: water\nC: sand\nD: oil"
+LEARNT = [
+    ("self_rag", "Who?", "Who?"),
+    ("self_rag_claim", "Salt heals.", f"{CLAIM}Salt heals."),
+    ("self_rag_multiple_choice", LETTERS, CANDIDATES + LETTERS),
+    ("self_rag_multiple_choice", f"{LETTERS}\nE: ice", f"{CANDIDATES}{LETTERS}\nE: ice"),
+    ("self_rag_multiple_choice", "What?\n1: a\n2: 1: 2\n3: c\n4: d", f"{CANDIDATES}What?\nA: a\nB: 1: 2\nC: c\nD: d"),
+    ("self_rag_multiple_choice", "What?\nA: wind\nB: oil\nC: ice", f"{CANDIDATES}What?\nA: wind\nB: oil\nC: ice\nD: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "question", "instruction"), LEARNT)
+def test_self_rag_is_asked_as_its_checkpoint_was_trained(name: str, question: str, instruction: str) -> None:
+    before = f"### Instruction:\n{instruction}\n\n### Response:\n"
+    template = prompts.source(name)
+    assert prompts.render(template, question, ("Sails: Wind fills them.",)) == before + EVIDENCE
+    assert prompts.render(template, question, ()) == f"{before}[No Retrieval]"
+
+
+SELF_ASK = "Given the following question, answer it by providing follow up questions and intermediate answers. If "
+FOR_CONTEXTS = (
+    "intermediate questions are not necessarry, answe the question directly. You are provided with evidence that can "
+    "help you arrive at the answer before the question.\n#\nContext1: One.\nContext2: Two.\n"
+)
+ALONE = "intermediate questions are not necessary, answer the question directly.\n#\n"
+ONE_HOP = "Question: Who?\nAre follow up questions needed here: No.\nSo the final answer is:"
+
+
+@pytest.mark.parametrize(("contexts", "evidence"), [(("One.", "Two."), FOR_CONTEXTS), ((), ALONE)])
+def test_retrobust_is_asked_as_its_authors_ask_for_one_hop(contexts: tuple[str, ...], evidence: str) -> None:
+    assert prompts.render(prompts.source("retrobust"), "Who?", contexts) == SELF_ASK + evidence + ONE_HOP
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

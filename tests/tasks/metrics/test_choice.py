@@ -46,6 +46,13 @@ def test_a_number_is_no_label_where_digits_follow(output: str, label: str | None
     assert chosen(output, options(NUMBERED)) == label
 
 
+@pytest.mark.parametrize(
+    ("output", "label"), [("B", "2"), ("C: 3,000 km", "3"), ("The answer is A.", "1"), ("D", None)]
+)
+def test_numbered_options_have_letters_too(output: str, label: str | None) -> None:
+    assert chosen(output, options(NUMBERED)) == label
+
+
 @pytest.mark.parametrize("gold", [("wind", "A: wind"), ("A: wind", "wind"), ("A",)])
 def test_the_right_option_is_named_by_its_text_or_by_its_label(gold: tuple[str, ...]) -> None:
     def score(output: str) -> float | None:

@@ -14,7 +14,6 @@ from tests.support.indexing import index, sql
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.models.causal import adapters
 from vitalfew.tasks.models.causal.adapters import Adapter
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
@@ -131,19 +130,6 @@ def test_a_generator_that_takes_no_adapter_refuses_one(lora: Path) -> None:
     for generator in ("reader", "openai", "tests.support.fakes:FirstWords"):
         with pytest.raises(ConfigError, match=r"generate\.adapter is a setting of generator .*transformers, vllm"):
             make(GenerateConfig(generator=generator, adapter=str(lora)), "generate")
-
-
-def test_the_prompt_of_retrobust() -> None:
-    template = prompts.source("retrobust")
-    lines = prompts.render(template, "Who?", ("One.", "Two.")).splitlines()
-    assert lines[2:] == [
-        "Context1: One.",
-        "Context2: Two.",
-        "Question: Who?",
-        "Are follow up questions needed here: No.",
-        "So the final answer is:",
-    ]
-    assert "Context" not in prompts.render(template, "Who?", ())
 
 
 def test_retrobust_from_the_command_line(tmp_path: Path) -> None:

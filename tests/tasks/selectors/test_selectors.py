@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.tasks.registry import METHODS, make
 from vitalfew.tasks.selectors import Critiqued, WeightedSum
+from vitalfew.tasks.selectors import critiqued as matrix_of
 
 Candidate = tuple[float, float, float, int, bool]
 """isrel, issup, isuse, the answer's number, whether it is usable."""
@@ -103,6 +104,47 @@ def test_equal_answers_outvote_a_better_one_where_they_add_up() -> None:
     assert chosen("weighted_sum", candidates, add_equal=True) == [[2]]
     assert chosen("weighted_sum", candidates) == [[0]]
     assert chosen("weighted_sum", candidates, weight_isrel=0, weight_issup=0) == [[0]]
+
+
+WEIGHT = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+
+
+@settings(deadline=None)
+@given(QUESTIONS, WEIGHT, WEIGHT, WEIGHT)
+def test_support_if_relevant_is_the_sum_of_a_critic_whose_support_is_the_product(
+    questions: list[list[Candidate]], isrel: float, issup: float, isuse: float
+) -> None:
+    weights = {"weight_isrel": isrel, "weight_issup": issup, "weight_isuse": isuse}
+    products = [[(each[0], each[0] * each[1], *each[2:]) for each in candidates] for candidates in questions]
+    assert chosen("weighted_sum", questions, **weights, support_if_relevant=True) == chosen(
+        "weighted_sum", products, **weights
+    )
+    assert chosen("weighted_sum", questions, **weights, support_if_relevant=False) == chosen(
+        "weighted_sum", questions, **weights
+    )
+
+
+@settings(deadline=None)
+@given(QUESTIONS)
+def test_weights_of_nought_leave_a_score_or_a_product_alone(questions: list[list[Candidate]]) -> None:
+    isrel = chosen("weighted_sum", questions, weight_issup=0, weight_isuse=0)
+    product = chosen("weighted_sum", questions, weight_isrel=0, support_if_relevant=True, weight_isuse=0)
+    for candidates, by_isrel, by_product in zip(questions, isrel, product, strict=True):
+        usable = {place: each for place, each in enumerate(candidates) if each[4]}
+        assert by_isrel == sorted(usable, key=lambda place: (-usable[place][0], place))[:1]
+        assert by_product == sorted(usable, key=lambda place: (-usable[place][0] * usable[place][1], place))[:1]
+
+
+def test_the_support_of_an_irrelevant_context_speaks_for_it_in_a_plain_sum_alone() -> None:
+    candidates = [[(0.75, 0.25, 0.5, 0, True), (0.25, 1.0, 0.5, 1, True)]]
+    assert chosen("weighted_sum", candidates) == [[1]]
+    assert chosen("weighted_sum", candidates, support_if_relevant=True) == [[0]]
+
+
+def test_the_letter_of_an_option_is_no_empty_answer() -> None:
+    texts = ("A", "", "The cat", "cat", "a", "A")
+    found = matrix_of([[{"text": text, "error": ""} for text in texts]])
+    assert found.same.tolist() == [[0, 1, 2, 2, 3, 0]]
 
 
 def test_the_probability_of_an_answer_can_count() -> None:
