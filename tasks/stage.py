@@ -36,7 +36,8 @@ from vitalfew.storage.costs import Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
-from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines.memory import remembering
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.readings import Memory, Reading
 from vitalfew.tasks.models.ticks import Counted, Tick
 from vitalfew.tasks.registry import construct, kept
@@ -264,7 +265,7 @@ class Stage(ABC):
         """Do one shard and mark it done. Raises MethodChanged, and Unanswered where requests have no answer; what came
         for the others is in the journal."""
         self.confirm()
-        journal = Journal(self.artifact, shard, run_id)
+        journal = Journal(self.artifact, shard, run_id, self.num_gpus)
         meter = Meter(self.num_gpus, self.model_name)
         with attempt(run_id), meter, remembering(journal), self._at_work(shard, meter, journal, progress) as counted:
             result = self.work(shard, counted)

@@ -58,11 +58,22 @@ class Stepwise(Completion):
     decode_seconds: float | None = None
     ratings: tuple[Rating, ...] = ()
 
+    @property
+    def computed(self) -> int:
+        """The tokens that it took: some contexts are read several times, others not at all."""
+        read = self.prompt_tokens if self.prefill_tokens is None else self.prefill_tokens
+        return read + self.completion_tokens
+
     @classmethod
     def of(cls, completion: Completion, **steps: Any) -> "Stepwise":
         """Add steps to a completion."""
         given = {name: getattr(completion, name) for name in Completion.__dataclass_fields__}
         return cls(**{**given, **steps})
+
+    @classmethod
+    def restored(cls, ratings: Sequence[Mapping[str, Any]] = (), **fields: Any) -> "Stepwise":
+        """Make one of its fields as plain JSON."""
+        return cls(**fields, ratings=tuple(Rating(**each) for each in ratings))
 
 
 class Generator(ABC):

@@ -11,7 +11,7 @@ safetensors, named as a directory. The paper's four were not available during de
 import math
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     failed,
     sampling_seed,
 )
+from vitalfew.tasks.models.causal.engines.memory import kept_batch, keys_to_keep
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.encoder.recipe import read_config, usable_positions
 from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
@@ -198,12 +199,19 @@ class LocalEngine(Engine):
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
         seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
-        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+        keys = keys_to_keep(self, prompts, probe)
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick, keys)
 
     def complete_ids(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+        self,
+        ids: Sequence[list[int]],
+        seeds: Sequence[int],
+        probe: Probe | None = None,
+        tick: Tick = no_tick,
+        keys: Sequence[str] = (),
     ) -> list[Completion]:
-        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt."""
+        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt; `keys`: of
+        every request, by which finished batches are kept in the memory of this thread."""
         probed = self._probed(probe) if probe else {}
         counts = [len(tokens) for tokens in ids]
         refusals = [self._refusal(count) for count in counts]
@@ -218,7 +226,7 @@ class LocalEngine(Engine):
 
         for batch in self._batches([counts[row] for row in todo]):
             rows = [todo[place] for place in batch]
-            done = in_halves(run, rows, counts)
+            done = kept_batch([keys[row] for row in rows] if keys else [], partial(in_halves, run, rows, counts))
             answers |= zip(rows, done, strict=True)
             tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
         return [answers[row] for row in range(len(ids))]

@@ -5,7 +5,7 @@ import logging
 import math
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,9 @@ from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines import remote
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
-from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 KEY = "sk-very-secret-0123456789"
 CHAT = "/v1/chat/completions"
@@ -161,9 +162,10 @@ class Kept:
     def find(self, key: str) -> dict[str, Any] | None:
         return self.answers.get(key)
 
-    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
-        self.answers[key] = json.loads(json.dumps(answer))
-        self.tokens += tokens
+    def keep(self, answers: Sequence[tuple[str, dict[str, Any], int]]) -> None:
+        for key, answer, tokens in answers:
+            self.answers[key] = json.loads(json.dumps(answer))
+            self.tokens += tokens
 
     def give(self, tokens: int) -> None:
         """Nobody counts."""
