@@ -252,6 +252,7 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
+            self._prepare_anew()
             journal = Journal(self.artifact, PREPARATION, run_id)
             meter = Meter(model=self.model_name)
             with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
@@ -260,6 +261,12 @@ class Stage(ABC):
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
             self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
+
+    def _prepare_anew(self) -> None:
+        """Take away the marker of a preparation that is whole, but not all that is due now. What it cost stays."""
+        if earlier := self.artifact.record(PREPARATION):
+            self.artifact.add_costs(self.name, self.model_name, [earlier])
+            files.remove(self.artifact.marker(PREPARATION))
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done. Raises MethodChanged, and Unanswered where requests have no answer; what came
@@ -410,8 +417,15 @@ class ReusingStage(MethodStage):
         return [self._bases]
 
     def prepare(self, progress: Progress) -> None:
-        """Choose the files to reuse, once: a run that resumes after a kill reuses the same."""
+        """Choose the files to reuse."""
         write_bases(self._bases, self.reusable())
+
+    def is_prepared(self) -> bool:
+        """Return also whether nothing was finished since that can be reused. A run that goes on after a kill chooses
+        again: the rows of shards that are done name none of the files, and stay as they are."""
+        with suppress(FileNotFoundError, files.Damaged):
+            return super().is_prepared() and {*self.reusable()} <= {*read_bases(self.prepared_file(self._bases))}
+        return False
 
     def bases(self, table: str) -> list[File]:
         """The chosen files of a table; none for work in memory. Raises Damaged."""

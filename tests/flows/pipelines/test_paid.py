@@ -1,5 +1,6 @@
 """What was paid for is not paid for again after a kill, and is in the ledger: of every stage that asks a paid model."""
 
+import copy
 import pickle
 import random
 import signal
@@ -20,13 +21,15 @@ from tests.support import tiny_models
 from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from tests.support.stages import staged
-from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.evaluation import GenerateConfig, Questions
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
+from vitalfew.storage.manifests import PREPARATION
 from vitalfew.storage.upkeep import inventory, removal, verify
 from vitalfew.storage.upkeep.inventory import RetentionPolicy
+from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
@@ -154,6 +157,23 @@ def test_nothing_is_asked_for_twice(corpus: Corpus, server: PaidServer, name: st
     assert rows(stage).equals(due.rows)
     assert not journals.paths(stage.artifact)
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
+
+
+def test_a_run_that_goes_on_takes_over_what_was_finished_since(corpus: Corpus, server: PaidServer) -> None:
+    stage = corpus.stage("generate", server.url)
+    assert interrupted(stage, 12)
+    done = stage.artifact.file("00000.parquet").read_bytes()
+    asked = Ask(corpus.store, corpus.passages, Questions(sample=20, batch=20))
+    asked.run("meanwhile")
+    other = copy.copy(corpus)
+    other.asked = asked.artifact
+    other.stage("generate", server.url).run("meanwhile")
+    by_both = server.paid_again()
+    made = stage.run("again")
+    assert server.paid_again() == by_both > 0
+    assert made.note("reused")
+    assert stage.artifact.file("00000.parquet").read_bytes() == done
+    assert {row["run_id"] for row in ledger(stage) if row["shard"] == PREPARATION} == {"first", "again"}
 
 
 @pytest.mark.parametrize("generator", ["transformers", "sparse_rag"])
