@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.section import Config, Section
+from vitalfew.configs.section import Config
 from vitalfew.storage import files, journals, schemas
 from vitalfew.storage.artifacts import (
     PREPARATION,
@@ -379,9 +379,9 @@ class MethodStage(Stage):
     shared: ClassVar[bool] = True
     """Stages with the same settings share the method, with the model that it has loaded."""
     method: Any
-    config: Section
+    config: Config
 
-    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Section) -> None:
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Config) -> None:
         """`config`: complete, as `with_options` makes it. Raises what the method's constructor raises."""
         self.method = self._constructed(config)
         super().__init__(store, inputs, config)
@@ -395,7 +395,7 @@ class MethodStage(Stage):
         vars(self).update(state)
         self.method = self._constructed(self.config)
 
-    def _constructed(self, options: Section) -> Any:
+    def _constructed(self, options: Any) -> Any:
         return kept(options, self.section) if self.shared else construct(options)
 
     def method_identity(self) -> dict[str, Any]:
@@ -512,6 +512,8 @@ class FurtherStage(Stage):
     reads: ClassVar[tuple[str, ...]]
     """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
     of the index."""
+    also_reads: ClassVar[tuple[str, ...]] = ()
+    """Such tables that it reads where its method has them, and does without elsewhere."""
     replaces: ClassVar[str] = ""
     """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config

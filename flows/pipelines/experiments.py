@@ -216,8 +216,9 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
-    # A stage that names no method is there with its defaults, by which it changes nothing.
-    stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
+    # A stage that names no method is there with its defaults, by which it changes nothing, or where it is set.
+    there = ("perturb", *wins.keys() - KINDS.keys())
+    stages: dict[str, Any] = {section: {} if section in there else None for section in STAGES}
     given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     defaults = {section: given_to_all[section] for section in SECTIONS}
     drafts = [_draft(label, defaults, _apart(own or {}), wins, axes) for label, own in experiment.methods.items()]

@@ -28,6 +28,7 @@ STEPS, RATINGS = "a generator that times its steps", "a generator that rates con
 LABELS = "labels of the hits' passages"
 REFINEMENTS = "an account of its refiner"
 APPRAISALS = "an appraisal of its contexts"
+LIKELIHOODS = "a language model's likelihood of its gold answer"
 """The needs of metrics, as messages name it; a user's metric may need something else."""
 
 
@@ -112,7 +113,8 @@ class Case:
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: by gold passage, the
     words of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels. `refinement`:
     where a metric needs REFINEMENTS and it was written down. `given`: the refiner's input where that is not `hits`;
-    `appraisal`: faithfulness and completeness of the contexts.
+    `appraisal`: faithfulness and completeness of the contexts; `likelihood`: the logarithm of the gold answer's
+    probability (nats), and its tokens.
     """
 
     question: str
@@ -129,6 +131,7 @@ class Case:
     refinement: Refinement | None = None
     given: tuple[RankedUnit, ...] | None = None
     appraisal: tuple[float, float] | None = None
+    likelihood: tuple[float, int] | None = None
     gold_groups: tuple[int, ...] = ()
 
     def gold(self) -> dict[int, int]:

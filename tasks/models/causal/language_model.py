@@ -73,6 +73,11 @@ class LocalModel:
         return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
 
     @property
+    def is_chat(self) -> bool:
+        """Return whether a prompt gets a chat template."""
+        return bool(self.tokenizer.chat_template or self.given_template)
+
+    @property
     def is_seq2seq(self) -> bool:
         return bool(self.config.is_encoder_decoder)
 
@@ -92,7 +97,7 @@ class LocalModel:
         if not texts:
             return []
         template = self.given_template
-        if not (self.tokenizer.chat_template or template):
+        if not self.is_chat:
             return self.tokenizer([f"{text}{begun}" for text in texts])["input_ids"]
         chats = [[{"role": "user", "content": text}] for text in texts]
         rendered = self.tokenizer.apply_chat_template(

@@ -20,6 +20,7 @@ from vitalfew.tasks.metrics.base import (
     GOLD_PASSAGES,
     GOLD_SENTENCES,
     HITS,
+    LIKELIHOODS,
     REFINEMENTS,
     SCALE,
     STEPS,
@@ -164,13 +165,14 @@ UNITS = {
     "s",
     "USD",
     "tokens/s",
+    "nats",
 }
 WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
     STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)}, REFINEMENTS: {"refinement": None},
-    APPRAISALS: {"appraisal": None},
+    APPRAISALS: {"appraisal": None}, LIKELIHOODS: {"likelihood": None},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -201,6 +203,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
         candidates=(Answer("Some", 9, 1, 0.1),),
         refinement=Refinement(30, 3, 0.2, 0.3),
         appraisal=(8.0, 9.5),
+        likelihood=(-4.5, 3),
     )  # fmt: skip
     if name == "choice":
         whole = replace(whole, question="Who?\nA: Some\nB: None")

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.openai import OpenAIGenerator
 from vitalfew.tasks.models.causal.engines import remote
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.memory import remembering
@@ -150,6 +152,19 @@ def test_lasting_trouble_ends_the_batch_once_the_others_are_answered(kind: str) 
     assert [answer.text for answer in answers] == ["yes", "", "yes"]
     assert words in answers[1].error
     assert answers[1].finish_reason == "error"
+
+
+def test_only_the_first_lines_may_be_the_answer() -> None:
+    with serving(lambda prompt, _: completion("\n Ada\nShe wrote the first programme.\n\nIn 1843.")) as server:
+        written = {
+            lines: OpenAIGenerator(
+                OpenAIGenerator.Options(generator="openai", model="tiny", base_url=f"{server.url}", lines=lines)
+            ).generate([Prompt("Who?", "Who?")])[0]
+            for lines in (None, 1, 2)
+        }
+    assert written[None].text == "Ada\nShe wrote the first programme.\n\nIn 1843."
+    assert [written[lines].text for lines in (1, 2)] == ["Ada", "Ada\nShe wrote the first programme."]
+    assert len({answer.completion_tokens for answer in written.values()}) == 1
 
 
 class Kept:
