@@ -74,7 +74,7 @@ class Journal:
         return self._answers.get(key)
 
     def keep(self, answers: Sequence[tuple[str, dict[str, Any], int]]) -> None:
-        """Write answers down, each with the key of its request and its tokens; they are on the disk when this returns.
+        """Write answers down, with the keys of their requests and their tokens; they are on the disk when this returns.
         Raises NotWritten."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         measured = (self.run_id, self.started, wall, cpu, wall * self._num_gpus)

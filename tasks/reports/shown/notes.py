@@ -204,7 +204,7 @@ def _methods(names: list[str], report: Report) -> str:
 
 
 def _budgets(report: Report) -> list[str]:
-    """What a budget counts, which are not the generator's tokens; none without one."""
+    """The unit of budgets, which is not the generator's tokens; none without a budget."""
     if not any(method.budget for method in report.methods):
         return []
     counted = "words and punctuation marks, with the titles shown, whatever the generator"
