@@ -272,7 +272,7 @@ LIKELIHOODS = table(
     "likelihoods",
     "how probable a language model finds the gold answer behind a method's prompt",
     column("question_id", LONG, "the question"),
-    column("answer", TEXT, "the first gold answer; empty if the question has none"),
+    column("answer", TEXT, "the first gold answer; empty for a question without any"),
     column("nats", DOUBLE, "natural logarithm of its probability; NULL after an error", True, "nats"),
     column("tokens", INTEGER, "its tokens, as the model counts them; NULL after an error", True, "tokens"),
     column("error", TEXT, "reason if there is no number, else empty"),

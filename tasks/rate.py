@@ -335,9 +335,9 @@ class Likelihood(ReusingStage, FurtherStage):
         return asked
 
 
-def _row(asked: _Asked, found: Values | str) -> dict[str, Any]:
-    """`found`: the surprise of the answer's tokens, or why it is not known."""
+def _row(asked: _Asked, told: Values | str) -> dict[str, Any]:
+    """`told`: the surprise of the answer's tokens, or why it is not known."""
     row = {"question_id": asked.question_id, "answer": asked.answer}
-    if isinstance(found, str):
-        return {**row, "nats": None, "tokens": None, "error": found}
-    return {**row, "nats": -float(found.sum(dtype=np.float64)), "tokens": len(found), "error": ""}
+    if isinstance(told, str):
+        return {**row, "nats": None, "tokens": None, "error": told}
+    return {**row, "nats": -float(told.sum(dtype=np.float64)), "tokens": len(told), "error": ""}

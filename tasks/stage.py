@@ -263,7 +263,7 @@ class Stage(ABC):
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def _prepare_anew(self) -> None:
-        """Take away the marker of a preparation that is whole, but not all that is due now. What it cost stays."""
+        """Take away the marker of a preparation that is whole, but lacks what was finished since. Its cost stays."""
         if earlier := self.artifact.record(PREPARATION):
             self.artifact.add_costs(self.name, self.model_name, [earlier])
             files.remove(self.artifact.marker(PREPARATION))

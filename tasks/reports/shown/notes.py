@@ -208,7 +208,7 @@ def _budgets(report: Report) -> list[str]:
     if not any(method.budget for method in report.methods):
         return []
     counted = "words and punctuation marks, with the titles shown, whatever the generator"
-    return [f"Budgets (refine.max_tokens) and context tokens are {counted}; prompt tokens are the generator's own."]
+    return [f"Budgets (refine.max_tokens) and context tokens are {counted}; the generator counts prompt tokens."]
 
 
 def paid(report: Report) -> list[str]:
