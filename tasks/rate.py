@@ -335,9 +335,9 @@ class Likelihood(ReusingStage, FurtherStage):
         return asked
 
 
-def _row(asked: _Asked, told: Values | str) -> dict[str, Any]:
-    """`told`: the surprise of the answer's tokens, or why it is not known."""
+def _row(asked: _Asked, read: Values | str) -> dict[str, Any]:
+    """`read`: the surprise of the answer's tokens, or why it is not known."""
     row = {"question_id": asked.question_id, "answer": asked.answer}
-    if isinstance(told, str):
-        return {**row, "nats": None, "tokens": None, "error": told}
-    return {**row, "nats": -float(told.sum(dtype=np.float64)), "tokens": len(told), "error": ""}
+    if isinstance(read, str):
+        return {**row, "nats": None, "tokens": None, "error": read}
+    return {**row, "nats": -float(read.sum(dtype=np.float64)), "tokens": len(read), "error": ""}
