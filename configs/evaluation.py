@@ -4,6 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
+from vitalfew.configs.options import CausalModel
 from vitalfew.configs.schema import Execution, RetrieveConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
@@ -216,11 +217,22 @@ class AppraiseConfig(Section):
     appraiser: str = Field("judge", description="An appraiser of `vitalfew methods`, or module:Class.")
 
 
-STAGES: dict[str, type[Config]] = {"label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig}
+class LikelihoodConfig(Config, CausalModel):
+    """How probable a causal language model finds the gold answer behind a method's prompt."""
+
+    prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
+        None,
+        description="A prompt of configs/prompts, or a file; default: short_answer, and no_context without contexts.",
+    )
+
+
+STAGES: dict[str, type[Config]] = {
+    "label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig, "likelihood": LikelihoodConfig
+}  # fmt: skip
 """The further stages of this tree. Their settings may be sections: `label: {…}` is `stages: {label: {…}}`."""
 SECTIONS = (
-    *("index", "variant", "retrieve", "label", "perturb", "refine", "appraise", "generate", "critique", "select"),
-    "stages",
+    *("index", "variant", "retrieve", "label", "perturb", "refine", "appraise", "generate", "likelihood", "critique"),
+    *("select", "stages"),
 )
 """The settings of a method in their order."""
 
@@ -369,12 +381,12 @@ class Experiment(Execution, WithStages):
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     stages: dict[str, dict[str, Any] | None] = Field(
-        {}, description="Further stages of all methods; label, perturb and appraise may also be sections."
+        {}, description="Further stages of all methods; label, perturb, appraise and likelihood may also be sections."
     )
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
         description="Methods by name, with the settings that differ: index, variant, retrieve, label, perturb, refine, "
-        "appraise, generate, critique, select, stages, choose.",
+        "appraise, generate, likelihood, critique, select, stages, choose.",
     )
     baseline: str | None = Field(None, description="Method to compare the others with; default: the first.")
     optional: tuple[str, ...] = OPTIONAL

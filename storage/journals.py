@@ -1,13 +1,14 @@
-"""Journals: the answers that were paid for a shard that is not done yet, a line each, in the artifact's directory.
+"""Journals: the answers of language models to a shard that is not done yet, a line each, in the artifact's directory.
 
-A run that is killed and started again takes the answers from there and asks for none of them twice. Once the shard
+A run that is killed and started again takes the answers from there: it asks for none of them twice, and computes none
+of a batch twice that was finished on this machine. Once the shard
 carries its done-marker, which has the costs of all attempts, the journal goes. An attempt that another has overtaken
 enters by itself in the ledger what the done-marker does not have.
 """
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -23,7 +24,7 @@ from vitalfew.storage.manifests import PREPARATION, ShardRecord
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """A line: an answer (plain JSON) by the key of its request, with the tokens that the server counted for it.
+    """A line: an answer (plain JSON) by the key of its request, with the tokens that were counted for it.
 
     `run_id` and `started` say which attempt at the shard paid, the seconds how long that had been at work by then.
     """
@@ -35,17 +36,20 @@ class JournalEntry:
     started: str
     wall_seconds: float
     cpu_seconds: float
+    gpu_seconds: float = 0.0
 
 
-_PAID = ("tokens", "wall_seconds", "cpu_seconds", "usd")
+_PAID = ("tokens", "wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
 """The figures of a cost that are added up over attempts at the same shard."""
 
 
 class Journal:
     """The journal of an attempt at a shard; several threads may write to it."""
 
-    def __init__(self, artifact: Artifact, shard: int, run_id: str) -> None:
+    def __init__(self, artifact: Artifact, shard: int, run_id: str, num_gpus: float = 0.0) -> None:
+        """`num_gpus`: the share of a GPU that the attempt takes."""
         self.path = place(artifact, shard)
+        self._num_gpus = num_gpus
         self.run_id = run_id
         self.paid = 0
         """Tokens of the answers that this attempt paid for."""
@@ -69,14 +73,16 @@ class Journal:
         """Return the answer to a request if it was paid for already."""
         return self._answers.get(key)
 
-    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
-        """Write an answer down; it is on the disk when this returns. Raises NotWritten."""
+    def keep(self, answers: Sequence[tuple[str, dict[str, Any], int]]) -> None:
+        """Write answers down, with the keys of their requests and their tokens; they are on the disk when this returns.
+        Raises NotWritten."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        entry = JournalEntry(key, answer, tokens, self.run_id, self.started, wall, cpu)
+        measured = (self.run_id, self.started, wall, cpu, wall * self._num_gpus)
         with self._lock:
-            self.paid += tokens
-            self._answers[key] = answer
-        files.append_line(self.path, {name: getattr(entry, name) for name in JournalEntry.__slots__})
+            self.paid += sum(tokens for _, _, tokens in answers)
+            self._answers.update({key: answer for key, answer, _ in answers})
+        written = [JournalEntry(*answer, *measured) for answer in answers]
+        files.append_lines(self.path, [{name: getattr(each, name) for name in each.__slots__} for each in written])
 
     def give(self, tokens: int) -> None:
         """Note that a method got an answer with this number of tokens and counts them: also an answer of an earlier
@@ -152,8 +158,11 @@ def _attempts(shard: int, paid: list[JournalEntry], model: str | None) -> Iterat
             tokens=sum(entry.tokens for entry in own),
             wall_seconds=max(entry.wall_seconds for entry in own),
             cpu_seconds=max(entry.cpu_seconds for entry in own),
+            gpu_seconds=max(entry.gpu_seconds for entry in own),
         )
-        cost.usd = charge(cost.cpu_seconds, 0.0, cost.tokens, model, datetime.fromisoformat(started).date())
+        cost.usd = charge(
+            cost.cpu_seconds, cost.gpu_seconds, cost.tokens, model, datetime.fromisoformat(started).date()
+        )
         yield ShardRecord(shard, run_id, [], 0, cost)
 
 

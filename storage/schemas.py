@@ -268,6 +268,16 @@ APPRAISALS = table(
     column("error", TEXT, "reason if there is no appraisal, else empty"),
 )
 
+LIKELIHOODS = table(
+    "likelihoods",
+    "how probable a language model finds the gold answer behind a method's prompt",
+    column("question_id", LONG, "the question"),
+    column("answer", TEXT, "the first gold answer; empty for a question without any"),
+    column("nats", DOUBLE, "natural logarithm of its probability; NULL after an error", True, "nats"),
+    column("tokens", INTEGER, "its tokens, as the model counts them; NULL after an error", True, "tokens"),
+    column("error", TEXT, "reason if there is no number, else empty"),
+)
+
 PROBABILITY = struct(token=TEXT, probability=DOUBLE)
 
 RATING = struct(rank=INTEGER, score=DOUBLE, kept=BOOLEAN, tokens=INTEGER, rating_id=LONG)

@@ -145,7 +145,7 @@ class Generate(ReusingStage):
             else self._reused(candidate, known[candidate.key])
             for candidate in due
         ]
-        share, whole = _share_read(memory), sum(map(_computed, completions))
+        share, whole = _share_read(memory), sum(completion.computed for completion in completions)
         tokens = computed + round(share * whole)
         reused = self._took(known.values(), bases) + read_before(memory, (1 - share) * whole)
         errors = sum(bool(row["error"]) for row in rows)
@@ -300,12 +300,6 @@ class Generate(ReusingStage):
 def _rating(method: dict[str, Any]) -> str:
     ratings = method["generator"].get("ratings")
     return fingerprint(ratings=ratings) if ratings else ""
-
-
-def _computed(completion: Completion) -> int:
-    """The tokens that an answer took: a generator that rates contexts reads some of them several times."""
-    read = getattr(completion, "prefill_tokens", None)
-    return (completion.prompt_tokens if read is None else read) + completion.completion_tokens
 
 
 def _share_read(memory: Memory) -> float:

@@ -1,23 +1,44 @@
-"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py)."""
+"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py). A
+fourth, likelihood, asks a language model for no judgement: it measures what a prompt does to the model."""
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelConfig
+from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelConfig, LikelihoodConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Passages
+from vitalfew.storage.manifests import File
 from vitalfew.tasks.encoders import titles
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators.base import Generator
+from vitalfew.tasks.models.readings import Values, remembering
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
+from vitalfew.tasks.registry import kept
 from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
-from vitalfew.tasks.stage import FurtherStage, MethodStage, Progress, RowsLost, ShardResult
+from vitalfew.tasks.stage import (
+    READINGS,
+    FurtherStage,
+    MethodStage,
+    Progress,
+    ReusingStage,
+    RowsLost,
+    ShardResult,
+    new_readings,
+    read_before,
+    remembered_notes,
+)
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.models.causal.surprise import Surprise
 
 Row = dict[str, Any]
 Cases = list[tuple[Row, RatedContext | str]]
@@ -221,3 +242,102 @@ def _texts(rows: pa.Table) -> dict[int, list[str]]:
     for row in rows.to_pylist():
         found.setdefault(row["question_id"], []).append(titles.lead(row.get("title", "")) + row["text"].strip())
     return found
+
+
+NO_GOLD = "the question has no gold answer"
+
+
+class _Asked(NamedTuple):
+    """A question with a method's prompt and its first gold answer."""
+
+    question_id: int
+    prompt: str
+    answer: str
+
+
+class Likelihood(ReusingStage, FurtherStage):
+    """How probable a causal language model finds the gold answer behind a method's prompt.
+
+    A method is measured by the answer that it lets a model find, not by what a model says: the natural logarithm of the
+    probability of the question's first gold answer, in one pass, behind the very prompt that generator `transformers`
+    would be given: the contexts as they are shown, in the model's chat template. It says something of every question,
+    also where few answers are right, and the model may be one that no method knows.
+
+    The first gold answer alone: every further one would be another pass over the whole prompt. Without contexts the
+    prompt is the one for no retrieval. To a model without a chat template a prompt that ends in no blank gets one. A
+    question without gold answers, and one whose prompt is too long for the model, is a row without a number. Passes of
+    earlier runs, and of other methods with the same prompt, are not computed again.
+    """
+
+    name: ClassVar[str] = "likelihood"
+    table: ClassVar[str] = "likelihoods"
+    over: ClassVar[str] = "asked"
+    section: ClassVar[str] = "likelihood"
+    after: ClassVar[str] = "generate"
+    reads: ClassVar[tuple[str, ...]] = ("asked",)
+    also_reads: ClassVar[tuple[str, ...]] = ("evidence",)
+    Options = LikelihoodConfig
+    config: LikelihoodConfig
+    method: "Surprise"
+
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: LikelihoodConfig) -> None:
+        """Raises ConfigError, EngineUnavailable, with the remedy."""
+        self.bare_template = prompts.source(config.prompt or Generator.prompt_without_contexts)
+        self.template = prompts.source(config.prompt or Generator.prompt)
+        super().__init__(store, inputs, config)
+
+    @classmethod
+    def is_due(cls, options: LikelihoodConfig) -> bool:
+        return options != LikelihoodConfig()
+
+    def _constructed(self, options: Any) -> "Surprise":
+        from vitalfew.tasks.models.causal.surprise import Surprise  # imports PyTorch
+
+        model: Surprise = kept(options, self.section, lambda own: Surprise(own.model, own, self.section))
+        return model
+
+    @property
+    def model_name(self) -> str:
+        return f"transformers:{self.config.model}"
+
+    def method_identity(self) -> dict[str, Any]:
+        templates = {"prompt": self.template, "prompt_without_contexts": self.bare_template}
+        return {"model": self.method.identity(), **templates}
+
+    def reusable(self) -> list[File]:
+        """The files with what this model read, in finished artifacts."""
+        own = self.planned["model"]
+        return self.readings_in(each for each in self.finished(READINGS) if each.method["model"] == own)
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        asked = self._asked(shard)
+        due = [each for each in asked if each.answer]
+        progress(len(asked) - len(due), 0)
+        with remembering(self.memory()) as memory:
+            found = iter(self.method.answers([(each.prompt, each.answer) for each in due], progress))
+        rows = [_row(each, next(found) if each.answer else NO_GOLD) for each in asked]
+        notes = {"errors": sum(bool(row["error"]) for row in rows), **remembered_notes(memory)}
+        tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **new_readings(memory)}
+        tokens = sum(own.tokens for own in memory.new.values())
+        return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
+
+    def _asked(self, shard: int) -> list[_Asked]:
+        contexts: dict[int, list[str]] = {}
+        if "evidence" in self.inputs:
+            for row in self.inputs["evidence"].read(shard, columns=["question_id", "text"]).to_pylist():
+                contexts.setdefault(row["question_id"], []).append(row["text"])
+        asked = []
+        for row in self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist():
+            own = contexts.get(row["question_id"], [])
+            prompt = prompts.render(self.template if own else self.bare_template, row["text"], own)
+            gold = next((answer for each in row["answers"] if (answer := each.strip())), "")
+            asked.append(_Asked(row["question_id"], prompt, gold))
+        return asked
+
+
+def _row(asked: _Asked, read: Values | str) -> dict[str, Any]:
+    """`read`: the surprise of the answer's tokens, or why it is not known."""
+    row = {"question_id": asked.question_id, "answer": asked.answer}
+    if isinstance(read, str):
+        return {**row, "nats": None, "tokens": None, "error": read}
+    return {**row, "nats": -float(read.sum(dtype=np.float64)), "tokens": len(read), "error": ""}

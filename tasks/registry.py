@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from vitalfew.configs.loading import ConfigError, Model, build, explained, few
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.schema import ContextMode
-from vitalfew.configs.section import Section, SectionT, joined
+from vitalfew.configs.section import Config, Section, SectionT, joined
 
 METHODS: dict[str, dict[str, str]] = {
     "engine": {
@@ -132,6 +132,7 @@ METHODS: dict[str, dict[str, str]] = {
         "label": "vitalfew.tasks.rate:Label",
         "perturb": "vitalfew.tasks.perturb:Perturb",
         "appraise": "vitalfew.tasks.rate:Appraise",
+        "likelihood": "vitalfew.tasks.rate:Likelihood",
     },
     "trainer": {
         "reader": "vitalfew.tasks.trainers.reader:ReaderTrainer",
@@ -147,6 +148,7 @@ METHODS: dict[str, dict[str, str]] = {
         "exact_match": "vitalfew.tasks.metrics.answers:ExactMatch",
         "f1": "vitalfew.tasks.metrics.answers:F1",
         "rouge": "vitalfew.tasks.metrics.answers:Rouge",
+        "answer_likelihood": "vitalfew.tasks.metrics.answers:AnswerLikelihood",
         "mauve": "vitalfew.tasks.metrics.mauve:Mauve",
         "passage_recall": "vitalfew.tasks.metrics.ranking:PassageRecall",
         "answer_recall": "vitalfew.tasks.metrics.ranking:AnswerRecall",
@@ -312,13 +314,13 @@ def declared(options: Section, need: str) -> Any:
 _latest: dict[str, tuple[str, Any, Any]] = {}
 
 
-def kept(options: Section, path: str) -> Any:
-    """The method of complete options. The latest one of its kind, with the model it has loaded, serves every stage of
-    the process with these settings, as long as the model's files stay the same."""
+def kept(options: Config, path: str, make: Callable[[Any], Any] = construct) -> Any:
+    """The method of complete options, as `make` makes it. The latest one of its kind, with the model it has loaded,
+    serves every stage of the process with these settings, as long as the model's files stay the same."""
     settings = options.model_dump_json()
     known, identity, method = _latest.get(path, ("", None, None))
     if known != settings or method.identity() != identity:
-        method = construct(options)
+        method = make(options)
         _latest[path] = settings, method.identity(), method
     return method
 

@@ -21,12 +21,13 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.costs import charge
 from vitalfew.storage.ids import shard_of
-from vitalfew.storage.indexes.units import table_of
+from vitalfew.storage.indexes.units import Passages, table_of
 from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.generators.base import Rating
 from vitalfew.tasks.metrics.base import (
     CONTEXTS,
     GOLD_SENTENCES,
+    GOLD_TEXTS,
     REFINEMENTS,
     Answer,
     Case,
@@ -55,7 +56,7 @@ class Score(Stage):
     version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = (
-        "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "answers",
+        "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "likelihoods", "answers",
     )  # fmt: skip
     """The tables that a metric may ask for."""
 
@@ -118,6 +119,7 @@ class Score(Stage):
                 given=tuple(map(_unit, given.get(key, ()))) if "perturbed" in self.inputs else None,
                 contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
                 gold_sentences=self._gold(row["gold_passages"]),
+                gold_texts=self._gold_texts(row["gold_passages"]),
                 gold_groups=tuple(row.get("gold_groups", ())),  # an older version has none
                 **results.get(key, {}),
             )
@@ -128,6 +130,19 @@ class Score(Stage):
         if "sentence" not in self.corpus or not self._needs(GOLD_SENTENCES):
             return ()
         return tuple(tuple(words for _, _, words in self._parts(passage)) for passage in passages)
+
+    def _gold_texts(self, passages: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+        """The sentences of every gold passage, if a metric asks for them and the index has sentences."""
+        if not self.corpus.keys() >= {"sentence", "passage"} or not self._needs(GOLD_TEXTS):
+            return ()
+        rows = {passage: row for passage in passages if (row := self._passages.find(passage))}
+        return tuple(
+            tuple(row["text"][start:end] for start, end, _ in self._parts(passage)) for passage, row in rows.items()
+        )
+
+    @cached_property
+    def _passages(self) -> Passages:
+        return Passages(self.corpus["passage"])
 
     def _needs(self, what: str, corpus: bool = False) -> bool:
         """Return whether a metric, or a metric of all answers, needs this of a question."""
@@ -159,6 +174,9 @@ class Score(Stage):
         for key, (row,) in self._rows("appraisals", shard).items():
             if not row["error"]:
                 results[key]["appraisal"] = row["faithfulness"], row["completeness"]
+        for key, (row,) in self._rows("likelihoods", shard).items():
+            if not row["error"]:
+                results[key]["likelihood"] = row["nats"], row["tokens"]
         for key, rows in self._rows("candidates", shard).items():
             every = [self._answer(row) for row in rows]
             selected = [every[row["candidate"]] for row in answers[key]] if answers else every[:1]

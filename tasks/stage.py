@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.section import Config, Section
+from vitalfew.configs.section import Config
 from vitalfew.storage import files, journals, schemas
 from vitalfew.storage.artifacts import (
     PREPARATION,
@@ -36,7 +36,8 @@ from vitalfew.storage.costs import Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
-from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines.memory import remembering
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.readings import Memory, Reading
 from vitalfew.tasks.models.ticks import Counted, Tick
 from vitalfew.tasks.registry import construct, kept
@@ -251,6 +252,7 @@ class Stage(ABC):
         self.confirm()
         self.artifact.begin(self.description())
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
+            self._prepare_anew()
             journal = Journal(self.artifact, PREPARATION, run_id)
             meter = Meter(model=self.model_name)
             with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
@@ -260,11 +262,17 @@ class Stage(ABC):
             self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
+    def _prepare_anew(self) -> None:
+        """Take away the marker of a preparation that is whole, but lacks what was finished since. Its cost stays."""
+        if earlier := self.artifact.record(PREPARATION):
+            self.artifact.add_costs(self.name, self.model_name, [earlier])
+            files.remove(self.artifact.marker(PREPARATION))
+
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
         """Do one shard and mark it done. Raises MethodChanged, and Unanswered where requests have no answer; what came
         for the others is in the journal."""
         self.confirm()
-        journal = Journal(self.artifact, shard, run_id)
+        journal = Journal(self.artifact, shard, run_id, self.num_gpus)
         meter = Meter(self.num_gpus, self.model_name)
         with attempt(run_id), meter, remembering(journal), self._at_work(shard, meter, journal, progress) as counted:
             result = self.work(shard, counted)
@@ -371,9 +379,9 @@ class MethodStage(Stage):
     shared: ClassVar[bool] = True
     """Stages with the same settings share the method, with the model that it has loaded."""
     method: Any
-    config: Section
+    config: Config
 
-    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Section) -> None:
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: Config) -> None:
         """`config`: complete, as `with_options` makes it. Raises what the method's constructor raises."""
         self.method = self._constructed(config)
         super().__init__(store, inputs, config)
@@ -387,7 +395,7 @@ class MethodStage(Stage):
         vars(self).update(state)
         self.method = self._constructed(self.config)
 
-    def _constructed(self, options: Section) -> Any:
+    def _constructed(self, options: Any) -> Any:
         return kept(options, self.section) if self.shared else construct(options)
 
     def method_identity(self) -> dict[str, Any]:
@@ -409,8 +417,15 @@ class ReusingStage(MethodStage):
         return [self._bases]
 
     def prepare(self, progress: Progress) -> None:
-        """Choose the files to reuse, once: a run that resumes after a kill reuses the same."""
+        """Choose the files to reuse."""
         write_bases(self._bases, self.reusable())
+
+    def is_prepared(self) -> bool:
+        """Return also whether nothing was finished since that can be reused. A run that goes on after a kill chooses
+        again: the rows of shards that are done name none of the files, and stay as they are."""
+        with suppress(FileNotFoundError, files.Damaged):
+            return super().is_prepared() and {*self.reusable()} <= {*read_bases(self.prepared_file(self._bases))}
+        return False
 
     def bases(self, table: str) -> list[File]:
         """The chosen files of a table; none for work in memory. Raises Damaged."""
@@ -497,6 +512,8 @@ class FurtherStage(Stage):
     reads: ClassVar[tuple[str, ...]]
     """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
     of the index."""
+    also_reads: ClassVar[tuple[str, ...]] = ()
+    """Such tables that it reads where its method has them, and does without elsewhere."""
     replaces: ClassVar[str] = ""
     """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config

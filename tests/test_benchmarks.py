@@ -1,9 +1,11 @@
 """The benchmarks start, and the rows that they invent fit the tables of today."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -69,3 +71,21 @@ def test_a_benchmark_has_help(benchmark: str) -> None:
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--help"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert "bench" in done.stdout
+
+
+def test_a_condition_that_tells_corpora_apart_predicts_across_them_alone() -> None:
+    """The first condition is the corpus, the second what the difference follows, and in the third all are alike."""
+    with mock.patch.dict(os.environ):  # a benchmark sets its threads
+        from benchmarks import when
+    chance, samples = np.random.default_rng(0), []
+    for level in (0.0, 0.3):
+        conditions = chance.normal(size=(300, 4))
+        conditions[:, 0] += 5 * level
+        conditions[:, 2] = 1
+        differences = level + 0.1 * conditions[:, 1] + 0.3 * chance.normal(size=300)
+        samples.append(when.Sample(differences, conditions))
+    slope, low, high = when.regressed(samples, resamples=200)
+    is_apart = (low > 0) | (high < 0)
+    assert is_apart.tolist() == [[True, True, False, False], [True] * 4, [False] * 4, [False] * 4]
+    assert slope[1] == pytest.approx([0.1] * 4, abs=0.02)
+    assert np.isnan(slope[2]).all()

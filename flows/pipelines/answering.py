@@ -32,7 +32,7 @@ from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
 
-ABOUT_GOLD = ("load", "ask", "score")
+ABOUT_GOLD = ("load", "ask", "likelihood", "score")
 """The stages of an evaluation that do not answer."""
 MOST = 20_000
 """Characters of a question."""
@@ -199,7 +199,8 @@ class Answering:
         """Raises ConfigError, IndexMismatch, and the errors of a method whose model is missing."""
         self.store, self.configured = store.absolute(), chosen
         self._asked = Artifact(self.store, "asked", "memory")
-        self.stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
+        stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
+        self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
         if any(stage.name == "perturb" for stage in self.stages):
             raise ConfigError(
                 f"{chosen.experiment}:{chosen.method.name} disturbs its hits by those of other questions, which only "

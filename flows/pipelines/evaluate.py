@@ -366,7 +366,8 @@ class _Line:
             self.tables[stage.replaces] = stage.artifact
         for further, options in self.further.values():
             if further.after == stage.name and all(table in self.tables for table in further.reads):
-                self.add(further(self.store, {table: self.tables[table] for table in further.reads}, options))
+                read = (table for table in (*further.reads, *further.also_reads) if table in self.tables)
+                self.add(further(self.store, {table: self.tables[table] for table in read}, options))
         return self.tables[stage.table]
 
 

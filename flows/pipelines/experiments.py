@@ -4,6 +4,7 @@ A list in place of a single value is a grid: `--set retrieve.alpha=[0.5,0.8]` tu
 two methods. A list in `choose` is a grid too, of which one method is left (flows/pipelines/choice.py).
 """
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from vitalfew.tasks.registry import (
     where,
     with_options,
 )
+
+logger = logging.getLogger("vitalfew")
 
 FIELDS = tuple(section for section in SECTIONS if section not in STAGES)
 KINDS: dict[str, type[Section]] = {
@@ -202,8 +205,9 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     """An experiment's settings as parameters of the flow. `given` takes precedence, also over the settings of single
     methods.
 
-    A setting for all methods applies to those that have such an option. Raises ConfigError if no method has it, or if a
-    method lacks an option that is set for it alone.
+    A setting for all methods applies to those that have such an option. If none has it, a warning says so of a given
+    one that other methods of the kind have, as one that is given to several experiments; else that raises ConfigError,
+    as does an option that is set for a method alone and that it lacks.
     """
     layer: dict[str, Any] = {}
     for part in given:
@@ -216,8 +220,9 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer)
     axes = _axes(experiment.choose or {}, wins)
-    # A stage that names no method is there with its defaults, by which it changes nothing.
-    stages: dict[str, Any] = {section: None if section in KINDS else {} for section in STAGES}
+    # A stage that names no method is there with its defaults, by which it changes nothing, or where it is set.
+    there = ("perturb", *wins.keys() - KINDS.keys())
+    stages: dict[str, Any] = {section: {} if section in there else None for section in STAGES}
     given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     defaults = {section: given_to_all[section] for section in SECTIONS}
     # choose=null, if it is given, also holds for methods that choose by themselves.
@@ -232,7 +237,10 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
         # Where another method is given (generate.generator=reader), the experiment's settings are of the one it had.
         for key in given_settings if kind.field() in given_settings else {**own_settings, **given_settings}:
             if not any(key in (draft.settings[section] or {}) for draft in drafts):
-                raise ConfigError(_nobody_has(name, section, key, kind, drafts))
+                if not (key in given_settings and _is_anothers(section, key, kind, given_settings, drafts)):
+                    raise ConfigError(_nobody_has(name, section, key, kind, drafts))
+                owners = where(kind(), section, key)
+                logger.warning("%s.%s changes nothing, as no method of %s has it: %s", section, key, name, owners)
     for section in wins.keys() - KINDS.keys() - {"variant"}:
         if all(draft.settings[section] is None for draft in drafts):
             raise ConfigError(_nobody_does(name, section, next(iter(wins[section] or {}), "")))
@@ -347,6 +355,15 @@ def _check_own(section: str, kind: type[Section], settings: Mapping[str, Any], o
     known = fields(kind, settings)
     if unknown := {key: value for key, value in own.items() if key not in known}:
         with_options(build(kind, {kind.field(): method_names(kind, settings)[0], **unknown}), section)
+
+
+def _is_anothers(
+    section: str, key: str, kind: type[Section], given: Mapping[str, Any], drafts: Sequence[Draft]
+) -> bool:
+    """Return whether a given setting is that of a method that is not here. Beside the name of a method that lacks it,
+    it is a mistake."""
+    is_there = any(draft.settings[section] is not None for draft in drafts)
+    return is_there and kind.field() not in given and key not in kind.moved and bool(where(kind(), section, key))
 
 
 def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[Draft]) -> str:

@@ -47,6 +47,7 @@ from vitalfew.storage.files.records import (
     Lines,
     Record,
     append_line,
+    append_lines,
     read_json,
     read_lines,
     read_record,
@@ -69,13 +70,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 __all__ = [
-    "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten", "OpenTable",
-    "Record", "Status", "append_line", "cache_folder", "checked", "checksum", "checksum_now", "copy", "has_checksum",
-    "has_ended", "is_in_bucket", "is_in_sight", "is_vouched_for", "make_private_folder", "map_array", "move_private",
-    "open_private", "open_table", "read_array", "read_arrays", "read_arrow", "read_json", "read_lines", "read_notes",
-    "read_record", "read_schema", "read_table", "read_tables", "read_tensors", "remembered_checksum", "rewrite_table",
-    "seen_otherwise", "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
-    "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
+    "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten",
+    "OpenTable", "Record", "Status", "append_line", "append_lines", "cache_folder", "checked", "checksum",
+    "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight", "is_vouched_for",
+    "make_private_folder", "map_array", "move_private", "open_private", "open_table", "read_array", "read_arrays",
+    "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
+    "read_tables", "read_tensors", "remembered_checksum", "rewrite_table", "seen_otherwise", "this_process",
+    "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json", "write_json_once",
+    "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
 absolute = reached(Medium.absolute)

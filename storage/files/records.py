@@ -7,7 +7,7 @@ tore in its middle spoils no other. In a bucket, where nothing grows, lines are 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -103,8 +103,13 @@ class Lines(NamedTuple):
 
 def append_line(path: Path, value: Any) -> None:
     """Append a line and flush it to the disk; several threads and processes may at once. Raises NotWritten."""
-    content = json.dumps(value).encode()
-    medium(path).append(path, b"\n" + content + b" " + _digest(content).encode())
+    append_lines(path, [value])
+
+
+def append_lines(path: Path, values: Iterable[Any]) -> None:
+    """Append lines and flush them to the disk at once. Raises NotWritten."""
+    contents = [json.dumps(value).encode() for value in values]
+    medium(path).append(path, b"".join(b"\n%b %b" % (each, _digest(each).encode()) for each in contents))
 
 
 def read_lines(path: Path) -> Lines:

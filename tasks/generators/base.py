@@ -6,12 +6,13 @@ keeps it. No prompt ends a batch: one that is too long, or a request that fails,
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
@@ -58,11 +59,22 @@ class Stepwise(Completion):
     decode_seconds: float | None = None
     ratings: tuple[Rating, ...] = ()
 
+    @property
+    def computed(self) -> int:
+        """The tokens that it took: some contexts are read several times, others not at all."""
+        read = self.prompt_tokens if self.prefill_tokens is None else self.prefill_tokens
+        return read + self.completion_tokens
+
     @classmethod
     def of(cls, completion: Completion, **steps: Any) -> "Stepwise":
         """Add steps to a completion."""
         given = {name: getattr(completion, name) for name in Completion.__dataclass_fields__}
         return cls(**{**given, **steps})
+
+    @classmethod
+    def restored(cls, ratings: Sequence[Mapping[str, Any]] = (), **fields: Any) -> "Stepwise":
+        """Make one of its fields as plain JSON."""
+        return cls(**fields, ratings=tuple(Rating(**each) for each in ratings))
 
 
 class Generator(ABC):
@@ -136,6 +148,14 @@ class WithEngine(Generator):
 class ByEngine(WithEngine):
     """A generator that lets an engine answer the rendered prompts. `runs_on`: the engine's class."""
 
+    class Options(Generator.Options):
+        lines: Annotated[int | None, IN_FINGERPRINT_IF_SET] = Field(
+            None,
+            ge=1,
+            description="Lines of the model's output that are the answer: 1 drops what a model adds below it. All "
+            "tokens count. Default: all lines.",
+        )
+
     engine: Engine
     runs_on: ClassVar[type[Engine]]
 
@@ -146,4 +166,7 @@ class ByEngine(WithEngine):
         return self.engine.identity()
 
     def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
-        return self.engine.complete([prompt.text for prompt in prompts], tick=tick)
+        completions = self.engine.complete([prompt.text for prompt in prompts], tick=tick)
+        if (lines := self.options.lines) is None:
+            return completions
+        return [replace(each, text="\n".join(each.text.splitlines()[:lines]).strip()) for each in completions]

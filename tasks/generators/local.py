@@ -6,7 +6,7 @@ which computes only once the text that many prompts begin with.
 
 from typing import ClassVar
 
-from vitalfew.tasks.generators.base import ByEngine, Generator
+from vitalfew.tasks.generators.base import ByEngine
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
@@ -16,7 +16,7 @@ class TransformersGenerator(ByEngine):
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 
-    class Options(Generator.Options, Transformers.Options):
+    class Options(ByEngine.Options, Transformers.Options):
         pass
 
     runs_on = Transformers
@@ -28,7 +28,7 @@ class VllmGenerator(ByEngine):
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=HuggingFaceTB/SmolLM2-135M-Instruct",)
 
-    class Options(Generator.Options, Vllm.Options):
+    class Options(ByEngine.Options, Vllm.Options):
         pass
 
     runs_on = Vllm

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from vitalfew.tasks.generators.base import ByEngine, Generator
+from vitalfew.tasks.generators.base import ByEngine
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 
 
@@ -15,7 +15,7 @@ class OpenAIGenerator(ByEngine):
 
     example: ClassVar[tuple[str, ...]] = ("generate.model=gpt-4o-mini",)
 
-    class Options(Generator.Options, OpenAI.Options):
+    class Options(ByEngine.Options, OpenAI.Options):
         pass
 
     runs_on = OpenAI

@@ -28,7 +28,7 @@ default its best context stays (`at_least: 0` is the literal rule).
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -50,6 +50,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     failed,
     sampling_seed,
 )
+from vitalfew.tasks.models.causal.engines.memory import kept_batch, keys_to_keep
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores, shared
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.causal.language_model import LocalModel
@@ -229,6 +230,7 @@ class SparseRag(RatingGenerator):
         segments = [self.cut.segments(prompt.question, prompt.contexts) for prompt in prompts]
         init = (time.perf_counter() - began) / max(1, len(prompts))
         lengths = [self._length(each) for each in segments]
+        keys = keys_to_keep(self.engine, [repr(prompt) for prompt in prompts])
         answers: dict[int, Completion] = {}
 
         def run(rows: Sequence[int]) -> list[Completion]:
@@ -236,7 +238,8 @@ class SparseRag(RatingGenerator):
             return self._answered([_Answering(prompts[row], segments[row], {**steps}) for row in rows])
 
         for batch in batches(lengths, self.batch_tokens if self.uses_gpu else 1):
-            done = in_halves(run, batch, lengths)
+            own = [keys[row] for row in batch] if keys else []
+            done = kept_batch(own, partial(in_halves, run, batch, lengths), Stepwise.restored)
             answers |= zip(batch, done, strict=True)
             tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
         return [answers[row] for row in range(len(prompts))]

@@ -32,6 +32,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators import prompts as templates
 from vitalfew.tasks.generators.base import Generator, Prompt, Stepwise, WithEngine
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, sampling_seed
+from vitalfew.tasks.models.causal.engines.memory import keys_to_keep
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, shared
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.causal.vectors import LastToken, placed, read_projector, require_projector
@@ -130,8 +131,9 @@ class XRag(WithEngine):
         self, prompts: Sequence[Prompt], ids: Sequence[list[int]], seeds: Sequence[int], tick: Tick
     ) -> list[Completion]:
         contexts = list(dict.fromkeys(context for prompt in prompts for context in prompt.contexts))
+        keys = keys_to_keep(self.engine, [repr(prompt) for prompt in prompts])
         if not contexts:
-            answers = self.engine.complete_ids(ids, seeds, tick=tick)
+            answers = self.engine.complete_ids(ids, seeds, tick=tick, keys=keys)
             return [_stepwise(answer, 0, 0.0) for answer in answers]
         began = clock()  # which stands still while the encoder is loaded
         tokens = self.encoder.encode(contexts)
@@ -145,7 +147,7 @@ class XRag(WithEngine):
             for row, prompt in zip(ids, prompts, strict=True)
         ]
         with placed(self.engine.model, self.projector, vectors):
-            answers = self.engine.complete_ids(rows, seeds, tick=tick)
+            answers = self.engine.complete_ids(rows, seeds, tick=tick, keys=keys)
         return [_stepwise(answer, count, share * count) for answer, count in zip(answers, read, strict=True)]
 
     def _with_vectors(self, ids: list[int], numbers: Sequence[int]) -> list[int]:

@@ -31,6 +31,11 @@ option's text, or its label alone; a question is left out if no option is a gold
 The n leaves out candidates with an error, which no selector takes. An answer is right if the metric `score.right_by`
 gives it 1. One answer is a set of one.
 
+**The likelihood of the gold answer**: the natural logarithm of its probability, at most 0, of the table `likelihoods`,
+which the stage `likelihood` writes (tasks/rate.py): of the first gold answer, behind the prompt with the method's
+contexts, to the language model `likelihood.model`, whatever answers. It needs no answer, and it is not bounded below: a
+single answer that the model takes for impossible counts as much as many that it finds a little less likely.
+
 **ROUGE-L and ROUGE-LSum**, by Google's `rouge-score`; F-measures, the best over the gold answers: Lin, "ROUGE: A
 Package for Automatic Evaluation of Summaries", 2004, section 3. Words are the package's: lower-case runs of a–z and
 0–9, not stemmed (the default of the package and of Hugging Face's `evaluate`). A gold answer in another script has no
@@ -53,6 +58,7 @@ from pydantic import Field
 from vitalfew.tasks.metrics.base import (
     ANSWER,
     GOLD_ANSWERS,
+    LIKELIHOODS,
     Answer,
     Case,
     Column,
@@ -317,6 +323,21 @@ class SetSize(_OfSet):
 def any_right(size: int, every: int, right: int) -> float:
     """The probability that a random set of `size` of `every` candidates holds one of the `right`."""
     return 1 - comb(every - right, size) / comb(every, size)
+
+
+class AnswerLikelihood(PerQuestion):
+    """How probable a language model finds the gold answer behind the prompt, in nats, in all and per token."""
+
+    shown = (
+        Column("answer_likelihood", "log-likelihood of the gold answer", "nats", needs=(GOLD_ANSWERS, LIKELIHOODS)),
+        Column("answer_likelihood_per_token", "the same per token", "nats", needs=(GOLD_ANSWERS, LIKELIHOODS)),
+    )
+
+    def row(self, case: Case) -> tuple[float, float] | None:
+        if case.likelihood is None or not case.answers:
+            return None
+        nats, tokens = case.likelihood
+        return nats, nats / tokens
 
 
 class Rouge(PerQuestion):

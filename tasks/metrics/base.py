@@ -24,10 +24,12 @@ SCALE = "0 to 1"
 ANSWER, GOLD_ANSWERS, GOLD_PASSAGES = "an answer", "gold answers", "gold passages"
 SUPPORTING_FACTS, HITS, CONTEXTS = "supporting facts", "hits", "contexts"
 GOLD_SENTENCES = "the gold passages' sentences in the index"
+GOLD_TEXTS = "the texts of the gold passages' sentences"
 STEPS, RATINGS = "a generator that times its steps", "a generator that rates contexts"
 LABELS = "labels of the hits' passages"
 REFINEMENTS = "an account of its refiner"
 APPRAISALS = "an appraisal of its contexts"
+LIKELIHOODS = "a language model's likelihood of its gold answer"
 """The needs of metrics, as messages name it; a user's metric may need something else."""
 
 
@@ -110,9 +112,10 @@ class Case:
 
     `answer`: the first of `selected`, with what all candidates cost together; `selected`: the answers that were chosen
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: by gold passage, the
-    words of its sentences, where a metric needs GOLD_SENTENCES. `labels`: passages with their labels. `refinement`:
-    where a metric needs REFINEMENTS and it was written down. `given`: the refiner's input where that is not `hits`;
-    `appraisal`: faithfulness and completeness of the contexts.
+    words of its sentences, where a metric needs GOLD_SENTENCES; `gold_texts`: their texts, where one needs GOLD_TEXTS.
+    `labels`: passages with their labels. `refinement`: where a metric needs REFINEMENTS and it was written down. `given`: the refiner's input where that is not `hits`;
+    `appraisal`: faithfulness and completeness of the contexts; `likelihood`: the logarithm of the gold answer's
+    probability (nats), and its tokens.
     """
 
     question: str
@@ -129,7 +132,9 @@ class Case:
     refinement: Refinement | None = None
     given: tuple[RankedUnit, ...] | None = None
     appraisal: tuple[float, float] | None = None
+    likelihood: tuple[float, int] | None = None
     gold_groups: tuple[int, ...] = ()
+    gold_texts: tuple[tuple[str, ...], ...] = ()
 
     def gold(self) -> dict[int, int]:
         """The gold passages, with the numbers of their groups."""

@@ -11,7 +11,7 @@ safetensors, named as a directory. The paper's four were not available during de
 import math
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     failed,
     sampling_seed,
 )
+from vitalfew.tasks.models.causal.engines.memory import kept_batch, keys_to_keep
 from vitalfew.tasks.models.causal.halving import in_halves
 from vitalfew.tasks.models.encoder.recipe import read_config, usable_positions
 from vitalfew.tasks.models.files import IDENTIFYING, UnsupportedModel, digests, find_model, require_safetensors
@@ -72,6 +73,11 @@ class LocalModel:
         return VICUNA if is_vicuna and not self.tokenizer.chat_template else None
 
     @property
+    def is_chat(self) -> bool:
+        """Return whether a prompt gets a chat template."""
+        return bool(self.tokenizer.chat_template or self.given_template)
+
+    @property
     def is_seq2seq(self) -> bool:
         return bool(self.config.is_encoder_decoder)
 
@@ -91,7 +97,7 @@ class LocalModel:
         if not texts:
             return []
         template = self.given_template
-        if not (self.tokenizer.chat_template or template):
+        if not self.is_chat:
             return self.tokenizer([f"{text}{begun}" for text in texts])["input_ids"]
         chats = [[{"role": "user", "content": text}] for text in texts]
         rendered = self.tokenizer.apply_chat_template(
@@ -198,12 +204,19 @@ class LocalEngine(Engine):
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
         seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
-        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick)
+        keys = keys_to_keep(self, prompts, probe)
+        return self.complete_ids(self.local.encode(prompts), seeds, probe, tick, keys)
 
     def complete_ids(
-        self, ids: Sequence[list[int]], seeds: Sequence[int], probe: Probe | None = None, tick: Tick = no_tick
+        self,
+        ids: Sequence[list[int]],
+        seeds: Sequence[int],
+        probe: Probe | None = None,
+        tick: Tick = no_tick,
+        keys: Sequence[str] = (),
     ) -> list[Completion]:
-        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt."""
+        """As `complete`, for prompts in the model's tokens. `seeds`: of the random numbers of every prompt; `keys`: of
+        every request, by which finished batches are kept in the memory of this thread."""
         probed = self._probed(probe) if probe else {}
         counts = [len(tokens) for tokens in ids]
         refusals = [self._refusal(count) for count in counts]
@@ -218,7 +231,7 @@ class LocalEngine(Engine):
 
         for batch in self._batches([counts[row] for row in todo]):
             rows = [todo[place] for place in batch]
-            done = in_halves(run, rows, counts)
+            done = kept_batch([keys[row] for row in rows] if keys else [], partial(in_halves, run, rows, counts))
             answers |= zip(rows, done, strict=True)
             tick(len(done), sum(answer.prompt_tokens + answer.completion_tokens for answer in done))
         return [answers[row] for row in range(len(ids))]

@@ -18,7 +18,8 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers, all_cores
 from vitalfew.tasks.models.causal.prefill import continues
-from vitalfew.tasks.models.readings import Reading, finite, remembered, settled
+from vitalfew.tasks.models.readings import Reading, Values, finite, remembered, settled
+from vitalfew.tasks.models.ticks import Share, Tick, no_tick
 
 Told = tuple[NDArray[np.int64], NDArray[np.float32]]
 """A text's tokens in order: where they end in it (code points), and their surprise in nats."""
@@ -92,6 +93,38 @@ class Surprise:
         values = remembered({**self.identity(), "of": "surprise"}, pairs, read)
         ends = {text: np.array(own, np.int64) for text, (_, own) in placed.items()}
         return [(ends[text], surprise) for (_, text), surprise in zip(pairs, values, strict=True)]
+
+    def answers(self, pairs: Sequence[tuple[str, str]], tick: Tick = no_tick) -> list[Values | str]:
+        """Return the surprise of an answer's tokens behind a prompt, float32 (n,), for every pair (prompt, answer), or
+        why it is not known: the model has no room for both. A prompt is one user message; to a model without a chat
+        template it is a text, and a blank stands before the answer unless the prompt ends in one. A pair is read once,
+        as by `read`. Raises EngineUnavailable."""
+        local = self.engine.local
+        befores = [*dict.fromkeys(before for before, _ in pairs)]
+        ids = dict(zip(befores, local.encode(befores), strict=True))
+        shown = [answer if local.is_chat or before[-1:].isspace() else f" {answer}" for before, answer in pairs]
+        rows = [(ids[before], own) for (before, _), own in zip(pairs, self.encode(shown) if shown else (), strict=True)]
+        lengths = [len(before) + len(own) for before, own in rows]
+        able = [place for place, length in enumerate(lengths) if length <= self.limit]
+        tick(len(rows) - len(able), 0)
+
+        def read(places: Sequence[int]) -> list[Reading]:
+            due = [able[place] for place in places]
+            share = Share(len(due), tick)
+            whole = sum(lengths[place] for place in due)
+            # The chat template has the model's own beginning.
+            some = [rows[place] for place in due]
+            found = self.of(some, lambda tokens: share(tokens, tokens / whole), started=False)
+            share.reach(1.0)
+            return [Reading(settled(own), lengths[place]) for own, place in zip(found, due, strict=True)]
+
+        requests = [(pairs[place][0], shown[place]) for place in able]
+        values = remembered({**self.identity(), "of": "answer"}, requests, read, tick)
+        known = dict(zip(able, values, strict=True))
+        return [known.get(place, self._no_room(*map(len, row))) for place, row in enumerate(rows)]
+
+    def _no_room(self, prompt: int, answer: int) -> str:
+        return f"the prompt has {prompt} tokens and the answer {answer}; at most {self.limit} fit"
 
     def _read(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]], tick: TokenTick) -> list[Reading]:
         size = max(1, self.limit // 2)

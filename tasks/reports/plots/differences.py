@@ -2,6 +2,7 @@
 are like."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
@@ -24,6 +25,8 @@ from vitalfew.tasks.reports.shown.text import shortened
 _NAME = 40
 _METHODS = len(COLOURS)
 """Methods in the plot of conditions, at most."""
+_PANELS = 4
+"""Conditions in a line of that plot, at most."""
 
 
 def differences(report: Report, metric: str | None = None) -> Plot | None:
@@ -65,11 +68,16 @@ def where_it_pays(report: Report) -> Plot | None:
     heading = report.column(metric).heading
     title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME)}"
     with ground("conditions"):
-        drawing, places = axes_grid(1, len(panels), (2.9 * len(panels) + 0.6, 3.4))
-        for axes, (column, own) in zip(places, panels, strict=True):
+        lines = ceil(len(panels) / _PANELS)
+        columns = ceil(len(panels) / lines)
+        drawing, places = axes_grid(lines, columns, (2.9 * columns + 0.6, 3.2 * lines + 0.2))
+        for axes in places[len(panels) :]:
+            axes.set_visible(False)
+        for axes, (column, own) in zip(places, panels, strict=False):
             handles = _draw(axes, own, methods)
             axes.set_xlabel(column.heading)
-        places[0].set_ylabel(f"difference in {heading}")
+        for axes in places[::columns]:
+            axes.set_ylabel(f"difference in {heading}")
         legend(drawing, handles, methods)
         words = " ".join(_conditions_in_words(column.heading, own) for column, own in panels)
         element = svg(drawing, "conditions", title, words)

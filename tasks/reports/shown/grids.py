@@ -121,7 +121,10 @@ def pairs(report: Report) -> Grid:
         f"≈: not distinguishable. {apart:,} of {len(found):,} pairs are distinguishable."
     )
     if any(used.values()):
-        caption += " Beside a method: the tokens of its contexts, mean per question, of its budget."
+        caption += (
+            " Beside a method: the tokens of its contexts, mean per question, of its budget (words and punctuation "
+            "marks)."
+        )
     return Grid(caption, ["method", *(shortened(report.methods[place].label, _HEAD) for place in places)], rows)
 
 

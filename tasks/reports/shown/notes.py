@@ -94,6 +94,7 @@ def statistics(report: Report) -> list[str]:
     differences = [method.differences[metric] for method in report.methods if metric and metric in method.differences]
     lines = [
         *gains(report),
+        *_budgets(report),
         *_stopped(report),
         *(_best(report, best) for best in report.best_alphas if best.metric == metric),
     ]
@@ -200,6 +201,14 @@ def _methods(names: list[str], report: Report) -> str:
     if len(names) == len(report.methods):
         return "every method" if len(names) > 1 else names[0]
     return listed(names)
+
+
+def _budgets(report: Report) -> list[str]:
+    """The unit of budgets, which is not the generator's tokens; none without a budget."""
+    if not any(method.budget for method in report.methods):
+        return []
+    counted = "words and punctuation marks, with the titles shown, whatever the generator"
+    return [f"Budgets (refine.max_tokens) and context tokens are {counted}; the generator counts prompt tokens."]
 
 
 def paid(report: Report) -> list[str]:

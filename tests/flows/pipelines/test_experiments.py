@@ -71,7 +71,6 @@ def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
 @pytest.mark.parametrize(
     ("given_settings", "message"),
     [
-        ({"retrieve": {"unit": "passage"}}, r"'retrieve\.unit' for the methods of trial; .*of retriever bm25, hybrid"),
         ({"retrieve": {"alhpa": 1}}, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
         ({"retrieve": {"alpha": 2}}, r"method pareto: setting 'retrieve\.alpha'.*less than or equal to 1"),
         (
@@ -85,6 +84,19 @@ def test_what_no_method_has_is_an_error(given_settings: dict[str, Any], message:
         evaluation("trial", BOTH, given_settings)
     with pytest.raises(ConfigError, match=message):  # likewise in the experiment's own file
         evaluation("trial", {**BOTH, **given_settings})
+
+
+def test_a_given_setting_of_other_methods_is_told_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """So that several experiments can be given the same settings."""
+    given = {"retrieve": {"unit": "passage"}}
+    assert evaluation("trial", BOTH, given) == evaluation("trial", BOTH)
+    (told,) = [record.message for record in caplog.records]
+    assert "no method of trial has it: retrieve.unit is a setting of retriever bm25, hybrid" in told
+    message = r"'retrieve\.unit' for the methods of trial; .*of retriever bm25, hybrid"
+    with pytest.raises(ConfigError, match=message):  # in the experiment's own file it is a mistake
+        evaluation("trial", {**BOTH, **given})
+    with pytest.raises(ConfigError, match=message):  # as it is beside a method that lacks it
+        evaluation("trial", BOTH, {"retrieve": {"retriever": "passage", "unit": "passage"}})
 
 
 def test_what_no_method_does_is_an_error() -> None:

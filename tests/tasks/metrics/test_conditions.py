@@ -1,5 +1,6 @@
 """The metric `conditions`, and the groups of questions that a report sets differences beside."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,7 @@ def conditions(case: Case) -> dict[str, float | None]:
 
 
 def hits(*texts: str) -> tuple[RankedUnit, ...]:
-    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1.0, text) for rank, text in enumerate(texts, 1))
+    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1 / rank, text) for rank, text in enumerate(texts, 1))
 
 
 def test_what_is_measured_of_a_question() -> None:
@@ -30,12 +31,34 @@ def test_what_is_measured_of_a_question() -> None:
         "gold_sentences": 1.5,
         "gold_count": 2,
         "redundancy": pytest.approx(1 / 3),
+        "question_overlap": None,
+        "gold_rank": 1,
+        "margin": 0.5,
     }
+
+
+def test_what_question_and_answer_sentence_share() -> None:
+    """Content words alone, of the sentence that holds an answer and has most of them."""
+    gold = (("The river Ouse flows to York.", "Ada built a mill there."), ("In 1843 Ada wrote of the mill.",))
+    asked = replace(Case("Who built the old mill of 1843?", ("Ada", "Ada L."), (1, 2), ()), gold_texts=gold)
+    assert conditions(asked)["question_overlap"] == 2 / 4
+    assert conditions(replace(asked, answers=("Charles",)))["question_overlap"] is None
+    assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
+
+
+def test_the_rank_is_of_passages_and_a_miss_has_none() -> None:
+    found = [
+        RankedUnit(rank, rank, Span(passage, 0, 9), 2.0 - rank, "") for rank, passage in enumerate((7, 7, 8, 9), 1)
+    ]
+    case = Case("Who?", ("Ada",), (9, 8), (), tuple(found))
+    assert (conditions(case)["gold_rank"], conditions(case)["margin"]) == (2, 1)
+    assert conditions(replace(case, gold_passages=(5,)))["gold_rank"] is None
+    assert conditions(replace(case, hits=()))["gold_rank"] is None
 
 
 def test_without_ground_there_is_no_condition() -> None:
     assert conditions(Case("Who?", ("Ada",), (), ())) == dict.fromkeys(
-        ("gold_words", "gold_sentences", "gold_count", "redundancy")
+        ("gold_words", "gold_sentences", "gold_count", "redundancy", "question_overlap", "gold_rank", "margin")
     )
     elsewhere = conditions(Case("Who?", (), (1,), (), hits("one hit"), gold_sentences=((),)))
     assert (elsewhere["gold_words"], elsewhere["gold_count"], elsewhere["redundancy"]) == (None, 1, None)

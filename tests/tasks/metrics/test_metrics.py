@@ -19,7 +19,9 @@ from vitalfew.tasks.metrics.base import (
     GOLD_ANSWERS,
     GOLD_PASSAGES,
     GOLD_SENTENCES,
+    GOLD_TEXTS,
     HITS,
+    LIKELIHOODS,
     REFINEMENTS,
     SCALE,
     STEPS,
@@ -164,13 +166,17 @@ UNITS = {
     "s",
     "USD",
     "tokens/s",
+    "nats",
+    "rank",
+    "score",
 }
 WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
-    GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": ()},
+    GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": (), "gold_texts": ()},
+    GOLD_TEXTS: {"gold_texts": ()},
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
     STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)}, REFINEMENTS: {"refinement": None},
-    APPRAISALS: {"appraisal": None},
+    APPRAISALS: {"appraisal": None}, LIKELIHOODS: {"likelihood": None},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -201,9 +207,13 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
         candidates=(Answer("Some", 9, 1, 0.1),),
         refinement=Refinement(30, 3, 0.2, 0.3),
         appraisal=(8.0, 9.5),
+        likelihood=(-4.5, 3),
+        gold_texts=(("Some man came.",),),
     )  # fmt: skip
     if name == "choice":
         whole = replace(whole, question="Who?\nA: Some\nB: None")
+    if name == "conditions":
+        whole = replace(whole, question="Who came?")
     for column in metric_at(name).columns():
         assert values(name, whole)[column.name] != [None], column
         for need, changes in WITHOUT.items():

@@ -159,4 +159,5 @@ def test_the_pairs_of_a_run_are_those_of_its_methods_with_the_settings(tmp_path:
     # Of three hits the first is enough for a refiner that wants but little of their probability.
     asked = report.asked.questions
     assert [method.stopped for method in report.methods] == [0] * 5 + [asked]
+    assert any(line.startswith("Budgets (refine.max_tokens) and context tokens are words") for line in notes(report))
     assert f"Stopped early, sure enough of what was taken: sure in {asked} of {asked} questions." in notes(report)

@@ -31,6 +31,8 @@ def test_differences_are_told_by_what_questions_are_like(tmp_path: Path) -> None
     assert plot is not None
     assert plot in drawn(report)
     assert "words of a gold passage" in plot.svg
+    shown = {each.condition for each in report.among}
+    assert shown >= {"question_overlap", "gold_rank", "margin"}
 
 
 def test_without_conditions_there_is_no_plot() -> None:

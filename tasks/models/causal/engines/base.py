@@ -108,6 +108,11 @@ class Completion:
     error: str = ""
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def computed(self) -> int:
+        """The tokens that it took."""
+        return self.prompt_tokens + self.completion_tokens
+
 
 class EngineUnavailable(ValueError):
     """An engine cannot work here; the message says what is missing and how to provide it."""
@@ -120,6 +125,7 @@ class Engine(ABC):
     """
 
     Options: ClassVar[type[EngineOptions]]
+    options: EngineOptions
     version: ClassVar[str]
     uses_gpu: bool
     workers: int | None

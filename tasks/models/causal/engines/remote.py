@@ -1,15 +1,13 @@
 """Engines that ask a server: every prompt is a request, several are under way at once, and a request may cost money.
 
-An answer that is paid for is kept before anything else happens with it, in an `AnswerMemory` (a stage keeps the answers
-of its shard in a journal: tasks/stage.py), and is not asked for again. Equal prompts of a batch are one request.
-Without a memory the answers live as long as the batch.
+An answer that is paid for is kept before anything else happens with it (memory.py), and is not asked for again. Equal
+prompts of a batch are one request. Without a memory the answers live as long as the batch.
 
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
 is done before its requests are answered. The setting `accept_errors` makes it a row as well.
 """
 
-import json
 import re
 from abc import abstractmethod
 from collections import Counter
@@ -18,12 +16,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
-from hashlib import blake2b
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from vitalfew.configs.options import ServerOptions
-from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
 PATIENCE = 100
@@ -35,32 +32,6 @@ GOES_ON = (
 )
 _HALVES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
-
-
-class AnswerMemory(Protocol):
-    """Keeps the answers that were paid for: plain JSON by the key of their request. Threads share it."""
-
-    def find(self, key: str) -> dict[str, Any] | None:
-        """Return the answer to a request that was paid for already."""
-
-    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
-        """Store an answer so that it cannot be lost. `tokens`: as the server counted them."""
-
-    def give(self, tokens: int) -> None:
-        """Note the tokens of a completion that is returned for a prompt, whether it is new or was kept."""
-
-
-_memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
-
-
-@contextmanager
-def remembering(memory: AnswerMemory) -> Iterator[None]:
-    """In this block, remote engines that are asked by this thread keep what they pay for, and ask for nothing twice."""
-    token = _memory.set(memory)
-    try:
-        yield
-    finally:
-        _memory.reset(token)
 
 
 Assumption = Callable[["Remote", str], Completion]
@@ -137,8 +108,8 @@ class Remote(Engine):
             assumed = [assumption(self, prompt) for prompt in prompts]
             tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
             return assumed
-        memory = _memory.get()
-        keys = [self._key(prompt, probe) for prompt in prompts]
+        memory = current()
+        keys = request_keys(self, prompts, probe)
         times = Counter(keys)
         answers: dict[str, Completion] = {}
 
@@ -151,8 +122,8 @@ class Remote(Engine):
                 tick(1, tokens)
 
         for key in times:
-            if memory and (kept := memory.find(key)):
-                enter(key, Completion(**kept))
+            if memory and (found := memory.find(key)):
+                enter(key, Completion(**found))
         due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
         lost = Counter[str]()
         for key, answer in self._ask(due, probe, memory):
@@ -181,7 +152,7 @@ class Remote(Engine):
         def paid(key: str, prompt: str) -> ServerAnswer:
             answer = ask(prompt)
             if memory and answer.is_paid:
-                memory.keep(key, asdict(answer.completion), answer.tokens)
+                memory.keep([KeptAnswer(key, asdict(answer.completion), answer.tokens)])
             return answer
 
         pool = ThreadPoolExecutor(self.options.concurrency)
@@ -191,18 +162,6 @@ class Remote(Engine):
                 yield requests[done], done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-    def _key(self, prompt: str, probe: Probe | None) -> str:
-        """The hash of everything that a request says."""
-        fields = type(self).Options.model_fields
-        names = {name for name, field in fields.items() if NOT_IN_FINGERPRINT not in field.metadata}
-        request = {
-            "engine": self.identity(),
-            "options": self.options.model_dump(mode="json", include=names),
-            "prompt": prompt,
-            "probe": probe and asdict(probe),
-        }
-        return blake2b(json.dumps(request, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def _writable(completion: Completion) -> Completion:

@@ -14,7 +14,7 @@ from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Cost, read_ledger, write_ledger
 from vitalfew.storage.files.objects import client
 from vitalfew.storage.schemas import PASSAGES
-from vitalfew.tasks.models.causal.engines import remote
+from vitalfew.tasks.models.causal.engines import memory as memory_of_answers
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 TOKENS = (1, 10, 100, 1000)
@@ -42,13 +42,13 @@ class Paying(Stage):
         return 0
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        memory = remote._memory.get()
+        memory = memory_of_answers.current()
         assert memory
         for tokens in TOKENS:
             self._turn.acquire()
             if not memory.find(str(tokens)):
                 self.paid += tokens
-                memory.keep(str(tokens), {}, tokens)
+                memory.keep([(str(tokens), {}, tokens)])
             memory.give(tokens)
             self._done.release()
         self._turn.acquire()

@@ -5,7 +5,7 @@ import logging
 import math
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,10 +13,13 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.generators.openai import OpenAIGenerator
 from vitalfew.tasks.models.causal.engines import remote
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
-from vitalfew.tasks.models.causal.engines.remote import Unanswered, remembering
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 
 KEY = "sk-very-secret-0123456789"
 CHAT = "/v1/chat/completions"
@@ -151,6 +154,19 @@ def test_lasting_trouble_ends_the_batch_once_the_others_are_answered(kind: str) 
     assert answers[1].finish_reason == "error"
 
 
+def test_only_the_first_lines_may_be_the_answer() -> None:
+    with serving(lambda prompt, _: completion("\n Ada\nShe wrote the first programme.\n\nIn 1843.")) as server:
+        written = {
+            lines: OpenAIGenerator(
+                OpenAIGenerator.Options(generator="openai", model="tiny", base_url=f"{server.url}", lines=lines)
+            ).generate([Prompt("Who?", "Who?")])[0]
+            for lines in (None, 1, 2)
+        }
+    assert written[None].text == "Ada\nShe wrote the first programme.\n\nIn 1843."
+    assert [written[lines].text for lines in (1, 2)] == ["Ada", "Ada\nShe wrote the first programme."]
+    assert len({answer.completion_tokens for answer in written.values()}) == 1
+
+
 class Kept:
     """A memory of paid answers."""
 
@@ -161,9 +177,10 @@ class Kept:
     def find(self, key: str) -> dict[str, Any] | None:
         return self.answers.get(key)
 
-    def keep(self, key: str, answer: dict[str, Any], tokens: int) -> None:
-        self.answers[key] = json.loads(json.dumps(answer))
-        self.tokens += tokens
+    def keep(self, answers: Sequence[tuple[str, dict[str, Any], int]]) -> None:
+        for key, answer, tokens in answers:
+            self.answers[key] = json.loads(json.dumps(answer))
+            self.tokens += tokens
 
     def give(self, tokens: int) -> None:
         """Nobody counts."""

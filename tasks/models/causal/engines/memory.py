@@ -1,0 +1,99 @@
+"""Answers of language models that are kept as they come, so that a run that goes on after a kill computes, and pays
+for, none of them twice.
+
+Within `remembering`, every engine that this thread asks looks there first: those that ask a server (remote.py), and
+those that run a model on this machine (language_model.py). A stage keeps the answers of its shard in a journal.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
+
+
+class KeptAnswer(NamedTuple):
+    """An answer (plain JSON) by the key of its request, with the tokens that it took."""
+
+    key: str
+    answer: dict[str, Any]
+    tokens: int
+
+
+class AnswerMemory(Protocol):
+    """Keeps answers by the key of their request. Threads share it."""
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """Return the answer to a request that was answered already."""
+
+    def keep(self, answers: Sequence[KeptAnswer]) -> None:
+        """Store answers so that they cannot be lost."""
+
+    def give(self, tokens: int) -> None:
+        """Note the tokens of a completion that is returned for a prompt, whether it is new or was kept."""
+
+
+_memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
+
+
+@contextmanager
+def remembering(memory: AnswerMemory) -> Iterator[None]:
+    """In this block, engines that are asked by this thread keep their answers, and compute or ask for none twice."""
+    token = _memory.set(memory)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
+
+
+def current() -> AnswerMemory | None:
+    """The memory of the block that this thread is in."""
+    return _memory.get()
+
+
+def request_keys(engine: Engine, requests: Sequence[str], probe: Probe | None) -> list[str]:
+    """The hash of everything that a request says, for every request."""
+    fields = type(engine).Options.model_fields
+    names = {name for name, field in fields.items() if NOT_IN_FINGERPRINT not in field.metadata}
+    same = {
+        "engine": engine.identity(),
+        "options": engine.options.model_dump(mode="json", include=names),
+        "probe": probe and asdict(probe),
+    }
+    whole = [json.dumps({**same, "prompt": request}, sort_keys=True, default=str) for request in requests]
+    return [blake2b(each.encode(), digest_size=16).hexdigest() for each in whole]
+
+
+def keys_to_keep(engine: Engine, requests: Sequence[str], probe: Probe | None = None) -> list[str]:
+    """As `request_keys`; none where nothing is kept."""
+    return request_keys(engine, requests, probe) if current() else []
+
+
+def kept_batch(
+    keys: Sequence[str],
+    compute: Callable[[], list[Completion]],
+    restore: Callable[..., Completion] = Completion,
+) -> list[Completion]:
+    """Return what an earlier attempt computed for a batch on this machine, or compute it now and keep it.
+
+    `keys`: of its requests; empty where nothing is kept. `restore` makes a completion of its fields. A batch of which
+    an answer is missing is computed whole: in other company the last bits of the logits may differ."""
+    memory = current()
+    if memory is None or not keys:
+        return compute()
+    found = [memory.find(key) for key in keys]
+    done = [restore(**answer) for answer in found if answer]
+    if len(done) < len(keys):
+        done = compute()
+        answered = [(key, each) for key, each in zip(keys, done, strict=True) if not each.error]
+        if answered:
+            memory.keep([KeptAnswer(key, asdict(each), each.computed) for key, each in answered])
+    for each in done:
+        if not each.error:
+            memory.give(each.computed)
+    return done
