@@ -7,7 +7,7 @@ relies on no single token. The critic and the filter begin with a reader's weigh
 
 import random
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
@@ -23,9 +23,10 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.tuned import read_tokenizer
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
-from vitalfew.tasks.trainers.articles import Material, read_material, split_articles
+from vitalfew.tasks.trainers.articles import Material, read_material
 from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.splits import SplitRule
 from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -78,11 +79,12 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def begin(self, tables: Tables) -> None:
         super().begin(tables)
-        self.whole: Material = read_material(tables.records())
-        self.sources = tables.sources()
         options = self.options
-        self.split = split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed)
-        self.learnt: Material = self.whole.without(self.split.unseen)
+        rule = SplitRule(options, options.seed, tables.apart)
+        self.whole: Material = read_material(tables.records()).grouped(rule)
+        self.sources = tables.sources()
+        self.split = rule.split(self.whole.groups)
+        self.learnt: Material = self.whole.learnt(rule, self.split)
         self.check()
         torch.manual_seed(options.seed)
         self.model: ModelT = self.network().to(self.device)
@@ -91,6 +93,10 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def check(self) -> None:
         """Raise ConfigError if this split is unfit."""
+
+    def part(self, groups: Iterable[str]) -> Material:
+        """Return the questions of these groups with all passages; by article, with those of these articles."""
+        return self.whole.of(groups, self.split.by)
 
     def batches(self, epoch: int) -> Sequence[Sequence[RowT]]:
         rows = self.rows(epoch)
