@@ -1,48 +1,85 @@
 """Every recipe on tiny stand-ins of the data sets that its paper trains on, by the command, to the end."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.evaluating import run
+from tests.support.fakes import FirstWords
 from tests.support.indexing import index, sql
 from tests.support.oreo import reader
-from tests.support.stand_ins import write_stand_ins
+from tests.support.stand_ins import NAMES, question, write_stand_ins
 from tests.support.tiny_models import bert, llama, t5_generator
 from vitalfew.flows.cli.main import app
+from vitalfew.tasks.generators.base import Prompt
+from vitalfew.tasks.models.causal.engines.base import Completion
 
-SPARSE = ["yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2",
-    "targets=[q_proj]", "check_questions=2"]  # fmt: skip
+SPARSE = [
+    "yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2", "targets=[q_proj]",
+    "check_questions=2",
+]  # fmt: skip
 SMALL = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "check_questions=2"]
 BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
 
 
+class Believer(FirstWords):
+    """Calls every passage relevant."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        return Completion("1", 9, 1, 0.1)
+
+
+class Checker(FirstWords):
+    """Calls a passage relevant that holds an accepted answer."""
+
+    def _answer(self, prompt: Prompt) -> Completion:
+        accepted = prompt.text.partition("Accepted answers: ")[2].partition("\n")[0]
+        return Completion(str(int(accepted in prompt.contexts[0])), 9, 1, 0.1)
+
+
+TWO_ROUND = {
+    "labeller": "two_round",
+    "rater": {"generator": f"{__name__}:Believer"},
+    "critic": {"generator": f"{__name__}:Checker"},
+}
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data sets, a causal model and a store."""
+    """The data sets, models, and a store with an index of the contexts."""
     folder = write_stand_ins(tmp_path_factory.mktemp("place"))
     llama(folder / "llama", positions=1024)
+    index(folder / "store", f"ctxs:{folder / 'retrieved.jsonl'}")
     return folder
 
 
-def train(place: Path, recipe: str, *data: str, settings: list[str]) -> Path:
-    """Train, and return the directory of the weights."""
-    out = place / "out"
-    given = ["train", recipe, *data, "--store", str(place / "store"), "--runner", "serial", "--out", str(out)]
-    result = CliRunner().invoke(app, [*given, *(part for one in settings for part in ("--set", one))])
+def command(place: Path, recipe: str, *data: str, settings: list[str]) -> Any:
+    """`vitalfew train`; the model goes to `out`."""
+    given = ["train", recipe, *data, "--store", str(place / "store"), "--runner", "serial", "--out", str(place / "out")]
+    return CliRunner().invoke(app, [*given, *(part for one in settings for part in ("--set", one))])
+
+
+def train(place: Path, recipe: str, *data: str, settings: list[str]) -> str:
+    """Train, and return the card of the model."""
+    result = command(place, recipe, *data, settings=settings)
     assert result.exit_code == 0, result.output
-    return out
+    return (place / "out" / "README.md").read_text()
 
 
 def sparse(place: Path, recipe: str, *data: str, settings: list[str]) -> str:
-    """Train an adapter, and return its card."""
-    given = [*SPARSE, f"base={place / 'llama'}", *settings]
-    return (train(place, recipe, *data, settings=given) / "README.md").read_text()
+    return train(place, recipe, *data, settings=[*SPARSE, f"base={place / 'llama'}", *settings])
 
 
-@pytest.mark.parametrize("recipe", ["sparse_rag", "sparse_rag_paper"])
-@pytest.mark.parametrize("questions", ["popqa:popqa.tsv", "triviaqa:triviaqa.json"])
+def held_out(place: Path) -> list[str]:
+    return (place / "out" / "held_out.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "questions"), [("sparse_rag", "popqa:popqa.tsv"), ("sparse_rag_paper", "triviaqa:triviaqa.json")]
+)
 def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(
     place: Path, recipe: str, questions: str
 ) -> None:
@@ -53,3 +90,132 @@ def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(
     assert "9 questions to learn from" in card
     assert "2 questions held out, chosen by a hash with seed 100" in card
     assert "3 to 3 contexts per question, the first as a file ranks them" in card
+    assert set(held_out(place)) < {question(number) for number in range(len(NAMES))}
+    shown = ["train", str(place / "out" / "recipe.yaml"), *data, "--store", str(place / "store"), "--runner", "serial"]
+    again = CliRunner().invoke(app, shown)
+    assert "Nothing to do" in again.output, again.output
+
+
+def test_hotpotqa_learns_from_the_paragraphs_of_the_question(place: Path) -> None:
+    file = place / "hotpotqa.json"
+    card = sparse(place, "sparse_rag", f"hotpotqa:{file}", settings=[*BY_QUESTION, f"run_file={file}", "contexts=4"])
+    assert "9 questions to learn from" in card
+    assert (
+        "3 to 4 contexts per question, the first as a file ranks them;\n  which are relevant is said by labeller `gold`"
+        in card
+    )
+
+
+def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
+    settings = ["split=file", f"held_out=squad:{place / 'squad-dev.json'}", "choosing=4"]
+    card = sparse(place, "sparse_rag", f"squad:{place / 'squad.json'}", settings=settings)
+    # "When was the mill built?" is asked of every town, so that it is held out, too
+    assert "5 questions to learn from" in card
+    assert "4 questions held out, of a data set of their own" in card
+    assert held_out(place) == sorted(
+        ["When was the mill built?", *(f"How many people live in {town}?" for town in NAMES[:3])]
+    )
+
+
+def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
+    file = place / "retrieved.jsonl"
+    retrieve = {"retriever": "run_file", "file": str(file), "top_k": 3}
+    methods = {"two rounds": {"label": TWO_ROUND}, "titles": {"label": {"labeller": "title"}}}
+    score = {"metrics": ["passage_recall"]}
+    found = run(
+        place / "store", {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods, "score": score}
+    )
+    data, given = f"ctxs:{file}", [*BY_QUESTION, f"labels={found.run.run_id}:two rounds"]
+    card = sparse(place, "sparse_rag", data, settings=given)
+    assert "the first of those that a run retrieved;\n  which are relevant is said by the labels of a run" in card
+    corrected = "SELECT count(*) FROM labels WHERE rater = 1 AND critic = 0 AND label = 0"
+    assert sql(place / "store", corrected) == [(24,)]
+    settings = [*SPARSE, f"base={place / 'llama'}", "split=question"]
+    for more, message in (
+        ([f"labels={found.run.run_id}"], "has the labels of two rounds, titles; name one of these methods"),
+        (["labels=nothing"], "no evaluation 'nothing'"),
+    ):
+        result = command(place, "sparse_rag", data, settings=[*settings, *more])
+        assert message in " ".join(result.output.split())
+    other = command(place, "sparse_rag", f"hotpotqa:{place / 'hotpotqa.json'}", settings=[*settings, given[-1]])
+    assert "none of the 12 questions of this training has a label in that run" in " ".join(other.output.split())
+    reader = command(place, "reader", f"squad:{place / 'squad.json'}", settings=[given[-1]])
+    assert "trainer reader learns from no labels" in " ".join(reader.output.split())
+
+
+def test_a_labeller_with_models_labels_in_training(place: Path) -> None:
+    data = f"triviaqa:{place / 'triviaqa.json'}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
+    settings = [*BY_QUESTION, f"run_file={place / 'retrieved.jsonl'}", f"label={json.dumps(TWO_ROUND)}"]
+    card = sparse(place, "sparse_rag", *data, settings=settings)
+    assert "which are relevant is said by labeller `two_round`" in card
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "message"),
+    [
+        (["triviaqa:triviaqa.json"], ["label.labeller=answer_text"], "or use --set split=question"),
+        (
+            ["triviaqa:triviaqa.json"],
+            ["split=question"],
+            "labeller gold calls gold passages relevant, but no question has any",
+        ),
+        (["popqa:popqa.tsv"], ["split=question", "run_file=nq.jsonl"], "line 1: passage"),
+        (
+            ["squad:squad.json"],
+            ["split=question", "run_file=retrieved.jsonl"],
+            "ranks passages for none of the 24 questions",
+        ),
+        (["squad:squad.json"], ["split=file"], "split=file needs the data set to hold out"),
+        (["squad:squad.json"], ["labeller=title"], "unknown setting 'labeller'"),
+    ],
+)
+def test_what_a_data_set_cannot_give_is_said(place: Path, data: list[str], settings: list[str], message: str) -> None:
+    name, _, file = data[0].partition(":")
+    passages = (
+        ["--passages", f"ctxs:{place / 'retrieved.jsonl'}"]
+        if "label" in message or "split=question" == message[-14:]
+        else []
+    )
+    given = [one.replace("run_file=", f"run_file={place}/") for one in settings]
+    result = command(
+        place, "sparse_rag", f"{name}:{place / file}", *passages, settings=[*SPARSE, f"base={place / 'llama'}", *given]
+    )
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("file", ["squad:squad.json", "hotpotqa:hotpotqa.json"])
+def test_reader_critic_and_filter_split_by_question(place: Path, file: str) -> None:
+    name, _, path = file.partition(":")
+    data = f"{name}:{place / path}"
+    base = bert(place / f"bert-{name}", 256)
+    train(place, "reader", data, settings=[*SMALL, *BY_QUESTION, f"base={base}", "rank=2"])
+    unseen = held_out(place)
+    assert len(unseen) == 2
+    (place / "out").rename(place / f"reader-{name}")
+    for recipe in ("critic", "cxmi"):
+        card = train(place, recipe, data, settings=[*SMALL, *BY_QUESTION, f"reader={place / f'reader-{name}'}"])
+        assert "2 questions held out" in card
+        assert held_out(place) == unseen
+
+
+def test_oreo_learns_from_questions_without_gold_passages(place: Path) -> None:
+    small = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "check_questions=1", "batch=2",
+        "max_new_tokens=12", "generator={generator: tests.support.oreo:LastWord}"]  # fmt: skip
+    weights = reader(place / "tiny")
+    t5 = t5_generator(place / "t5")
+    common = [
+        "retrieve={retriever: run_file, top_k: 3, file: %s}" % (place / "retrieved.jsonl"),
+        f"collect.reader={{generator: reader, model: {weights}}}",
+        *(f"collect.{one}" for one in BY_QUESTION),
+    ]
+    for recipe, base, questions in (("oreo", weights, "triviaqa:triviaqa.json"), ("oreo_t5", t5, "popqa:popqa.tsv")):
+        name, _, file = questions.partition(":")
+        of_all = [f"{part}.{one}" for part in ("sft", "contrastive", "ppo") for one in (*small, f"base={base}")]
+        given = [*common, f"questions.dataset={name}:{place / file}", *of_all, "contrastive.beams=2"]
+        if recipe == "oreo":
+            given += ["sft.layers=1"]
+        card = train(place, recipe, "--index", "test", settings=given)
+        assert "9 questions with an evidence text to learn from" in card
+        assert "2 questions held out" in card
