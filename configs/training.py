@@ -16,6 +16,7 @@ class TrainConfig(Section):
     """How a model is trained."""
 
     kind: ClassVar[str] = "trainer"
+    moved: ClassVar[dict[str, str]] = {"labeller": "set label.labeller"}
 
     trainer: str = Field(description="A trainer of `vitalfew methods`, or module:Class.")
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")

@@ -32,8 +32,8 @@ def _contexts(number: int) -> Iterator[int]:
 
 
 def write_stand_ins(folder: Path) -> Path:
-    """`popqa.tsv`, `triviaqa.json` (neither has passages), `retrieved.jsonl` (Self-RAG's lines with the contexts of both),
-    `nq.jsonl` (DPR's, with gold contexts), `hotpotqa.json`, `squad.json` and `squad-dev.json`."""
+    """Write `popqa.tsv` and `triviaqa.json`, which have no passages, `retrieved.jsonl` (Self-RAG's lines, with the
+    contexts of both), `nq.jsonl` (DPR's, with gold contexts), `hotpotqa.json`, `squad.json` and `squad-dev.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = range(len(NAMES))
     rows = [f'{n}\t{NAMES[n]}\t{question(n)}\t"[""{year(n)}"", ""in {year(n)}""]"\t{n}' for n in numbers]

@@ -53,14 +53,14 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
     assert counted.held_out == ("article 1",)
     assert len(counted.choosing) == 4
     assert not {"article 1", "article 2"} & {*counted.choosing}
-    with pytest.raises(InputError, match="held_out=squad:dev.json has no question"):
+    with pytest.raises(InputError, match=r"held_out=squad:dev\.json has no question"):
         split(NAMES[3:], apart=apart, **files)
     with pytest.raises(InputError, match="0 questions to learn from, 1 to choose the weights"):
         split(NAMES[1:3], apart=apart, **files)
 
 
 def test_questions_without_articles_are_told_how_they_can_be_split() -> None:
-    with pytest.raises(InputError, match="cannot be split by article. Use --set split=question"):
+    with pytest.raises(InputError, match=r"cannot be split by article\. Use --set split=question"):
         split(["", ""])
 
 
