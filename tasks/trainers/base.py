@@ -22,7 +22,7 @@ from vitalfew.tasks.datasets.base import Passage, Question, Record, Span
 from vitalfew.tasks.models.device import OnDevice, require_device
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.trainers.card import NO_SOURCES, Sources, card_files
-from vitalfew.tasks.trainers.splits import Apart, TrainingSplit
+from vitalfew.tasks.trainers.splits import Apart, TrainingSplit, question_group
 from vitalfew.tasks.trainers.updates import Updates
 
 BatchT = TypeVar("BatchT")
@@ -54,8 +54,15 @@ class Tables:
             yield Question(row["text"], tuple(row["answers"]), tuple(row["gold_passages"]), facts, row["source_id"])
 
     def sources(self) -> Sources:
-        asked, others = (set(table["source"].to_pylist()) for table in (self.questions, self.passages))
+        """Return the data sets to learn from."""
+        texts, passages = self.questions["text"].to_pylist(), self.passages["passage_id"].to_pylist()
+        asked = _sources(self.questions, [question_group(text) not in self.apart.questions for text in texts])
+        others = _sources(self.passages, [number not in self.apart.passages for number in passages])
         return Sources(sorted(asked), sorted(others - asked))
+
+
+def _sources(rows: pa.Table, kept: Sequence[bool]) -> set[str]:
+    return {source for source, is_kept in zip(rows["source"].to_pylist(), kept, strict=True) if is_kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ class Trainer(ABC, Generic[BatchT]):
     headings: ClassVar[Mapping[str, str]] = {}
     """The heading of a figure, by its name, where the name is not clear enough."""
     takes_labels: ClassVar[bool] = False
-    """Whether the labels of a run (`Tables.labels`) can say what is relevant."""
+    """True if the labels of a run (`Tables.labels`) can say what is relevant."""
     uses_gpu: bool = False
 
     def __init__(self, options: Any) -> None:

@@ -173,8 +173,8 @@ class FromReader(BertTrainer[ModelT, RowT]):
         if seen := sorted(set(self.split.held_out) - set(unseen)):
             raise ConfigError(
                 f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} "
-                f"holds out: its {HELD_OUT} does not list this title. Train a reader on the same data, with "
-                "the same held_out and seed, and use --set reader=DIR"
+                f"holds out: its {HELD_OUT} does not list that. Train a reader on the same data, with "
+                "the same split, held_out and seed, and use --set reader=DIR"
             )
 
     def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:

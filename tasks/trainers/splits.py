@@ -58,7 +58,7 @@ class SplitRule:
         self.path = f"{section}." if section else ""
 
     def group(self, question: str, article: str) -> str:
-        """Return a question's group; "" if it has none. `article`: the title of its first gold passage, or ""."""
+        """Return a question's group; "" if there is none. `article`: the title of its first gold passage, or ""."""
         return article if self.by == "article" else question_group(question)
 
     def is_apart(self, passage: int, article: str, split: TrainingSplit) -> bool:
@@ -100,8 +100,8 @@ class SplitRule:
             return self._counted(learnt, 0, held_out)
         if not choosing or not learnt:
             raise InputError(
-                f"split=file: {len(learnt)} questions to learn from, {len(choosing)} to choose the weights: each data "
-                "set needs questions that the others do not have"
+                f"split=file: {len(learnt)} questions to learn from, {len(choosing)} to choose the weights: every "
+                "data set needs questions that the others do not have"
             )
         return TrainingSplit(tuple(held_out), tuple(choosing), self.by)
 

@@ -33,7 +33,8 @@ def _contexts(number: int) -> Iterator[int]:
 
 def write_stand_ins(folder: Path) -> Path:
     """Write `popqa.tsv` and `triviaqa.json`, which have no passages, `retrieved.jsonl` (Self-RAG's lines, with the
-    contexts of both), `nq.jsonl` (DPR's, with gold contexts), `hotpotqa.json`, `squad.json` and `squad-dev.json`."""
+    contexts of both), `nq.jsonl` (DPR's, with gold contexts), `hotpotqa.json` and `squad.json`, and the first three
+    questions or towns of these two, `hotpotqa-dev.json` and `squad-dev.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = range(len(NAMES))
     rows = [f'{n}\t{NAMES[n]}\t{question(n)}\t"[""{year(n)}"", ""in {year(n)}""]"\t{n}' for n in numbers]
@@ -46,6 +47,7 @@ def write_stand_ins(folder: Path) -> Path:
     _lines(folder / "retrieved.jsonl", [_ctxs(n) for n in numbers])
     _lines(folder / "nq.jsonl", [_ctxs(n, isgold=True) for n in numbers])
     (folder / "hotpotqa.json").write_text(json.dumps([_hotpotqa(n) for n in numbers]))
+    (folder / "hotpotqa-dev.json").write_text(json.dumps([_hotpotqa(n) for n in numbers[:3]]))
     towns(folder / "squad.json", NAMES)
     towns(folder / "squad-dev.json", NAMES[:3])
     return folder

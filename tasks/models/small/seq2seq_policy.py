@@ -1,7 +1,7 @@
 """`seq2seq`: a policy that writes with any encoder-decoder of transformers, T5-small for one (Oreo's backbone).
 
 Oreo's form (arXiv 2502.13019, sections 2.1 and 3.3): instruction, question and texts are one input, and an action
-is a token of the vocabulary. All weights are trained, in each of the three trainings. Texts keep their order; those
+is a token of the vocabulary. All weights are trained, in all three trainings. Texts keep their order; those
 that do not fit are left out, the last ones first. The instruction is ours.
 """
 

@@ -11,7 +11,7 @@ learns from them several times. "The policy reads the earlier text" in the paper
 inference. Nothing has dropout, so that ratios are 1 at first. A copier's encoder is frozen, as in the contrastive
 training: what it reads is encoded once a step. An encoder-decoder learns as a whole: what it reads is encoded again for
 every update, with gradients, at most `batch_tokens` tokens at once, and the policy that the learning began with reads
-by its own encoder.
+by the encoder that it had then.
 Value: one linear layer on the decoder's states, with a learning rate of its own, which learns alone at first (ours): as
 long as it says 0 everywhere, the end of a text, after which nothing comes, looks worse than any other word, and texts
 grow.

@@ -22,6 +22,7 @@ SPARSE = [
     "check_questions=2",
 ]  # fmt: skip
 SMALL = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "check_questions=2"]
+BY_ARTICLE = ["held_out=2", "choosing=1"]
 BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
 
 
@@ -60,6 +61,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     llama(folder / "llama", positions=1024)
     index(folder / "store", f"ctxs:{folder / 'retrieved.jsonl'}")
     return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(place: Path) -> Path:
+    """The weights of a tiny reader."""
+    return reader(place / "tiny")
 
 
 def command(place: Path, recipe: str, *data: str, settings: list[str]) -> Any:
@@ -102,17 +109,30 @@ def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(
     assert "Nothing to do" in again.output, again.output
 
 
-def test_hotpotqa_learns_from_the_paragraphs_of_the_question(place: Path) -> None:
-    file = place / "hotpotqa.json"
-    card = sparse(place, "sparse_rag", f"hotpotqa:{file}", settings=[*BY_QUESTION, f"run_file={file}", "contexts=4"])
-    assert "9 questions to learn from" in card
+@pytest.mark.parametrize(
+    ("data", "settings", "learnt"),
+    [
+        ("hotpotqa:{place}/hotpotqa.json", BY_QUESTION, "9 questions"),
+        ("ctxs:{place}/nq.jsonl", BY_ARTICLE, "9 questions of 9 articles"),
+    ],
+)
+def test_questions_with_gold_passages_learn_from_their_contexts(
+    place: Path, data: str, settings: list[str], learnt: str
+) -> None:
+    given = data.format(place=place)
+    card = sparse(place, "sparse_rag", given, settings=[*settings, f"run_file={given.partition(':')[2]}", "contexts=4"])
+    assert f"{learnt} to learn from" in card
     assert "3 to 4 contexts per question, the first as a file ranks them;" in card
     assert "which are relevant is said by labeller `gold`" in card
 
 
 def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     settings = ["split=file", f"held_out=squad:{place / 'squad-dev.json'}", "choosing=4"]
-    card = sparse(place, "sparse_rag", f"squad:{place / 'squad.json'}", settings=settings)
+    data = f"squad:{place / 'squad.json'}"
+    card = sparse(place, "sparse_rag", data, settings=settings)
+    assert "vitalfew train recipe.yaml squad:squad.json --out DIR" in card
+    again = command(place, str(place / "out" / "recipe.yaml"), data, settings=[])
+    assert "Nothing to do" in again.output, again.output
     # "When was the mill built?" is asked of every town, so that it is held out, too
     assert "5 questions to learn from" in card
     assert "4 questions held out, of a data set of their own" in card
@@ -185,6 +205,7 @@ def test_what_a_data_set_cannot_give_is_said(place: Path, data: list[str], setti
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_reader_critic_and_filter_split_by_question(place: Path) -> None:
     data = f"hotpotqa:{place / 'hotpotqa.json'}"
     base = bert(place / "bert", 256)
@@ -198,22 +219,41 @@ def test_reader_critic_and_filter_split_by_question(place: Path) -> None:
         assert held_out(place) == unseen
 
 
-def test_oreo_learns_from_questions_without_gold_passages(place: Path) -> None:
-    small = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "epochs=1", "check_questions=1", "batch=2",
-        "max_new_tokens=12", "generator={generator: tests.support.oreo:LastWord}"]  # fmt: skip
-    weights = reader(place / "tiny")
-    t5 = t5_generator(place / "t5")
-    common = [
-        "retrieve={retriever: run_file, top_k: 3, file: %s}" % (place / "retrieved.jsonl"),
-        f"collect.reader={{generator: reader, model: {weights}}}",
-        *(f"collect.{one}" for one in BY_QUESTION),
-    ]
-    for recipe, base, questions in (("oreo", weights, "triviaqa:triviaqa.json"), ("oreo_t5", t5, "popqa:popqa.tsv")):
-        name, _, file = questions.partition(":")
-        of_all = [f"{part}.{one}" for part in ("sft", "contrastive", "ppo") for one in (*small, f"base={base}")]
-        given = [*common, f"questions.dataset={name}:{place / file}", *of_all, "contrastive.beams=2"]
-        if recipe == "oreo":
-            given += ["sft.layers=1"]
-        card = train(place, recipe, "--index", "test", settings=given)
-        assert "9 questions with an evidence text to learn from" in card
-        assert "2 questions held out" in card
+LITTLE = [
+    "precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "epochs=1", "check_questions=1", "batch=2",
+    "max_new_tokens=12", "generator={generator: tests.support.oreo:LastWord}",
+]  # fmt: skip
+
+
+def oreo(place: Path, recipe: str, base: Path, contexts: str, settings: list[str]) -> str:
+    """Train a policy from a base on questions with these contexts, and return its card."""
+    reads = f"retrieve={{retriever: run_file, top_k: 4, file: {place / contexts}}}"
+    collects = f"collect.reader={{generator: reader, model: {place / 'tiny' / 'reader'}}}"
+    trains = [f"{part}.{one}" for part in ("sft", "contrastive", "ppo") for one in (*LITTLE, f"base={base}")]
+    return train(
+        place, recipe, "--index", "test", settings=[reads, collects, *trains, "contrastive.beams=2", *settings]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recipe", "questions"), [("oreo", "triviaqa:triviaqa.json"), ("oreo_t5", "popqa:popqa.tsv")])
+def test_oreo_learns_from_questions_without_gold_passages(place: Path, tiny: Path, recipe: str, questions: str) -> None:
+    name, _, file = questions.partition(":")
+    base = tiny if recipe == "oreo" else t5_generator(place / "t5")
+    given = [f"questions.dataset={name}:{place / file}", *(f"collect.{one}" for one in BY_QUESTION)]
+    layers = ["sft.layers=1"] if recipe == "oreo" else []
+    card = oreo(place, recipe, base, "retrieved.jsonl", [*given, *layers])
+    assert "9 questions with an evidence text to learn from" in card
+    assert "2 questions held out" in card
+
+
+def test_oreo_holds_a_data_set_out(place: Path, tiny: Path) -> None:
+    alone = ["contrastive=null", "ppo=null", "sft.layers=1"]
+    held = f"collect.held_out=hotpotqa:{place / 'hotpotqa-dev.json'}"
+    given = [f"questions.dataset=hotpotqa:{place / 'hotpotqa.json'}", "collect.split=file", held, "collect.choosing=2"]
+    index(place / "store", f"hotpotqa:{place / 'hotpotqa.json'}", name="hotpotqa")
+    card = oreo(place, "oreo", tiny, "hotpotqa.json", ["index=hotpotqa", *given, *alone])
+    assert "7 questions with an evidence text to learn from" in card
+    assert "3 questions held out" in card
+    without = command(place, "oreo", "--index", "test", settings=["collect.split=file", held])
+    assert "collect.split=file needs the data set to learn from" in " ".join(without.output.split())
