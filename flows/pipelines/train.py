@@ -19,7 +19,7 @@ from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.registry import declared, method_named, with_options
 from vitalfew.tasks.reports.plots.learning import learning_plot
-from vitalfew.tasks.reports.runs import find_run
+from vitalfew.tasks.reports.runs import find_run, read_manifest
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
@@ -108,10 +108,12 @@ def labels_of(store: Path, given: str) -> Artifact:
     found = {labelled[method]} if method in labelled else set(labelled.values())
     if len(found) > 1 or (method and method not in labelled):
         raise ConfigError(
-            f"labels: run {run.run_id} of {run.name} has the labels of {', '.join(labelled)}; name one of these methods, "
-            f"as in labels={name}:{next(iter(labelled))}"
+            f"labels: run {run.run_id} of {run.name} has the labels of {', '.join(labelled)}; name one of these "
+            f"methods, as in labels={name}:{next(iter(labelled))}"
         )
-    return Artifact(store, *found.pop().split("/"))
+    (artifact,) = found
+    read_manifest(store, artifact)
+    return Artifact(store, *artifact.split("/"))
 
 
 def oreo_stages(parameters: TrainOreo) -> list[Stage]:

@@ -19,12 +19,13 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import LabelConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
@@ -44,16 +45,21 @@ from vitalfew.tasks.trainers.splits import SplitRule, TrainingSplit
 logger = logging.getLogger("vitalfew")
 
 
+def _several(given: Any) -> Any:
+    """Return a list of files, which may be given as one file."""
+    return () if given is None else (given,) if isinstance(given, str | Path) else given
+
+
 class RetrievedOptions(ArticleOptions):
     """Where the contexts of a question come from, and what decides which of them are relevant."""
 
     label: SerializeAsAny[LabelConfig] = Field(
         LabelConfig(), description="Labeller that decides which contexts are relevant, with its settings."
     )
-    run_file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
-        None,
+    run_file: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_several), NOT_IN_FINGERPRINT] = Field(
+        (),
         description="File of rankings, as of retriever run_file (a TREC run, questions with ctxs, or HotpotQA), whose "
-        "first passages are a question's contexts. Default: relevant passages and distractors.",
+        "first passages are a question's contexts; or a list of files. Default: relevant passages and distractors.",
     )
     retrieved: int = Field(20, ge=1, description="Nearest passages per question from which distractors are drawn.")
 
@@ -61,7 +67,7 @@ class RetrievedOptions(ArticleOptions):
         return {**super().identity(), "label": self.label.identity()}
 
     def recipe(self) -> dict[str, Any]:
-        return {**super().recipe(), **({"run_file": str(self.run_file)} if self.run_file else {})}
+        return {**super().recipe(), **({"run_file": [*map(str, self.run_file)]} if self.run_file else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,9 @@ class RetrievedExample:
 class Retrieved:
     """Passages, the questions on them, and the contexts of a question."""
 
-    def __init__(self, tables: Tables, depth: int, rule: SplitRule, labeller: Rater, run: RunFile | None) -> None:
+    def __init__(self, tables: Tables, depth: int, rule: SplitRule, labeller: Rater, runs: Sequence[RunFile]) -> None:
         """`depth`: how many passages are retrieved for a question; `labeller`: decides what is relevant, unless
-        `tables` have labels; `run`: ranks the passages. Raises InputError where no question can be learnt from."""
+        `tables` have labels; `runs`: rank the passages. Raises InputError where no question can be learnt from."""
         self.depth, self.rule = depth, rule
         self.labeller = labeller if tables.labels is None else None
         self.encoder = MiniLM(MiniLM.Options())
@@ -106,8 +112,8 @@ class Retrieved:
         """The passages of questions by the question's id, best first, where a file or the labels rank them."""
         if tables.labels is not None:
             self.rankings = self._labelled(tables.labels, asked)
-        if run:
-            self.rankings = self._ranked(run, tables, asked)
+        if runs:
+            self.rankings = self._ranked(runs, tables, asked)
         self.questions = [question for row in asked for question in self._question(row)]
         self._check(asked)
 
@@ -160,26 +166,29 @@ class Retrieved:
             )
         return rankings
 
-    def _ranked(self, run: RunFile, tables: Tables, asked: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
-        """Return the passages of these questions as a file ranks them. Raises InputError."""
+    def _ranked(
+        self, runs: Sequence[RunFile], tables: Tables, asked: Sequence[Mapping[str, Any]]
+    ) -> dict[int, list[int]]:
+        """Return the passages of these questions as the first file that has the question ranks them. Raises
+        InputError."""
         ids, names = (tables.passages[name].to_pylist() for name in ("passage_id", "source_id"))
         called = {name: number for number, name in zip(reversed(ids), reversed(names), strict=True)}
         called |= {str(number): number for number in ids}
         keys = [(str(row["question_id"]), row["source_id"]) for row in asked]
         questions = QuestionBatch([row["text"] for row in asked], self._encoded, keys)
-        rankings = {}
-        for place, ranking in run.rankings(questions).items():
-            for ranked in ranking:
-                if ranked.passage not in called:
+        rankings: dict[int, list[int]] = {}
+        for run in runs:
+            for place, ranking in run.rankings(questions).items():
+                if lacking := [ranked for ranked in ranking if ranked.passage not in called]:
                     raise InputError(
-                        f"{run.file}, line {ranked.number}: passage {ranked.passage!r} is not among the passages of "
-                        "this training; name the file itself, or what was ranked: --passages ctxs:FILE"
+                        f"{run.file}, line {lacking[0].number}: passage {lacking[0].passage!r} is not among the "
+                        "passages of this training; name the file itself, or what was ranked: --passages ctxs:FILE"
                     )
-            rankings[asked[place]["question_id"]] = [called[ranked.passage] for ranked in ranking]
+                rankings.setdefault(asked[place]["question_id"], [called[ranked.passage] for ranked in ranking])
         if not any(rankings.values()):
             raise InputError(
-                f"{run.file} ranks passages for none of the {len(asked)} questions; it has to call them by the id or "
-                "the text that they have in their data set"
+                f"{', '.join(str(run.file) for run in runs)} ranks passages for none of the {len(asked)} questions; it "
+                "has to call them by the id or the text that they have in their data set"
             )
         return rankings
 

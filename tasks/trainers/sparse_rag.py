@@ -158,11 +158,11 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         if self.language_model.is_seq2seq:
             raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
         self.labeller: Rater = make(options.label, "label")
-        self.file = RunFile(RunFile.Options(file=options.run_file)) if options.run_file else None
+        self.runs = [RunFile(RunFile.Options(file=file)) for file in options.run_file]
         self.curve = []
 
     def identity(self) -> dict[str, Any]:
-        given = {"run_file": self.file.identity()} if self.file else {}
+        given = {"run_file": [run.identity() for run in self.runs]} if self.runs else {}
         return {**super().identity(), **given, "labeller": self.labeller.identity()}
 
     def begins_from(self) -> dict[str, str]:
@@ -173,7 +173,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         options, local = self.options, self.language_model
         self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
         rule = SplitRule(options, options.seed, tables.apart)
-        self.whole = Retrieved(tables, options.retrieved, rule, self.labeller, self.file)
+        self.whole = Retrieved(tables, options.retrieved, rule, self.labeller, self.runs)
         self.sources = tables.sources()
         self.split = rule.split(question.group for question in self.whole.questions)
         self.apart = self.whole.apart(self.split)

@@ -141,6 +141,17 @@ def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     )
 
 
+def test_contexts_may_come_in_several_files(place: Path) -> None:
+    files = [place / "hotpotqa-dev.json", place / "hotpotqa.json"]
+    settings = ["split=file", f"held_out=hotpotqa:{files[0]}", "choosing=1", f"run_file=[{files[0]}, {files[1]}]"]
+    card = sparse(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=settings)
+    assert "8 questions to learn from" in card
+    assert "3 questions held out, of a data set of their own" in card
+    alone = [*SPARSE, f"base={place / 'llama'}", *settings[:3], f"run_file={place / 'retrieved.jsonl'}"]
+    result = command(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=alone)
+    assert "ranks passages for none of the 12 questions" in " ".join(result.output.split())
+
+
 def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
     file = place / "retrieved.jsonl"
     retrieve = {"retriever": "run_file", "file": str(file), "top_k": 3}
