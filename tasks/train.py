@@ -60,7 +60,8 @@ class Train(MethodStage):
         """`more`: the load artifacts of the data sets that are not learnt from (`held_out`, `choosing`), which are in
         `questions` too; the artifact of `labels`. Raises UnknownName, ConfigError, and the trainer's errors about its
         settings."""
-        super().__init__(store, {"questions": questions} | ({"passages": passages} if passages else {}) | more, config)
+        others = {"passages": passages} if passages else {}
+        super().__init__(store, {"questions": questions, **others, **more}, config)
         if "labels" in more and not self.method.takes_labels:
             raise ConfigError(f"labels: trainer {config.trainer} learns from no labels; leave them out")
 

@@ -1,8 +1,9 @@
 """Training of reader, critic and sentence filter: a BERT with low-rank updates reads windows of question and context.
 
-The questions come from articles. Some articles are held out altogether, for the figures; some decide which pass gave
-the best weights; the network learns from the others. Some of the question's tokens are masked, so that the network
-relies on no single token. The critic and the filter begin with a reader's weights (`FromReader`).
+Some questions are held out altogether, for the figures; some decide which pass gave the best weights; the network
+learns from the others. They are split by article, unless the settings say otherwise (splits.py). Some of the
+question's tokens are masked, so that the network relies on no single token. The critic and the filter begin with a
+reader's weights (`FromReader`).
 """
 
 import random
