@@ -1,19 +1,22 @@
 """Settings of the flow `train`: the data, the trainer, and the directory of the finished model."""
 
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, model_validator
 
 from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.schema import Execution, LoadConfig, RetrieveConfig
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, Device, Precision, Section
+
+SplitBy = Literal["article", "question", "file"]
 
 
 class TrainConfig(Section):
     """How a model is trained."""
 
     kind: ClassVar[str] = "trainer"
+    moved: ClassVar[dict[str, str]] = {"labeller": "set label.labeller"}
 
     trainer: str = Field(description="A trainer of `vitalfew methods`, or module:Class.")
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")
@@ -39,16 +42,67 @@ class TrainConfig(Section):
     )
 
 
-class ArticleOptions(TrainConfig):
-    """The settings of the trainers that learn from some articles, choose by others and hold the rest out."""
+    def recipe(self) -> dict[str, Any]:
+        """Return the settings that change the result, as a recipe has them."""
+        return self.identity()
+
+
+class SplitOptions(Section):
+    """Which questions are learnt from, which choose the best weights, and which are held out for the figures."""
+
+    split: Annotated[SplitBy | None, IN_FINGERPRINT_IF_SET] = Field(
+        None,
+        description="Unit of the split: article (of a question's gold passage), question, or file (held_out is another "
+        "data set). Default: article.",
+    )
+    held_out: int | str = Field(
+        12,
+        description="Number of articles or questions to hold out of training, for the model card; with split=file, "
+        "the data set to hold out, as FORMAT:PATH.",
+    )
+    choosing: int | str = Field(
+        3,
+        description="Number of further articles or questions, used to choose the best weights; with split=file, a data "
+        "set or a number of questions.",
+    )
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """The data sets that are not learnt from, by the name of their part."""
+        return {name: given for name in PARTS if isinstance(given := getattr(self, name), str)}
+
+    def identity(self) -> dict[str, Any]:
+        """Without the paths of data sets: the content of these counts, which stages know."""
+        return {**super().identity(), **dict.fromkeys(self.apart, "a data set")}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for name in PARTS:
+            given = getattr(self, name)
+            if isinstance(given, int) and given < 1:
+                raise ValueError(f"{name} must be at least 1, got {given}")
+            if isinstance(given, str) and self.split != "file":
+                raise ValueError(f"{name} must be a number, got {given!r}; to hold out a data set, add split=file")
+        if self.split == "file" and isinstance(self.held_out, int):
+            raise ValueError("split=file needs the data set to hold out: held_out=FORMAT:PATH (squad:dev-v1.1.json)")
+        return self
+
+
+PARTS = ("held_out", "choosing")
+"""The settings of the parts that are not learnt from."""
+
+
+class ArticleOptions(TrainConfig, SplitOptions):
+    """The settings of the trainers that learn from some questions, choose by others and hold the rest out."""
 
     epochs: int = Field(3, ge=1, description="Passes over the questions.")
-    held_out: int = Field(12, ge=1, description="Articles to hold out of training, for the model card.")
-    choosing: int = Field(3, ge=1, description="Further articles, used to choose the best weights.")
     check_questions: int = Field(300, ge=1, description="Questions after every pass, to choose the best weights.")
 
+    def recipe(self) -> dict[str, Any]:
+        return {**super().recipe(), **self.apart}
 
-class CollectConfig(Section):
+
+class CollectConfig(SplitOptions):
     """How questions and their hits become training examples with an evidence text (Oreo)."""
 
     kind: ClassVar[str] = "collector"
@@ -62,9 +116,7 @@ class CollectConfig(Section):
     target_tokens: int = Field(
         300, ge=1, description="Maximum words and punctuation marks of an evidence text; longer texts are skipped."
     )
-    held_out: int = Field(12, ge=1, description="Articles to hold out of training, for the model card.")
-    choosing: int = Field(3, ge=1, description="Further articles, used to choose the best weights.")
-    seed: int = Field(100, description="Seed of the choice of articles.")
+    seed: int = Field(100, description="Seed of the split.")
 
 
 class TrainModel(Execution):
@@ -74,6 +126,11 @@ class TrainModel(Execution):
     datasets: tuple[str, ...] = Field(min_length=1, description="Questions to learn from, as FORMAT:PATH?option=value.")
     passages: tuple[str, ...] = Field(
         (), description="Further passages (distractors), as FORMAT:PATH; their questions are not used."
+    )
+    labels: str | None = Field(
+        None,
+        description="Evaluation whose table `labels` says which passages are relevant: a run id, the name of an "
+        "experiment or `latest`, with :METHOD if several methods have labels. For the trainer sparse_rag.",
     )
     out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
     load: LoadConfig = LoadConfig()

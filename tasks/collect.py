@@ -1,21 +1,22 @@
 """collect: hits → `gold_contexts`, `oreo_examples`, `rejects`: evidence texts for Oreo to learn to write.
 
 A collector writes a text for every question, which is curated (trainers/oreo/collector.py). Every question becomes an
-example or a reject: asked = examples + rejects. Examples are split by the article of the question's first gold passage,
-as for the reader: the same settings on the same articles hold the same ones out. No chunk of an example to learn from
-comes from an article that is held out or chooses.
+example or a reject: asked = examples + rejects. Examples are split as for the reader (trainers/splits.py): the same
+settings on the same articles hold the same ones out. By article no chunk of an example to learn from comes from an
+article that is held out or chooses; by question and file chunks are what was retrieved.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.training import CollectConfig
+from vitalfew.configs.training import PARTS, CollectConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
@@ -23,8 +24,8 @@ from vitalfew.storage.indexes.units import Units
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
-from vitalfew.tasks.trainers.articles import split_articles
 from vitalfew.tasks.trainers.oreo.collector import KEPT, REASONS, Attempt, Chunk, Collector, OreoCase, collected, unfit
+from vitalfew.tasks.trainers.splits import Apart, SplitRule, TrainingSplit, question_group
 
 LEARN, CHOOSE, HELD_OUT = "learn", "choose", "held_out"
 _CHUNK = ("passage_id", "start", "end", "title", "text")
@@ -41,29 +42,43 @@ class Collect(MethodStage):
     role: ClassVar[str | None] = "collector"
     shared: ClassVar[bool] = False  # its model makes room for the trainings
 
-    def __init__(self, store: Path, asked: Artifact, hits: Artifact, passages: Artifact, config: CollectConfig) -> None:
-        """`passages`: the load artifact of the index that was searched. Raises UnknownName, ConfigError, and what the
-        collector's constructor raises."""
-        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages}, config)
+    def __init__(
+        self,
+        store: Path,
+        asked: Artifact,
+        hits: Artifact,
+        passages: Artifact,
+        config: CollectConfig,
+        apart: Mapping[str, Artifact] = MappingProxyType({}),
+    ) -> None:
+        """`passages`: the load artifact of the index that was searched; `apart`: those of the data sets that are not
+        learnt from (`held_out`, `choosing`), whose questions are asked too. Raises UnknownName, ConfigError, and what
+        the collector's constructor raises."""
+        super().__init__(store, {"asked": asked, "hits": hits, "passages": passages, **apart}, config)
 
     config: CollectConfig
     method: Collector
 
     def prepare(self, progress: Progress) -> None:
-        """Split the articles. Raises InputError if they are too few."""
-        asked, options = self.inputs["asked"], self.config
+        """Split the questions. Raises InputError if they are too few."""
+        asked = self.inputs["asked"]
+        columns = ["text", "gold_passages"]
+        rows = [row for shard in self.shards() for row in asked.read(shard, columns=columns).to_pylist()]
+        rule = SplitRule(self.config, self.config.seed, read_apart(self.inputs), self.section)
+        split = rule.split(self._groups(rows, rule))
+        files.write_json(split_file(self.artifact), {HELD_OUT: split.held_out, CHOOSE: split.choosing, "by": split.by})
+
+    def _groups(self, asked: list[dict[str, Any]], rule: SplitRule) -> list[str]:
+        """The groups of the questions, by which they are split."""
         titles = _Titles(self.inputs["passages"])
-        gold = [row for shard in self.shards() for row in asked.read(shard, columns=["gold_passages"]).to_pylist()]
-        articles = {titles.of(row["gold_passages"]) for row in gold} - {""}
-        split = split_articles(articles, options.held_out, options.choosing, options.seed, self.section)
-        files.write_json(split_file(self.artifact), dict(zip((HELD_OUT, CHOOSE), split, strict=True)))
+        return [rule.group(row["text"], titles.of(row["gold_passages"])) for row in asked]
 
     def prepared(self) -> list[Path]:
         return [split_file(self.artifact)]
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard).to_pylist()
-        kinds = self._kinds([row["gold_passages"] for row in asked])
+        kinds = self._kinds(asked)
         cases = self._cases(shard, asked, kinds)
         reasons = [unfit(case, self.config.question_tokens) for case in cases]
         due = [number for number, reason in enumerate(reasons) if not reason]
@@ -94,18 +109,19 @@ class Collect(MethodStage):
             notes={reason: sum(row["reason"] == reason for row in rejects) for reason in REASONS},
         )
 
-    def _kinds(self, gold: list[list[int]]) -> list[str]:
-        """The split of every question, by its gold passages: learn, choose or held_out."""
-        titles = _Titles(self.inputs["passages"])
-        split = dict(zip((HELD_OUT, CHOOSE), unseen_titles(self.artifact), strict=True))
-        articles = [titles.of(passages) for passages in gold]
-        return [next((kind for kind, unseen in split.items() if article in unseen), LEARN) for article in articles]
+    def _kinds(self, asked: list[dict[str, Any]]) -> list[str]:
+        """The split of every question: learn, choose or held_out."""
+        split = read_split(self.artifact)
+        kinds = dict.fromkeys(split.held_out, HELD_OUT) | dict.fromkeys(split.choosing, CHOOSE)
+        groups = self._groups(asked, SplitRule(self.config, self.config.seed))
+        return [kinds.get(group, LEARN) for group in groups]
 
     def _cases(self, shard: int, asked: list[dict[str, Any]], kinds: list[str]) -> list[OreoCase]:
         """The questions with the first of their hits; those to learn from without hits of unseen articles."""
         hits = self.inputs["hits"].read(shard, columns=["question_id", *_CHUNK]).to_pylist()
         of_question = {number: [*rows] for number, rows in groupby(hits, key=lambda row: row["question_id"])}
-        unseen = {title for titles in unseen_titles(self.artifact) for title in titles}
+        split = read_split(self.artifact)
+        unseen = split.unseen if split.by == "article" else set()
         cases = []
         for row, kind in zip(asked, kinds, strict=True):
             own = of_question.get(row["question_id"], [])
@@ -153,10 +169,31 @@ def split_file(collected: Artifact) -> Path:
     return collected.file("split.json")
 
 
-def unseen_titles(collected: Artifact) -> tuple[list[str], list[str]]:
-    """The titles of the articles that are held out, and of those that choose. Raises Damaged."""
+def read_split(collected: Artifact) -> TrainingSplit:
+    """The split of the questions. Raises Damaged."""
     split = files.read_json(collected.prepared_file(split_file(collected)))
-    return split[HELD_OUT], split[CHOOSE]
+    return TrainingSplit(tuple(split[HELD_OUT]), tuple(split[CHOOSE]), split.get("by", "article"))
+
+
+def read_apart(inputs: Mapping[str, Artifact]) -> Apart:
+    """The content of the data sets that are not learnt from, which are among a stage's inputs by their part."""
+    parts = {role: inputs[role] for role in reversed(PARTS) if role in inputs}  # what is in both is held out
+    questions = {
+        question_group(text): role
+        for role, artifact in parts.items()
+        for text in read_whole(artifact, "questions")["text"].to_pylist()
+    }
+    passages = {
+        number: role
+        for role, artifact in parts.items()
+        for number in read_whole(artifact, "passages")["passage_id"].to_pylist()
+    }
+    return Apart(questions, passages)
+
+
+def read_whole(artifact: Artifact, table: str) -> pa.Table:
+    """All rows of a table."""
+    return pa.concat_tables([artifact.read(record.shard, table) for record in artifact.completed().shards])
 
 
 class _Titles:

@@ -276,7 +276,8 @@ def _nested(options: SectionT, path: str) -> SectionT:
     sections = {
         name: value for name in type(options).model_fields if isinstance(value := getattr(options, name), Section)
     }
-    return options.model_copy(update={name: with_options(own, f"{path}.{name}") for name, own in sections.items()})
+    prefix = f"{path}." if path else ""
+    return options.model_copy(update={name: with_options(own, f"{prefix}{name}") for name, own in sections.items()})
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import WEIGHTS, Artifact
-from vitalfew.tasks.collect import unseen_titles
+from vitalfew.tasks.collect import read_apart, read_split, read_whole
 from vitalfew.tasks.models.ticks import Share, TokensAlone
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 from vitalfew.tasks.trainers.base import State, Tables, Trainer
@@ -48,9 +49,21 @@ class Train(MethodStage):
     role: ClassVar[str | None] = "trainer"
     workers = 1
 
-    def __init__(self, store: Path, questions: Artifact, passages: Artifact | None, config: TrainConfig) -> None:
-        """Raises UnknownName, ConfigError, and the trainer's errors about its settings."""
-        super().__init__(store, {"questions": questions} | ({"passages": passages} if passages else {}), config)
+    def __init__(
+        self,
+        store: Path,
+        questions: Artifact,
+        passages: Artifact | None,
+        config: TrainConfig,
+        more: Mapping[str, Artifact] = MappingProxyType({}),
+    ) -> None:
+        """`more`: the load artifacts of the data sets that are not learnt from (`held_out`, `choosing`), which are in
+        `questions` too; the artifact of `labels`. Raises UnknownName, ConfigError, and the trainer's errors about its
+        settings."""
+        others = {"passages": passages} if passages else {}
+        super().__init__(store, {"questions": questions, **others, **more}, config)
+        if "labels" in more and not self.method.takes_labels:
+            raise ConfigError(f"labels: trainer {config.trainer} learns from no labels; leave them out")
 
     shared: ClassVar[bool] = False  # a trainer is what it has learnt so far
     config: TrainConfig
@@ -93,12 +106,11 @@ class Train(MethodStage):
         if not (questions := self._read("questions", "questions")).num_rows:
             raise ConfigError("no questions to learn from: name data sets with questions (see `vitalfew datasets`)")
         passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
-        return Tables(questions, pa.concat_tables(passages))
+        labels = self._read("labels", "labels") if "labels" in self.inputs else None
+        return Tables(questions, pa.concat_tables(passages), apart=read_apart(self.inputs), labels=labels)
 
     def _read(self, role: str, table: str) -> pa.Table:
-        artifact = self.inputs[role]
-        shards = [record.shard for record in artifact.completed().shards]
-        return pa.concat_tables([artifact.read(shard, table) for shard in shards])
+        return read_whole(self.inputs[role], table)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         position, rows = self._restore()
@@ -230,8 +242,7 @@ class TrainOnExamples(Train):
     def _tables(self) -> Tables:
         earlier, examples = self.inputs.get("weights"), self._read("examples", "oreo_examples")
         weights = files.local(earlier.directory / WEIGHTS) if earlier else None
-        held_out, choosing = unseen_titles(self.inputs["examples"])
-        return Tables(examples=examples, weights=weights, held_out=held_out, choosing=choosing)
+        return Tables(examples=examples, weights=weights, split=read_split(self.inputs["examples"]))
 
 
 class TrainSft(TrainOnExamples):

@@ -1,10 +1,13 @@
 """A training as plain Python: load → train by a recipe, and the finished model in a directory."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import LoadConfig
-from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.configs.section import Section
+from vitalfew.configs.training import SplitOptions, TrainModel, TrainOreo
 from vitalfew.flows.pipelines.evaluate import SearchedIndex
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
 from vitalfew.storage import files
@@ -14,8 +17,9 @@ from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.collect import Collect
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.registry import declared, with_options
+from vitalfew.tasks.registry import declared, method_named, with_options
 from vitalfew.tasks.reports.plots.learning import learning_plot
+from vitalfew.tasks.reports.runs import find_run, read_manifest
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.train import Train, TrainContrastive, TrainPpo, TrainSft
@@ -68,11 +72,48 @@ def _steps(artifact: Artifact) -> list[dict[str, Any]]:
 
 
 def training_stages(parameters: TrainModel) -> list[Stage]:
-    """load (of the questions) → load (of more passages) → train. Raises the errors that a user has to correct."""
+    """load (of the questions) → load (of more passages, of data sets that are held out) → train. Raises the errors that
+    a user has to correct."""
     store = parameters.store.absolute()  # a worker may have another working directory
-    loads = [Load(store, names, parameters.load) for names in (parameters.datasets, parameters.passages) if names]
-    passages = loads[1].artifact if len(loads) > 1 else None
-    return [*loads, Train(store, loads[0].artifact, passages, with_options(parameters.train, Train.section))]
+    options = with_options(parameters.train, Train.section)
+    whole, apart = _loads(store, options, parameters.datasets, parameters.load)
+    loads = [whole, *apart.values()]
+    passages = Load(store, parameters.passages, parameters.load) if parameters.passages else None
+    loads += [passages] if passages else []
+    more = {part: load.artifact for part, load in apart.items()}
+    if parameters.labels:
+        more["labels"] = labels_of(store, parameters.labels)
+    return [*loads, Train(store, whole.artifact, passages.artifact if passages else None, options, more)]
+
+
+def _loads(
+    store: Path, options: Section, datasets: tuple[str, ...], config: LoadConfig
+) -> tuple[Load, dict[str, Load]]:
+    """All questions, and those that are not learnt from, by their part."""
+    given: dict[str, str] = options.apart if isinstance(options, SplitOptions) else {}
+    apart = {part: Load(store, (dataset,), config) for part, dataset in given.items()}
+    return Load(store, (*given.values(), *datasets), config), apart
+
+
+def labels_of(store: Path, given: str) -> Artifact:
+    """The labels of an evaluation, given as `RUN` or `RUN:METHOD`. Raises NoReport, ConfigError."""
+    name, _, wanted = given.partition(":")
+    run = find_run(store, name)
+    labelled = {method: tables["labels"] for method, tables in run.methods.items() if "labels" in tables}
+    if not labelled:
+        raise ConfigError(
+            f"labels: run {run.run_id} of {run.name} has no labels; evaluate it with --set label.labeller=…"
+        )
+    method = method_named(wanted, labelled) if wanted else ""
+    found = {labelled[method]} if method in labelled else set(labelled.values())
+    if len(found) > 1 or (method and method not in labelled):
+        raise ConfigError(
+            f"labels: run {run.run_id} of {run.name} has the labels of {', '.join(labelled)}; name one of these "
+            f"methods, as in labels={name}:{next(iter(labelled))}"
+        )
+    (artifact,) = found
+    read_manifest(store, artifact)
+    return Artifact(store, *artifact.split("/"))
 
 
 def oreo_stages(parameters: TrainOreo) -> list[Stage]:
@@ -81,9 +122,14 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
     index = SearchedIndex(find_index(store, parameters.index), store)
     passages = asked = index.corpus["passages"]
     stages: list[Stage] = []
+    collecting = with_options(parameters.collect, "collect")
+    apart: dict[str, Load] = {}
     if parameters.questions.dataset:
-        stages.append(Load(store, (parameters.questions.dataset,), LoadConfig()))
-        asked = stages[-1].artifact
+        whole, apart = _loads(store, collecting, (parameters.questions.dataset,), LoadConfig())
+        stages += [whole, *apart.values()]
+        asked = whole.artifact
+    elif collecting.split == "file":
+        raise ConfigError("collect.split=file needs the data set to learn from: --set questions.dataset=FORMAT:PATH")
     ask = Ask(store, asked, parameters.questions)
     stages.append(ask)
     wanted, vectors = with_options(parameters.retrieve, "retrieve"), None
@@ -91,8 +137,8 @@ def oreo_stages(parameters: TrainOreo) -> list[Stage]:
         stages.append(EncodeQuestions(store, ask.artifact, index.encoding))
         vectors = stages[-1].artifact
     retrieve = Retrieve(store, ask.artifact, vectors, index.named, wanted)
-    collecting = with_options(parameters.collect, "collect")
-    collect = Collect(store, ask.artifact, retrieve.artifact, passages, collecting)
+    of_parts = {part: load.artifact for part, load in apart.items()}
+    collect = Collect(store, ask.artifact, retrieve.artifact, passages, collecting, of_parts)
     stages += [retrieve, collect]
     earlier = None
     trainings = (TrainSft, parameters.sft), (TrainContrastive, parameters.contrastive), (TrainPpo, parameters.ppo)

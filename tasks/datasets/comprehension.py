@@ -110,6 +110,12 @@ def _hotpot_context(entry: object) -> _Context:
     return _Context(title, Passage(title.strip(), text, title.strip()), spans)
 
 
+def hotpotqa_texts(row: dict[str, Any]) -> list[str]:
+    """Return the texts of a row's passages, without those that cannot be read. Raises RowError."""
+    contexts = [attempt("", _hotpot_context, entry) for entry in list_of(row, "context")]
+    return [context.passage.text for context in contexts if not isinstance(context, Reject)]
+
+
 def join_sentences(sentences: list[str]) -> tuple[str, list[tuple[int, int]]]:
     """Join sentences to a passage; return it and the range of every sentence in it.
 

@@ -3,8 +3,8 @@
 A TREC run has a line `question Q0 passage rank score tag` a passage; its order is that of the scores, as trec_eval has
 it, and of equal ones that of the ranks. Questions and passages are called as `vitalfew export run` calls them: by
 their source's names, white space and "%" as in URLs or as they are, or by their content ids. A file whose first
-character is a bracket has `ctxs` as the data set `ctxs` reads them (DPR, Self-RAG): questions by their id or text (of
-multiple choice the first line), contexts by their text, in the file's order.
+character is a bracket has `ctxs` as the data set `ctxs` reads them (DPR, Self-RAG), or the `context` of HotpotQA:
+questions by their id or text (of multiple choice the first line), contexts by their text, in the file's order.
 
 The file is read once for every batch of questions, of which alone the rankings are kept. A question that it lacks has
 no hits; a passage that the index lacks, and one that is ranked twice, is an error that names the line.
@@ -25,6 +25,7 @@ from vitalfew.storage import files
 from vitalfew.storage.ids import passage_id
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.comprehension import hotpotqa_texts
 from vitalfew.tasks.datasets.delimited import lines_of
 from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_rows, list_of, object_of, text_of
@@ -33,7 +34,7 @@ from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
 _EXPECTS = "a TREC run, or questions with ctxs"
 
 
-class _Ranked(NamedTuple):
+class Ranked(NamedTuple):
     """A passage by its name, with the place in the file that names it."""
 
     passage: str
@@ -68,8 +69,14 @@ class RunFile(Retriever):
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         """Raises InputError."""
+        best = {place: ranking[:k] for place, ranking in self.rankings(questions).items()}
+        return self._located(best, index, len(questions.texts), k)
+
+    def rankings(self, questions: QuestionBatch) -> dict[int, list[Ranked]]:
+        """Return the rankings of the questions that the file has, best first, by the question's place. Raises
+        InputError."""
         keys = {key: place for place, known in enumerate(_keys(questions)) for key in reversed(known)}
-        rankings: dict[int, dict[str, _Ranked]] = {}
+        rankings: dict[int, dict[str, Ranked]] = {}
         for question, ranked in self._rows(keys):
             ranking = rankings.setdefault(question, {})
             if ranked.passage in ranking:
@@ -77,13 +84,12 @@ class RunFile(Retriever):
                     f"{self.file}, line {ranked.number}: {ranked.passage!r} is ranked twice; leave one out"
                 )
             ranking[ranked.passage] = ranked
-        best = {
-            place: sorted(ranking.values(), key=lambda ranked: (-ranked.score, ranked.rank))[:k]
+        return {
+            place: sorted(ranking.values(), key=lambda ranked: (-ranked.score, ranked.rank))
             for place, ranking in rankings.items()
         }
-        return self._located(best, index, len(questions.texts), k)
 
-    def _located(self, best: Mapping[int, list[_Ranked]], index: SearchIndex, questions: int, k: int) -> TopK:
+    def _located(self, best: Mapping[int, list[Ranked]], index: SearchIndex, questions: int, k: int) -> TopK:
         places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
         ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
         scores = np.zeros((questions, k), np.float32)
@@ -98,13 +104,13 @@ class RunFile(Retriever):
                 scores[line, column] = ranked.score
         return TopK(ids, scores, shards, rows)
 
-    def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+    def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         """The rankings of these questions, which are given by their keys."""
         with open_source(self.file) as source:
             first = source.peek(1 << 12).lstrip()[:1]
         return self._ctxs(keys) if first in (b"[", b"{") else self._trec(keys)
 
-    def _trec(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+    def _trec(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         with open_source(self.file) as source:
             for line in lines_of(source):
                 fields = line.text.split()
@@ -112,7 +118,7 @@ class RunFile(Retriever):
                     continue
                 try:
                     question, _, passage, rank, score, _ = fields
-                    ranked = _Ranked(unquote(passage), float(score), float(rank), line.number)
+                    ranked = Ranked(unquote(passage), float(score), float(rank), line.number)
                 except ValueError as error:
                     raise InputError(
                         f"{self.file}, line {line.number}: expected `question Q0 passage rank score tag`"
@@ -120,19 +126,27 @@ class RunFile(Retriever):
                 if (place := keys.get(unquote(question))) is not None:
                     yield place, ranked
 
-    def _ctxs(self, keys: Mapping[str, int]) -> Iterator[tuple[int, _Ranked]]:
+    def _ctxs(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         for number, row in json_rows(self.file, _EXPECTS):
             try:
                 fields = object_of(row)
-                known = (keys.get(key) for key in (id_of(fields, "id"), text_of(fields, "question")))
+                name = id_of(fields, "_id" if "_id" in fields else "id")
+                known = (keys.get(key) for key in (name, text_of(fields, "question")))
                 place = next((place for place in known if place is not None), None)
                 if place is None:
                     continue
-                texts = [text_of(object_of(one), "text", blank=True) for one in list_of(fields, "ctxs")]
+                texts = _contexts(fields)
             except RowError as error:
                 raise InputError(f"{self.file}, line {number}: {error.detail}") from error
             for rank, text in enumerate(dict.fromkeys(filter(None, texts))):
-                yield place, _Ranked(str(passage_id(text)), -float(rank), rank, number)
+                yield place, Ranked(str(passage_id(text)), -float(rank), rank, number)
+
+
+def _contexts(row: dict[str, Any]) -> list[str]:
+    """The texts of a question's contexts, as the data sets `ctxs` and `hotpotqa` read them. Raises RowError."""
+    if "ctxs" not in row and "context" in row:
+        return hotpotqa_texts(row)
+    return [text_of(object_of(one), "text", blank=True) for one in list_of(row, "ctxs")]
 
 
 def _keys(questions: QuestionBatch) -> Iterator[tuple[str, ...]]:

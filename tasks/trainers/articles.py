@@ -3,12 +3,13 @@
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
+from vitalfew.configs.training import SplitBy
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record
 from vitalfew.tasks.splitters.punkt import Punkt
+from vitalfew.tasks.trainers.splits import SplitRule, TrainingSplit
 
 SAMPLE_CHARS = 2_000_000
 """The maximal size of the sample that the sentence splitter is trained on."""
@@ -33,6 +34,8 @@ class MarkedQuestion:
     answers: tuple[str, ...]
     passage: int
     spans: tuple[CharSpan, ...]
+    group: str = ""
+    """The group by which it is split (splits.py)."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,40 @@ class Material:
     passages: dict[int, Text]
     questions: list[MarkedQuestion]
 
-    def without(self, articles: Iterable[str]) -> "Material":
-        """Return the material without these articles and their questions."""
-        gone = set(articles)
-        passages = {number: text for number, text in self.passages.items() if text.article not in gone}
-        return Material(passages, [asked for asked in self.questions if asked.passage in passages])
+    def grouped(self, rule: SplitRule) -> "Material":
+        """Return the material with the questions' groups."""
+        return replace(self, questions=[replace(asked, group=self._group(asked, rule)) for asked in self.questions])
+
+    def _group(self, asked: MarkedQuestion, rule: SplitRule) -> str:
+        return rule.group(asked.question, self.passages[asked.passage].article)
+
+    def learnt(self, rule: SplitRule, split: TrainingSplit) -> "Material":
+        """Return the questions to learn from, and the passages that may be read in training."""
+        return self._part(
+            [asked for asked in self.questions if asked.group not in split.unseen],
+            {number for number, text in self.passages.items() if rule.is_apart(number, text.article, split)},
+        )
+
+    def of(self, groups: Iterable[str], by: SplitBy = "article") -> "Material":
+        """Return the questions of these groups with all passages; by article, with those of these articles."""
+        kept = set(groups)
+        if by != "article":
+            return self._part([asked for asked in self.questions if asked.group in kept], set())
+        return self._part(self.questions, {n for n, text in self.passages.items() if text.article not in kept})
+
+    def _part(self, questions: list[MarkedQuestion], without: set[int]) -> "Material":
+        """Return these questions, as far as their passages are left."""
+        passages = {number: text for number, text in self.passages.items() if number not in without}
+        return Material(passages, [asked for asked in questions if asked.passage in passages])
 
     def sample(self, size: int, seed: int) -> list[MarkedQuestion]:
         """Return `size` random questions, or all in their order if there are no more."""
         return self.questions if size >= len(self.questions) else random.Random(seed).sample(self.questions, size)
 
-    def titles(self) -> set[str]:
-        """Titles of the articles with questions."""
-        return {self.passages[asked.passage].article for asked in self.questions}
-
-    def of(self, articles: Iterable[str]) -> "Material":
-        return self.without({text.article for text in self.passages.values()} - set(articles))
+    @property
+    def groups(self) -> set[str]:
+        """The groups of the questions."""
+        return {asked.group for asked in self.questions}
 
 
 def read_material(records: Iterable[Record]) -> Material:
@@ -116,36 +137,6 @@ def _sample(passages: Iterable[Passage]) -> Iterator[str]:
             return
         yield passage.text[:left]
         left -= len(passage.text)
-
-
-class ArticleSplit(NamedTuple):
-    """Titles of the articles that are held out of the training, and of the articles that choose the weights."""
-
-    held_out: Sequence[str]
-    choosing: Sequence[str]
-
-    @property
-    def unseen(self) -> set[str]:
-        """Titles of the articles that the training does not learn from."""
-        return {*self.held_out, *self.choosing}
-
-
-def split_articles(articles: Iterable[str], held_out: int, choosing: int, seed: int, section: str = "") -> ArticleSplit:
-    """Choose articles at random.
-
-    `articles`: titles of those with questions, in any order and repeated or not; `section`: of the settings, for the
-    message. Raises InputError if too few are left to learn from.
-    """
-    titles = sorted(set(articles))
-    if len(titles) <= held_out + choosing:
-        path = f"{section}." if section else ""
-        raise InputError(
-            f"{len(titles)} articles have questions, {held_out} are held out and {choosing} choose the "
-            f"weights: no article is left to learn from. Use --set {path}held_out=1 {path}choosing=1, or "
-            "name more data"
-        )
-    random.Random(seed).shuffle(titles)
-    return ArticleSplit(sorted(titles[:held_out]), sorted(titles[held_out : held_out + choosing]))
 
 
 def contains_answer(text: str, answers: Sequence[str]) -> bool:

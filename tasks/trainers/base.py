@@ -21,8 +21,8 @@ from vitalfew.configs.training import TrainConfig
 from vitalfew.tasks.datasets.base import Passage, Question, Record, Span
 from vitalfew.tasks.models.device import OnDevice, require_device
 from vitalfew.tasks.models.ticks import Tick
-from vitalfew.tasks.trainers.articles import ArticleSplit
 from vitalfew.tasks.trainers.card import NO_SOURCES, Sources, card_files
+from vitalfew.tasks.trainers.splits import Apart, TrainingSplit, question_group
 from vitalfew.tasks.trainers.updates import Updates
 
 BatchT = TypeVar("BatchT")
@@ -32,16 +32,18 @@ BatchT = TypeVar("BatchT")
 class Tables:
     """The rows that a training learns from: `questions` (schemas.QUESTIONS) and `passages` (schemas.PASSAGES).
 
-    The passages of the questions' data sets come first. For Oreo: `examples` (schemas.OREO_EXAMPLES), the directory of
-    the `weights` of an earlier training, and the titles of the articles that are `held_out` or that are for `choosing`.
+    The passages of the questions' data sets come first. `apart`: which of them are of data sets that are not learnt
+    from; `labels` (schemas.LABELS): which passages are relevant, if a run says that. For Oreo: `examples`
+    (schemas.OREO_EXAMPLES), the directory of the `weights` of an earlier training, and the `split` of the examples.
     """
 
     questions: pa.Table = field(default_factory=lambda: pa.table({}))
     passages: pa.Table = field(default_factory=lambda: pa.table({}))
     examples: pa.Table = field(default_factory=lambda: pa.table({}))
     weights: Path | None = None
-    held_out: Sequence[str] = ()
-    choosing: Sequence[str] = ()
+    split: TrainingSplit | None = None
+    apart: Apart = field(default_factory=Apart)
+    labels: pa.Table | None = None
 
     def records(self) -> Iterator[Record]:
         """Yield the dataset records that the rows of `passages` and `questions` come from."""
@@ -52,8 +54,15 @@ class Tables:
             yield Question(row["text"], tuple(row["answers"]), tuple(row["gold_passages"]), facts, row["source_id"])
 
     def sources(self) -> Sources:
-        asked, others = (set(table["source"].to_pylist()) for table in (self.questions, self.passages))
+        """Return the data sets to learn from."""
+        texts, passages = self.questions["text"].to_pylist(), self.passages["passage_id"].to_pylist()
+        asked = _sources(self.questions, [question_group(text) not in self.apart.questions for text in texts])
+        others = _sources(self.passages, [number not in self.apart.passages for number in passages])
         return Sources(sorted(asked), sorted(others - asked))
+
+
+def _sources(rows: pa.Table, kept: Sequence[bool]) -> set[str]:
+    return {source for source, is_kept in zip(rows["source"].to_pylist(), kept, strict=True) if is_kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,8 @@ class Trainer(ABC, Generic[BatchT]):
     """The setting that takes the directory of finished weights: generate.model."""
     headings: ClassVar[Mapping[str, str]] = {}
     """The heading of a figure, by its name, where the name is not clear enough."""
+    takes_labels: ClassVar[bool] = False
+    """True if the labels of a run (`Tables.labels`) can say what is relevant."""
     uses_gpu: bool = False
 
     def __init__(self, options: Any) -> None:
@@ -154,7 +165,7 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
     """The optimiser of the network's weights, which `begin` makes."""
     curve: list[dict[str, Any]] | None = None
     """The figures of every pass on the articles that choose, where a trainer keeps them."""
-    split: ArticleSplit
+    split: TrainingSplit
     sources: Sources = NO_SOURCES
     whole: Any
     """The material; `learnt` is the part to learn from. `begin` sets both, and `split`, for the card."""

@@ -1,13 +1,14 @@
 """Training of reader, critic and sentence filter: a BERT with low-rank updates reads windows of question and context.
 
-The questions come from articles. Some articles are held out altogether, for the figures; some decide which pass gave
-the best weights; the network learns from the others. Some of the question's tokens are masked, so that the network
-relies on no single token. The critic and the filter begin with a reader's weights (`FromReader`).
+Some questions are held out altogether, for the figures; some decide which pass gave the best weights; the network
+learns from the others. They are split by article, unless the settings say otherwise (splits.py). Some of the
+question's tokens are masked, so that the network relies on no single token. The critic and the filter begin with a
+reader's weights (`FromReader`).
 """
 
 import random
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
@@ -23,9 +24,10 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.tuned import read_tokenizer
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import QUESTION, Batch, PairWindow, padded, special
-from vitalfew.tasks.trainers.articles import Material, read_material, split_articles
+from vitalfew.tasks.trainers.articles import Material, read_material
 from vitalfew.tasks.trainers.base import NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.card import HELD_OUT
+from vitalfew.tasks.trainers.splits import SplitRule
 from vitalfew.tasks.trainers.updates import Updates
 
 DROPOUT = 0.1
@@ -78,11 +80,12 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def begin(self, tables: Tables) -> None:
         super().begin(tables)
-        self.whole: Material = read_material(tables.records())
-        self.sources = tables.sources()
         options = self.options
-        self.split = split_articles(self.whole.titles(), options.held_out, options.choosing, options.seed)
-        self.learnt: Material = self.whole.without(self.split.unseen)
+        rule = SplitRule(options, options.seed, tables.apart)
+        self.whole: Material = read_material(tables.records()).grouped(rule)
+        self.sources = tables.sources()
+        self.split = rule.split(self.whole.groups)
+        self.learnt: Material = self.whole.learnt(rule, self.split)
         self.check()
         torch.manual_seed(options.seed)
         self.model: ModelT = self.network().to(self.device)
@@ -91,6 +94,10 @@ class BertTrainer(NetworkTrainer[Sequence[RowT]], Generic[ModelT, RowT]):
 
     def check(self) -> None:
         """Raise ConfigError if this split is unfit."""
+
+    def part(self, groups: Iterable[str]) -> Material:
+        """Return the questions of these groups with all passages; by article, with those of these articles."""
+        return self.whole.of(groups, self.split.by)
 
     def batches(self, epoch: int) -> Sequence[Sequence[RowT]]:
         rows = self.rows(epoch)
@@ -167,8 +174,8 @@ class FromReader(BertTrainer[ModelT, RowT]):
         if seen := sorted(set(self.split.held_out) - set(unseen)):
             raise ConfigError(
                 f"the reader in {self.reader.directory} may have learnt from {seen[0]!r}, which {self.called} "
-                f"holds out: its {HELD_OUT} does not list this title. Train a reader on the same data, with "
-                "the same held_out and seed, and use --set reader=DIR"
+                f"holds out: its {HELD_OUT} does not list that. Train a reader on the same data, with "
+                "the same split, held_out and seed, and use --set reader=DIR"
             )
 
     def prepared(self, network: type[ModelT]) -> tuple[ModelT, dict[str, Tensor]]:

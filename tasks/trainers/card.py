@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import FIGURES
-from vitalfew.tasks.trainers.articles import ArticleSplit
+from vitalfew.tasks.trainers.splits import TrainingSplit
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 
@@ -31,7 +31,7 @@ def card_files(
     template: str,
     options: TrainConfig,
     precision: str,
-    split: ArticleSplit,
+    split: TrainingSplit,
     sources: Sources,
     figures: Sequence[Mapping[str, Any]],
     more: Mapping[str, Any],
@@ -59,7 +59,7 @@ def card_files(
         **stored,
         **shown,
     )
-    settings = {**options.identity(), "precision": precision}
+    settings = {**options.recipe(), "precision": precision}
     files = {
         CARD: card,
         FIGURES: json.dumps({**stored, "settings": settings}, indent=1, ensure_ascii=False) + "\n",

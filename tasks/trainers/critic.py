@@ -106,7 +106,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     ) -> dict[str, list[LabelledCandidate]]:
         """Return candidates of some of the articles' questions, by unit."""
         self.for_inference(self.reader)
-        asked = self.whole.of(titles).sample(questions, self.options.seed)
+        asked = self.part(titles).sample(questions, self.options.seed)
         return {unit: candidates(self.whole, asked, unit, self.reader, relevant_only) for unit in UNITS}
 
     @cached_property

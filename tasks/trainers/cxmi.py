@@ -133,7 +133,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
         return self._of(self.split.choosing, self.options.check_questions)
 
     def _of(self, titles: Sequence[str], questions: int) -> list[Judged]:
-        return self._judged(Material(self.whole.passages, self.whole.of(titles).questions), questions)
+        return self._judged(Material(self.whole.passages, self.part(titles).questions), questions)
 
     def rows(self, epoch: int) -> list[Lesson]:
         examples = [*drawn(self._learnt, self.options.negatives, random.Random(f"{self.options.seed}/{epoch}"))]

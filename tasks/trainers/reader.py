@@ -141,7 +141,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
 
     def quality(self, directory: Path) -> float:
         """F1 in percent, with two distractors."""
-        choosing = self.whole.of(self.split.choosing)
+        choosing = self.part(self.split.choosing)
         asked = choosing.sample(self.options.check_questions, self.options.seed)
         quality = measure(self.reader(directory), Material(choosing.passages, asked), CHOOSING_CONTEXTS)
         logger.info("validation articles: EM %.1f, F1 %.1f", quality.exact_match, quality.f1)
@@ -151,7 +151,7 @@ class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
         return self.for_inference(Reader(Reader.Options(model=str(directory), **self.computing)))
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
-        held_out = self.whole.of(self.split.held_out)
+        held_out = self.part(self.split.held_out)
         some = held_out.sample(CARD_QUESTIONS, self.options.seed)
         materials = [Material(held_out.passages, held_out.questions), Material(self.whole.passages, some)]
         reader = self.reader(directory)

@@ -1,8 +1,10 @@
 """Questions with passages as retrieval returns them, and the single pass in which a causal model learns from one.
 
-The passages are those that the labeller calls relevant, and distractors. A distractor is one of the passages whose
-vectors are nearest to the question's (all-MiniLM-L6-v2), of whatever article, which is neither relevant nor holds an
-answer's text. Held-out passages are never retrieved for questions to learn from.
+Where a file ranks the passages of every question (`run_file`), or a run has labelled them (`labels`), an example has
+the first of them in that order, as Sparse RAG's data have it. Else the passages are those that the labeller calls
+relevant, and distractors, in random order. A distractor is one of the passages whose vectors are nearest to the
+question's (all-MiniLM-L6-v2), of whatever article, which is neither relevant nor holds an answer's text. Held-out
+passages are never retrieved for questions to learn from. A passage that the labeller cannot label is left out.
 
 `pack` lays an example out: prefix, blocks, for each block the assess control, then the generate control with the
 answer. With attention `block` a block sees the prefix and itself, and all blocks start at the same position (Sparse
@@ -12,41 +14,78 @@ own block, and nothing sees it. The generate control stands where it would if th
 both tasks of the paper's mixture are learnt from one pass: what is rated and what is answered do not meet.
 """
 
+import logging
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import LabelConfig
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, AbsolutePath
+from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.models.causal.adapters import Span
 from vitalfew.tasks.models.causal.controls import Segmenter
 from vitalfew.tasks.raters.base import RatedContext, Rater
-from vitalfew.tasks.registry import make, with_options
+from vitalfew.tasks.raters.recorded import GoldPassage
+from vitalfew.tasks.retrievers.base import QuestionBatch
+from vitalfew.tasks.retrievers.run_file import RunFile
 from vitalfew.tasks.trainers.articles import contains_answer
 from vitalfew.tasks.trainers.base import Tables
+from vitalfew.tasks.trainers.splits import SplitRule, TrainingSplit
+
+logger = logging.getLogger("vitalfew")
+
+
+def _several(given: Any) -> Any:
+    """Return a list of files, which may be given as one file."""
+    return () if given is None else (given,) if isinstance(given, str | Path) else given
+
+
+class RetrievedOptions(ArticleOptions):
+    """Where the contexts of a question come from, and what decides which of them are relevant."""
+
+    label: SerializeAsAny[LabelConfig] = Field(
+        LabelConfig(), description="Labeller that decides which contexts are relevant, with its settings."
+    )
+    run_file: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_several), NOT_IN_FINGERPRINT] = Field(
+        (),
+        description="File of rankings, as of retriever run_file (a TREC run, questions with ctxs, or HotpotQA), whose "
+        "first passages are a question's contexts; or a list of files. Default: relevant passages and distractors.",
+    )
+    retrieved: int = Field(20, ge=1, description="Nearest passages per question from which distractors are drawn.")
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "label": self.label.identity()}
+
+    def recipe(self) -> dict[str, Any]:
+        return {**super().recipe(), **({"run_file": [*map(str, self.run_file)]} if self.run_file else {})}
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedQuestion:
-    """A question with gold answers and passages; `article`: the title of its first gold passage."""
+    """A question with gold answers, and gold passages if the data set names them; `group`: by which it is split."""
 
+    question_id: int
     text: str
     answers: tuple[str, ...]
     gold: tuple[int, ...]
     facts: tuple[tuple[int, int, int], ...]
     """Passage, first character, one past the last."""
-    article: str
+    group: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedExample:
-    """A question with contexts in random order, which of them are relevant, and an answer of it."""
+    """A question with contexts, which of them are relevant, and an answer of it."""
 
     question: str
     contexts: tuple[str, ...]
@@ -55,96 +94,201 @@ class RetrievedExample:
 
 
 class Retrieved:
-    """Passages with their vectors, and the questions on them."""
+    """Passages, the questions on them, and the contexts of a question."""
 
-    def __init__(self, tables: Tables, labeller: str, depth: int) -> None:
-        """`depth`: how many passages are retrieved for a question. Raises InputError without questions that have
-        answers and gold passages."""
-        self.depth = depth
-        self.labeller: Rater = make(with_options(LabelConfig(labeller=labeller), "label"), "label")
+    def __init__(self, tables: Tables, depth: int, rule: SplitRule, labeller: Rater, runs: Sequence[RunFile]) -> None:
+        """`depth`: how many passages are retrieved for a question; `labeller`: decides what is relevant, unless
+        `tables` have labels; `runs`: rank the passages. Raises InputError where no question can be learnt from."""
+        self.depth, self.rule = depth, rule
+        self.labeller = labeller if tables.labels is None else None
         self.encoder = MiniLM(MiniLM.Options())
         rows = tables.passages.select(["passage_id", "title", "text"]).to_pylist()
         self.passages = {row["passage_id"]: (row["title"], row["text"]) for row in reversed(rows)}
         self.numbers = np.array([*self.passages])
-        self.questions = [question for row in tables.questions.to_pylist() for question in self._question(row)]
-        if not self.questions:
-            raise InputError("no question has an answer and a gold passage; name data sets like squad or hotpotqa")
+        self.known: dict[tuple[int, int], bool | None] = {}
+        """Labels by question and passage; None: it has no label."""
+        asked = tables.questions.to_pylist()
+        self.rankings: dict[int, list[int]] | None = None
+        """The passages of questions by the question's id, best first, where a file or the labels rank them."""
+        if tables.labels is not None:
+            self.rankings = self._labelled(tables.labels, asked)
+        if runs:
+            self.rankings = self._ranked(runs, tables, asked)
+        self.questions = [question for row in asked for question in self._question(row)]
+        self._check(asked)
 
     def _question(self, row: Mapping[str, Any]) -> list[RetrievedQuestion]:
         gold = tuple(number for number in row["gold_passages"] if number in self.passages)
         facts = tuple((fact["passage_id"], fact["start"], fact["end"]) for fact in row["supporting_facts"])
-        if not gold or not row["answers"]:
+        is_found = self.rankings is None or bool(self.rankings.get(row["question_id"]))
+        if not row["answers"] or not is_found or (self.rule.by == "article" and not gold):
             return []
-        return [RetrievedQuestion(row["text"], tuple(row["answers"]), gold, facts, self.passages[gold[0]][0])]
+        group = self.rule.group(row["text"], self.passages[gold[0]][0] if gold else "")
+        return [RetrievedQuestion(row["question_id"], row["text"], tuple(row["answers"]), gold, facts, group)]
+
+    def _check(self, asked: Sequence[Mapping[str, Any]]) -> None:
+        """Raises InputError."""
+        if not any(row["answers"] for row in asked):
+            raise InputError(f"none of {len(asked)} questions has a gold answer; name data sets with answers")
+        if not self.questions:
+            raise InputError(
+                f"none of {len(asked)} questions has an answer and a gold passage, by whose article they are split; "
+                "name data sets like squad or hotpotqa, or use --set split=question"
+            )
+        if isinstance(self.labeller, GoldPassage) and not any(one.gold for one in self.questions):
+            raise InputError(
+                "labeller gold calls gold passages relevant, but no question has any; use --set "
+                "label.labeller=answer_text, or the labels of a run: --set labels=RUN"
+            )
+        if left := len(asked) - len(self.questions):
+            logger.warning("%d of %d questions are left out: without answers or contexts", left, len(asked))
+
+    def _labelled(self, labels: pa.Table, asked: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+        """Remember the labels of these questions, and return their labelled passages. Raises InputError."""
+        wanted = {row["question_id"] for row in asked}
+        rankings: dict[int, list[int]] = {}
+        for row in labels.select(["question_id", "passage_id", "label"]).to_pylist():
+            question, passage, label = row["question_id"], row["passage_id"], row["label"]
+            if question not in wanted:
+                continue
+            if passage not in self.passages:
+                raise InputError(
+                    f"labels: passage {passage}, which was labelled for question {question}, is not among the passages "
+                    "of this training; name the data sets that were searched: --passages FORMAT:PATH"
+                )
+            self.known[question, passage] = None if label is None else label >= 0.5
+            if label is not None:
+                rankings.setdefault(question, []).append(passage)
+        if not rankings:
+            raise InputError(
+                f"labels: none of the {len(wanted)} questions of this training has a label in that run; name the data "
+                "sets whose questions it asked, and their passages"
+            )
+        return rankings
+
+    def _ranked(
+        self, runs: Sequence[RunFile], tables: Tables, asked: Sequence[Mapping[str, Any]]
+    ) -> dict[int, list[int]]:
+        """Return the passages of these questions as the first file that has the question ranks them. Raises
+        InputError."""
+        ids, names = (tables.passages[name].to_pylist() for name in ("passage_id", "source_id"))
+        called = {name: number for number, name in zip(reversed(ids), reversed(names), strict=True)}
+        called |= {str(number): number for number in ids}
+        keys = [(str(row["question_id"]), row["source_id"]) for row in asked]
+        questions = QuestionBatch([row["text"] for row in asked], self._encoded, keys)
+        rankings: dict[int, list[int]] = {}
+        for run in runs:
+            for place, ranking in run.rankings(questions).items():
+                if lacking := [ranked for ranked in ranking if ranked.passage not in called]:
+                    raise InputError(
+                        f"{run.file}, line {lacking[0].number}: passage {lacking[0].passage!r} is not among the "
+                        "passages of this training; name the file itself, or what was ranked: --passages ctxs:FILE"
+                    )
+                rankings.setdefault(asked[place]["question_id"], [called[ranked.passage] for ranked in ranking])
+        if not any(rankings.values()):
+            raise InputError(
+                f"{', '.join(str(run.file) for run in runs)} ranks passages for none of the {len(asked)} questions; it "
+                "has to call them by the id or the text that they have in their data set"
+            )
+        return rankings
+
+    def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.encoder.encode_questions(texts).vectors
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
         return self.encoder.encode([text for _, text in self.passages.values()]).vectors
 
+    def apart(self, split: TrainingSplit) -> set[int]:
+        """Return the passages that may not be distractors in training."""
+        return {number for number, (title, _) in self.passages.items() if self.rule.is_apart(number, title, split)}
+
     def examples(
         self,
         questions: Sequence[RetrievedQuestion],
-        without: Collection[str],
+        without: Collection[int],
         sizes: tuple[int, int],
         draw: random.Random,
     ) -> list[RetrievedExample]:
-        """Return an example for every question, with a number of contexts between `sizes`.
+        """Return an example for every question that has contexts, with a number of them between `sizes`.
 
-        `without`: titles of articles whose passages may not be distractors.
+        `without`: passages that may not be distractors.
         """
-        near = self._near(questions, without)
-        return [
-            self._example(question, numbers, draw.randint(*sizes), draw)
-            for question, numbers in zip(questions, near, strict=True)
-        ]
+        if self.rankings is not None:
+            examples = [self._as_ranked(question, draw.randint(*sizes), draw) for question in questions]
+        else:
+            near = self._near(questions, without)
+            examples = [
+                self._drawn(question, numbers, draw.randint(*sizes), draw)
+                for question, numbers in zip(questions, near, strict=True)
+            ]
+        return [example for example in examples if example.contexts]
 
-    def _near(self, questions: Sequence[RetrievedQuestion], without: Collection[str]) -> list[list[int]]:
+    def _near(self, questions: Sequence[RetrievedQuestion], without: Collection[int]) -> list[list[int]]:
         """Return the nearest passages of every question, best first."""
-        allowed = np.array([title not in without for title, _ in self.passages.values()])
+        allowed = np.array([number not in without for number in self.passages])
         places = np.flatnonzero(allowed)
-        scores = (
-            self.encoder.encode_questions([question.text for question in questions]).vectors @ self.vectors[places].T
-        )
+        scores = self._encoded([question.text for question in questions]) @ self.vectors[places].T
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.depth]
         return [[int(self.numbers[places[place]]) for place in row] for row in best]
 
-    def _example(
+    def _drawn(
         self, question: RetrievedQuestion, near: Sequence[int], size: int, draw: random.Random
     ) -> RetrievedExample:
-        pool = list(dict.fromkeys([*question.gold, *near]))
-        labels = dict(zip(pool, self._labels(question, pool), strict=True))
-        relevant = [number for number in pool if labels[number]]
+        labels = self._labels(question, [*dict.fromkeys([*question.gold, *near])])
+        relevant = [number for number, label in labels.items() if label]
         others = [
             number
-            for number in pool
-            if not labels[number]
+            for number, label in labels.items()
+            if not label
             and number not in question.gold
             and not contains_answer(self.passages[number][1], question.answers)
         ]
         first = draw.sample(relevant, min(len(relevant), max(1, len(question.gold)), size))
         chosen = first + draw.sample(others, min(len(others), size - len(first)))
         draw.shuffle(chosen)
+        return self._example(question, {number: labels[number] for number in chosen}, draw)
+
+    def _as_ranked(self, question: RetrievedQuestion, size: int, draw: random.Random) -> RetrievedExample:
+        assert self.rankings is not None
+        labels = self._labels(question, self.rankings[question.question_id][:size])
+        return self._example(question, labels, draw)
+
+    def _example(
+        self, question: RetrievedQuestion, labels: Mapping[int, bool], draw: random.Random
+    ) -> RetrievedExample:
         return RetrievedExample(
             question.text,
-            tuple(self.passages[number][1] for number in chosen),
-            tuple(labels[number] for number in chosen),
+            tuple(self.passages[number][1] for number in labels),
+            tuple(labels.values()),
             draw.choice(question.answers),
         )
 
-    def _labels(self, question: RetrievedQuestion, passages: Sequence[int]) -> list[bool]:
+    def _labels(self, question: RetrievedQuestion, passages: Sequence[int]) -> dict[int, bool]:
+        """Return which of the passages are relevant, of those that have a label; a labeller is asked once."""
+        if self.labeller:
+            self._ask(self.labeller, question, passages)
+        labels = {number: self.known.get((question.question_id, number)) for number in passages}
+        return {number: label for number, label in labels.items() if label is not None}
+
+    def _ask(self, labeller: Rater, question: RetrievedQuestion, passages: Sequence[int]) -> None:
+        new = [number for number in passages if (question.question_id, number) not in self.known]
         batch = [
             RatedContext(
                 question=question.text,
                 context=self.passages[number][1],
                 answers=question.answers,
                 gold_passages=question.gold,
+                gold_titles=tuple(dict.fromkeys(title for gold in question.gold if (title := self.passages[gold][0]))),
                 passage_id=number,
                 title=self.passages[number][0],
                 facts=tuple((start, end) for passage, start, end in question.facts if passage == number),
             )
-            for number in passages
+            for number in new
         ]
-        return [(verdict.label or 0) >= 0.5 for verdict in self.labeller.rate(batch)]
+        for number, verdict in zip(new, labeller.rate(batch) if batch else [], strict=True):
+            label = verdict.label
+            self.known[question.question_id, number] = None if label is None else label >= 0.5
 
 
 Attention = Literal["block", "full"]

@@ -5,9 +5,9 @@ and to answer from contexts that do not see one another. Here a question is one 
 loss is the mean cross entropy of its ratings plus that of its answer. Without ratings the same trainer tunes the
 baselines, as in the paper: PCW's adapter (attention block) and RAG's (full).
 
-Ours, where the paper says nothing: the wording of the controls, the number of contexts of an example, the schedule, and
-that the contexts are relevant ones and distractors in random order. The pass with the least loss on the articles that
-choose is the best one.
+Ours, where the paper says nothing: the wording of the controls, the schedule, and, without retrieved contexts, that
+these are relevant ones and distractors in random order. The pass with the least loss on the questions that choose is
+the best one.
 """
 
 import logging
@@ -26,22 +26,25 @@ from torch.nn.functional import cross_entropy
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import ModelName
-from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
 from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.trainers.articles import split_articles
+from vitalfew.tasks.raters.base import Rater
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.retrievers.run_file import RunFile
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
     PackedExample,
     Retrieved,
     RetrievedExample,
+    RetrievedOptions,
     RetrievedQuestion,
     pack,
 )
+from vitalfew.tasks.trainers.splits import SplitRule
 from vitalfew.tasks.trainers.updates import OptimizerName, Updates
 
 
@@ -115,7 +118,7 @@ logger = logging.getLogger("vitalfew")
 class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
     """LoRA weights for a causal model that rates contexts and answers from those it keeps; or for RAG and PCW."""
 
-    class Options(ArticleOptions, Controls):
+    class Options(RetrievedOptions, Controls):
         model_config = ConfigDict(extra="forbid")
 
         base: ModelName = Field("smollm2", description="Causal model, named as in generate.model.")
@@ -123,12 +126,8 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
             "block", description="Attention of contexts. block: contexts do not see one another; full: as in RAG."
         )
         ratings: bool = Field(True, description="Train the model to rate contexts, too.")
-        labeller: str = Field(
-            "gold", description="Labeller that decides which contexts are relevant, one that asks no model."
-        )
         contexts: int = Field(3, ge=1, description="Maximum number of contexts per example.")
         fewest: int = Field(2, ge=1, description="Minimum number of contexts per example.")
-        retrieved: int = Field(20, ge=1, description="Nearest passages per question from which distractors are drawn.")
         questions: int | None = Field(
             None, ge=1, description="Questions per pass, different ones in every pass; default: all."
         )
@@ -143,6 +142,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         learning_rate: float = Field(1e-3, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
 
     use: ClassVar[str] = "generate.adapter"
+    takes_labels: ClassVar[bool] = True
     curve: list[dict[str, Any]]
     headings: ClassVar[dict[str, str]] = {
         "auc": "AUC of ratings",
@@ -157,7 +157,13 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         self.language_model = LocalModel(LocalOptions(model=options.base, max_tokens=1), "train")
         if self.language_model.is_seq2seq:
             raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
+        self.labeller: Rater = make(options.label, "label")
+        self.runs = [RunFile(RunFile.Options(file=file)) for file in options.run_file]
         self.curve = []
+
+    def identity(self) -> dict[str, Any]:
+        given = {"run_file": [run.identity() for run in self.runs]} if self.runs else {}
+        return {**super().identity(), **given, "labeller": self.labeller.identity()}
 
     def begins_from(self) -> dict[str, str]:
         return self.language_model.files()
@@ -166,11 +172,12 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         super().begin(tables)
         options, local = self.options, self.language_model
         self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
-        self.whole = Retrieved(tables, options.labeller, options.retrieved)
+        rule = SplitRule(options, options.seed, tables.apart)
+        self.whole = Retrieved(tables, options.retrieved, rule, self.labeller, self.runs)
         self.sources = tables.sources()
-        articles = [question.article for question in self.whole.questions]
-        self.split = split_articles(articles, options.held_out, options.choosing, options.seed)
-        learnt = [question for question in self.whole.questions if question.article not in self.split.unseen]
+        self.split = rule.split(question.group for question in self.whole.questions)
+        self.apart = self.whole.apart(self.split)
+        learnt = [question for question in self.whole.questions if question.group not in self.split.unseen]
         self.learnt = random.Random(options.seed).sample(learnt, len(learnt))
         torch.manual_seed(options.seed)
         self.model = CausalLora(
@@ -184,7 +191,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         first = epoch * size
         asked = [self.learnt[place % len(self.learnt)] for place in range(first, first + size)]
         draw = random.Random(f"{options.seed}/{epoch}")
-        examples = self._packed(self.whole.examples(asked, self.split.unseen, self.sizes, draw))
+        examples = self._packed(self.whole.examples(asked, self.apart, self.sizes, draw))
         draw.shuffle(examples)
         return [examples[start : start + options.batch] for start in range(0, len(examples), options.batch)]
 
@@ -224,9 +231,10 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         logger.info("validation articles: %s", self.curve[-1])
         return -((rated.rating_loss or 0.0) + rated.answer_loss)
 
-    def _measured(self, directory: Path, articles: Sequence[str], tick: Tick = no_tick) -> Rated:
-        """Measure questions of these articles, with distractors out of all passages."""
-        of_these = [question for question in self.whole.questions if question.article in articles]
+    def _measured(self, directory: Path, groups: Sequence[str], tick: Tick = no_tick) -> Rated:
+        """Measure questions of these groups, with distractors out of all passages."""
+        these = set(groups)
+        of_these = [question for question in self.whole.questions if question.group in these]
         draw = random.Random(f"{self.options.seed}/measured")
         asked: list[RetrievedQuestion] = draw.sample(of_these, min(len(of_these), self.options.check_questions))
         found = []
@@ -239,5 +247,5 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
 
     def finish(self, directory: Path, tick: Tick) -> Finished:
         parts = {"choosing": self.split.choosing, "held out": self.split.held_out}
-        rows = [{"articles": name, **asdict(self._measured(directory, titles, tick))} for name, titles in parts.items()]
+        rows = [{"articles": name, **asdict(self._measured(directory, groups, tick))} for name, groups in parts.items()]
         return self.described("sparse_rag", rows)

@@ -54,7 +54,7 @@ class Policy(nn.Module, ABC):
     """True if memories are computed without gradients, so that the decoder alone learns."""
 
     def freeze(self) -> None:
-        """Let the decoder alone learn from now on."""
+        """Let the decoder alone learn from now on; without effect for a policy that always learns as a whole."""
         self.frozen = True
 
     def learn_last(self, layers: int) -> None:
@@ -75,7 +75,7 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def decoder(self) -> dict[str, nn.Parameter]:
-        """The parameters of `trained` that learn while the policy is frozen."""
+        """The parameters of `trained` that learn after `freeze`."""
 
     @abstractmethod
     def read(self, questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[PolicySource]:

@@ -1,8 +1,8 @@
 """`seq2seq`: a policy that writes with any encoder-decoder of transformers, T5-small for one (Oreo's backbone).
 
 Oreo's form (arXiv 2502.13019, sections 2.1 and 3.3): instruction, question and texts are one input, and an action
-is a token of the vocabulary. All weights are trained. Texts keep their order; those that do not fit are left out, the
-last ones first. The instruction is ours.
+is a token of the vocabulary. All weights are trained, in all three trainings. Texts keep their order; those
+that do not fit are left out, the last ones first. The instruction is ours.
 """
 
 from collections.abc import Sequence
@@ -79,6 +79,9 @@ class Seq2SeqPolicy(Policy):
 
     def trained(self) -> dict[str, nn.Parameter]:
         return dict(self.named_parameters())
+
+    def freeze(self) -> None:
+        """Change nothing: all weights learn."""
 
     def decoder(self) -> dict[str, nn.Parameter]:
         return self.trained()

@@ -7,8 +7,9 @@ that grows with the distance of their ranks. Pairs whose scores differ by no mor
 
 The candidates of a question are the policy's own beams, the gold text, and gold texts of other questions of the step;
 at most 12, ranked by ROUGE-L with the gold text. E is not specified; ours, after CoNT: the mean of ReLU(Linear(state))
-over what was read or written, one layer for both. It is trained with the rest, and not kept. The encoder is frozen,
-ours: a CPU has no time for it. Beams are made in the step that learns from them, by the weights of that step.
+over what was read or written, one layer for both. It is trained with the rest, and not kept. A copier's encoder is
+frozen, ours: a CPU has no time for it; an encoder-decoder learns as a whole. Beams are made in the step that learns
+from them, by the weights of that step.
 """
 
 from collections.abc import Mapping, Sequence

@@ -8,7 +8,10 @@ log p ≤ 0, so that a better answer is punished: it is here as `eq4`, and `soft
 An episode is a sampled text; its reward is how well the generator's answer from it agrees with the gold answers,
 ROUGE-1 over SQuAD's words. δ adapts to a target KL per text. A step samples a text for each question of a batch and
 learns from them several times. "The policy reads the earlier text" in the paper: ours reads the chunks, as at
-inference. The encoder is frozen, as in the contrastive training, and without dropout, so that ratios are 1 at first.
+inference. Nothing has dropout, so that ratios are 1 at first. A copier's encoder is frozen, as in the contrastive
+training: what it reads is encoded once a step. An encoder-decoder learns as a whole: what it reads is encoded again for
+every update, with gradients, at most `batch_tokens` tokens at once, and the policy that the learning began with reads
+by the encoder that it had then.
 Value: one linear layer on the decoder's states, with a learning rate of its own, which learns alone at first (ours): as
 long as it says 0 everywhere, the end of a text, after which nothing comes, looks worse than any other word, and texts
 grow.
@@ -22,9 +25,10 @@ import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor, nn
 
+from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.policies import for_training
-from vitalfew.tasks.models.small.policy import Drawn, Sampling, sample
+from vitalfew.tasks.models.small.policy import Drawn, PolicySource, Sampling, sample
 from vitalfew.tasks.trainers.base import State, Step
 from vitalfew.tasks.trainers.oreo.evidence import OreoExample, answer_f1, answers
 from vitalfew.tasks.trainers.oreo.training import OreoOptions, OreoTrainer
@@ -99,6 +103,13 @@ def losses(
     return Losses(policy, value, ratio[mask].mean().item(), beyond.item())
 
 
+def mean(found: Sequence[tuple[Losses, float]]) -> Losses:
+    """Return the mean of the losses of parts by their shares of the steps, without gradients."""
+    values = [((own.policy.item(), own.value.item(), own.ratio, own.clipped), share) for own, share in found]
+    policy, value, ratio, clipped = (sum(numbers[place] * share for numbers, share in values) for place in range(4))
+    return Losses(torch.tensor(policy), torch.tensor(value), ratio, clipped)
+
+
 def adapted(delta: float, kl: float, target: float) -> float:
     """Return δ after a step whose KL per text was `kl` (Ziegler et al. 2019, arXiv 1909.08593, section 2.2)."""
     return delta * (1 + 0.1 * max(-0.2, min(0.2, kl / target - 1)))
@@ -115,9 +126,10 @@ class GeneratorFails(ValueError):
 
 
 class Episodes(NamedTuple):
-    """The material of a step: the memory and actions of its texts, and the log-probabilities, advantages and returns of
-    their steps."""
+    """The material of a step: what its texts were written from, as read and as encoded, their actions, and the
+    log-probabilities, advantages and returns of their steps."""
 
+    sources: list[PolicySource]
     memory: Any
     actions: list[list[int]]
     old: Tensor
@@ -161,7 +173,7 @@ class OreoPpo(OreoTrainer):
             0.95, gt=0, le=1, description="Probability mass to sample from: the fewest actions that reach it."
         )
 
-    version: ClassVar[str] = "4"
+    version: ClassVar[str] = "5"
 
     def prepare(self) -> None:
         options = self.options
@@ -197,7 +209,10 @@ class OreoPpo(OreoTrainer):
             texts = [self.model.write(source, one.actions).text for source, one in zip(sources, drawn, strict=True)]
             replies = self._replies(batch, texts)
             kept = [row for row, reply in enumerate(replies) if not reply.error]
-            episodes, figures, records = self._episodes(memory.of(kept), kept, batch, drawn, texts, replies, number)
+            read = [sources[row] for row in kept]
+            episodes, figures, records = self._episodes(
+                read, memory.of(kept), kept, batch, drawn, texts, replies, number
+            )
         for update in range(self.options.updates):
             found, rate = self._update(episodes, done, number >= self.options.value_steps)
             self.finite(found.policy.item() + found.value.item(), number, batch)
@@ -227,6 +242,7 @@ class OreoPpo(OreoTrainer):
 
     def _episodes(
         self,
+        sources: list[PolicySource],
         memory: Any,
         kept: Sequence[int],
         batch: Sequence[OreoExample],
@@ -237,7 +253,8 @@ class OreoPpo(OreoTrainer):
     ) -> tuple[Episodes, dict[str, float], list[Mapping[str, Any]]]:
         options, actions = self.options, [drawn[row].actions for row in kept]
         old, mask, states = self.model.log_probabilities(memory, actions)
-        first, _, _ = self.reference.log_probabilities(memory, actions)
+        origin = memory if self.model.frozen else self.reference.encode(sources)
+        first, _, _ = self.reference.log_probabilities(origin, actions)
         kl = (old - first).masked_fill(~mask, 0.0)
         scores = [answer_f1(replies[row].text, batch[row].answers) for row in kept]
         rouge = torch.tensor(scores, device=self.device)
@@ -245,7 +262,7 @@ class OreoPpo(OreoTrainer):
         reward = rewards(rouge, ended, old, kl, mask, self.delta, options.weighting)
         values = self._values(states, mask)
         advantage, returns = advantages(reward, values, mask, options.gamma, options.lam)
-        episodes = Episodes(memory, actions, old, mask, normalised(advantage, mask), returns)
+        episodes = Episodes(sources, memory, actions, old, mask, normalised(advantage, mask), returns)
         whole = (rouge * ended - self.delta * kl.sum(1)).tolist()
         figures = {
             "reward": rouge.mul(ended).mean().item(),
@@ -278,14 +295,35 @@ class OreoPpo(OreoTrainer):
 
         Returns the losses and the policy's learning rate.
         """
-        logprobs, mask, states = self.model.log_probabilities(episodes.memory, episodes.actions)
-        values = self._values(states if both else states.detach(), mask)
-        clip = self.options.clip
-        found = losses(logprobs, episodes.old, episodes.advantage, values, episodes.returns, mask, clip)
-        loss = self.options.value_weight * found.value + (found.policy if both else 0.0)
-        loss.backward()
+        steps = int(episodes.mask.sum())
+        found = []
+        for rows in self._parts(episodes):
+            of_part = self._losses(episodes, rows, both)
+            share = int(episodes.mask[rows].sum()) / steps
+            loss = self.options.value_weight * of_part.value + (of_part.policy if both else 0.0)
+            (loss * share).backward()
+            found.append((of_part, share))
         self.values.descend(done)
-        return found, self.updates.descend(done) if both else 0.0
+        return mean(found), self.updates.descend(done) if both else 0.0
+
+    def _parts(self, episodes: Episodes) -> list[list[int]]:
+        """Return the episodes that are learnt from at once: all of them, if they need not be encoded again."""
+        if self.model.frozen:
+            return [[*range(len(episodes.actions))]]
+        return [*batches([source.tokens for source in episodes.sources], self.options.batch_tokens)]
+
+    def _losses(self, episodes: Episodes, rows: list[int], both: bool) -> Losses:
+        """Return the losses of some episodes, as means over their steps."""
+        actions = [episodes.actions[row] for row in rows]
+        length = max(map(len, actions))
+        old, advantage, returns = (
+            whole[rows, :length] for whole in (episodes.old, episodes.advantage, episodes.returns)
+        )
+        with torch.set_grad_enabled(both):
+            memory = episodes.memory if self.model.frozen else self.model.encode([episodes.sources[n] for n in rows])
+            logprobs, mask, states = self.model.log_probabilities(memory, actions)
+        values = self._values(states, mask)
+        return losses(logprobs, old, advantage, values, returns, mask, self.options.clip)
 
 
 def seed_of(seed: int, step: int, question_id: int) -> int:

@@ -35,7 +35,6 @@ from vitalfew.tasks.models.small.policies import (
 from vitalfew.tasks.models.small.policy import Policy, PolicySource
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make
-from vitalfew.tasks.trainers.articles import ArticleSplit
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
 from vitalfew.tasks.trainers.oreo.evidence import (
     EvidenceQuality,
@@ -44,6 +43,7 @@ from vitalfew.tasks.trainers.oreo.evidence import (
     measure,
     sorted_batches,
 )
+from vitalfew.tasks.trainers.splits import TrainingSplit
 from vitalfew.tasks.trainers.updates import Updates
 
 logger = logging.getLogger("vitalfew")
@@ -129,7 +129,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
             raise ConfigError(
                 f"trainer {self.options.trainer} needs the examples that `vitalfew train oreo --index` collects"
             )
-        self.whole, self.split = examples(tables.examples), ArticleSplit(tables.held_out, tables.choosing)
+        self.whole, self.split = examples(tables.examples), tables.split or TrainingSplit((), ())
         torch.manual_seed(self.options.seed)
         self.origin = begun_from(self.options.policy, self.options.base, tables.weights)
         self.model: Policy = for_training(self.options.policy, self.origin, self.shape)
@@ -137,7 +137,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         if not self.learnt:
             raise ConfigError(
                 f"{self.options.trainer}: there is no example to learn from: none of {len(self.whole)} is "
-                "from a training article and has words of its chunks"
+                "of the part to learn from and has words of its chunks"
             )
         self.prepare()
 

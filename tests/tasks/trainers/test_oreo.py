@@ -269,3 +269,41 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
         staged(TrainSft, tmp_path, material, None, TrainConfig.model_validate({**causal, "base": str(pickled)}))
     with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set refine\.model="):
         Oreo(Oreo.Options(model=str(pickled)))
+
+
+def reinforced(trainer: Any, steps: int) -> dict[str, torch.Tensor]:
+    """How far every weight moved in so many steps, by name."""
+    before = {name: weight.detach().clone() for name, weight in trainer.model.trained().items()}
+    for number, batch in enumerate(trainer.batches(0)[:steps]):
+        trainer.step(batch, number, 0.5)
+    return {name: (weight.detach() - before[name]).abs() for name, weight in trainer.model.trained().items()}
+
+
+def test_an_encoder_decoder_learns_as_a_whole_by_reinforcement(tmp_path: Path) -> None:
+    given = {**SMALL, "policy": "seq2seq", "base": str(t5_generator(tmp_path / "t5")), "trainer": "oreo_ppo",
+             "max_input_tokens": 128, "batch": 4, "value_steps": 0, "updates": 2, "dropout": 0.0}  # fmt: skip
+    moved = []
+    for tokens in (256, 4096):
+        config = TrainConfig.model_validate({**given, "batch_tokens": tokens})
+        stage = staged(TrainPpo, tmp_path, examples(tmp_path), None, config)
+        stage.open()
+        trainer = stage.method
+        moved.append(reinforced(trainer, 1))
+        encoder = [weight.max() for name, weight in moved[-1].items() if name.startswith("model.encoder.")]
+        assert len(encoder) > 10
+        assert sum(bool(most > 0) for most in encoder) > 0.9 * len(encoder)
+        batch = trainer.batches(0)[0]
+        read = trainer.model.read([row.question for row in batch], [row.texts for row in batch])
+        assert 256 < sum(source.tokens for source in read) < 4096
+        memories = [policy.encode(read).states for policy in (trainer.model, trainer.reference)]
+        assert not torch.allclose(*memories)
+    for name, one in moved[0].items():  # read in two parts, or at once
+        assert torch.allclose(one, moved[1][name], atol=2e-4), name
+
+
+def test_a_copier_keeps_its_encoder_by_reinforcement(learnt: TrainOnExamples) -> None:
+    stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "value_steps": 0})
+    stage.open()
+    moved = reinforced(stage.method, 1)
+    assert not any(moved[name].any() for name in moved if name.startswith(("encoder.", "head.")))
+    assert any(moved[name].any() for name in moved if name.startswith("layers."))

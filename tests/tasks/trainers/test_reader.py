@@ -13,7 +13,7 @@ from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.train import Train
-from vitalfew.tasks.trainers.articles import contains_answer, read_material, split_articles
+from vitalfew.tasks.trainers.articles import contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.examples import Sampler, clozes
 from vitalfew.tasks.trainers.reader import measure
@@ -55,16 +55,6 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(
     assert "held_out: 1\n" in (out / RECIPE).read_text()
     question, context = "When was the mill built?", "The mill was built in 1742."
     assert Reader(Reader.Options(model=str(out))).generate([Prompt("", question, (context,))])[0].text
-
-
-def test_articles_are_split_by_title_alone() -> None:
-    titles = [f"article {number}" for number in range(20)]
-    held_out, choosing = split_articles(titles, 5, 3, 100)
-    assert (held_out, choosing) == split_articles(titles[::-1], 5, 3, 100)
-    assert (held_out, choosing) != split_articles(titles, 5, 3, 101)
-    assert not set(held_out) & set(choosing)
-    with pytest.raises(InputError, match="no article is left"):
-        split_articles(titles, 15, 5, 100)
 
 
 def test_questions_whose_answers_are_nowhere_are_refused(tmp_path: Path) -> None:

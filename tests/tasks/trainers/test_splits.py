@@ -1,0 +1,84 @@
+"""The split of questions: by article, by question and by file."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from vitalfew.configs.training import SplitOptions
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.trainers.splits import Apart, SplitRule, TrainingSplit
+
+NAMES = [f"article {number}" for number in range(20)]
+
+
+def split(names: list[str], seed: int = 100, apart: Apart | None = None, **options: Any) -> TrainingSplit:
+    return SplitRule(SplitOptions(**options), seed, apart).split(names)
+
+
+@pytest.mark.parametrize("by", [None, "article", "question"])
+def test_groups_are_split_by_their_name_and_the_seed_alone(by: str | None) -> None:
+    given: dict[str, Any] = {"split": by, "held_out": 5, "choosing": 3}
+    held_out, choosing, found = split(NAMES, **given)
+    assert found == (by or "article")
+    assert (held_out, choosing, found) == split(NAMES[::-1], **given)
+    assert (held_out, choosing, found) != split(NAMES, 101, **given)
+    assert (len(held_out), len(choosing)) == (5, 3)
+    assert not set(held_out) & set(choosing)
+    with pytest.raises(InputError, match=f"no {found} is left"):
+        split(NAMES, split=by, held_out=15, choosing=5)
+
+
+def test_more_questions_leave_most_of_the_others_in_their_part() -> None:
+    before = split(NAMES, split="question", held_out=5)
+    after = split([*NAMES, "one more"], split="question", held_out=5)
+    assert len(set(before.held_out) & set(after.held_out)) >= 4
+
+
+def test_questions_of_one_text_are_one_group() -> None:
+    rule = SplitRule(SplitOptions(split="question"), 100)
+    assert rule.group("Who  built\nit?", "Velmar") == rule.group("Who built it?", "Kessin") == "Who built it?"
+    assert SplitRule(SplitOptions(), 100).group("Who built it?", "Velmar") == "Velmar"
+
+
+def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
+    apart = Apart({"article 1": "held_out", "article 2": "choosing", "elsewhere": "held_out"}, {7: "held_out"})
+    files = {"split": "file", "held_out": "squad:dev.json", "choosing": "squad:test.json"}
+    found = split(NAMES, apart=apart, **files)
+    assert found == (("article 1",), ("article 2",), "file")
+    rule = SplitRule(SplitOptions.model_validate(files), 100, apart)
+    assert rule.is_apart(7, "", found)
+    assert not rule.is_apart(8, "article 1", found)
+    counted = split(NAMES, apart=apart, split="file", held_out="squad:dev.json", choosing=4)
+    assert counted.held_out == ("article 1",)
+    assert len(counted.choosing) == 4
+    assert not {"article 1", "article 2"} & {*counted.choosing}
+    with pytest.raises(InputError, match=r"held_out=squad:dev\.json has no question"):
+        split(NAMES[3:], apart=apart, **files)
+    with pytest.raises(InputError, match="0 questions to learn from, 1 to choose the weights"):
+        split(NAMES[1:3], apart=apart, **files)
+
+
+def test_questions_without_articles_are_told_how_they_can_be_split() -> None:
+    with pytest.raises(InputError, match=r"cannot be split by article\. Use --set split=question"):
+        split(["", ""])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"held_out": 0}, "held_out must be at least 1"),
+        ({"held_out": "squad:x.json"}, "to hold out a data set, add split=file"),
+        ({"split": "file"}, "held_out=FORMAT:PATH"),
+        ({"split": "passage"}, "'article', 'question' or 'file'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SplitOptions(**options)
+
+
+def test_the_fingerprint_knows_no_path_and_not_the_usual_split() -> None:
+    assert SplitOptions().identity() == {"held_out": 12, "choosing": 3}
+    held = SplitOptions(split="file", held_out="squad:/home/me/dev.json").identity()
+    assert held == {"split": "file", "held_out": "a data set", "choosing": 3}
