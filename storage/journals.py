@@ -77,11 +77,13 @@ class Journal:
         """Write answers down, with the keys of their requests and their tokens; they are on the disk when this returns.
         Raises NotWritten."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        measured = (self.run_id, self.started, wall, cpu, wall * self._num_gpus)
         with self._lock:
             self.paid += sum(tokens for _, _, tokens in answers)
             self._answers.update({key: answer for key, answer, _ in answers})
-        written = [JournalEntry(*answer, *measured) for answer in answers]
+        written = [
+            JournalEntry(key, answer, tokens, self.run_id, self.started, wall, cpu, wall * self._num_gpus)
+            for key, answer, tokens in answers
+        ]
         files.append_lines(self.path, [{name: getattr(each, name) for name in each.__slots__} for each in written])
 
     def give(self, tokens: int) -> None:

@@ -329,7 +329,7 @@ class Likelihood(ReusingStage, FurtherStage):
         asked = []
         for row in self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist():
             own = contexts.get(row["question_id"], [])
-            prompt = prompts.render(self.template if own else self.bare_template, row["text"], own)
+            prompt = prompts.render(self.template if own else self.bare_template, row["text"], tuple(own))
             gold = next((answer for each in row["answers"] if (answer := each.strip())), "")
             asked.append(_Asked(row["question_id"], prompt, gold))
         return asked
