@@ -114,8 +114,8 @@ class Case:
     among `candidates`, best first; without a choice both hold the one answer. `gold_sentences`: by gold passage, the
     words of its sentences, where a metric needs GOLD_SENTENCES; `gold_texts`: their texts, where one needs GOLD_TEXTS.
     `labels`: passages with their labels. `refinement`: where a metric needs REFINEMENTS and it was written down.
-    `given`: the refiner's input where that is not `hits`; `appraisal`: faithfulness and completeness of the contexts; `likelihood`: the logarithm of the gold answer's
-    probability (nats), and its tokens.
+    `given`: the refiner's input where that is not `hits`; `appraisal`: faithfulness and completeness of the contexts;
+    `likelihood`: the logarithm of the gold answer's probability (nats), and its tokens.
     """
 
     question: str
