@@ -41,7 +41,6 @@ class TrainConfig(Section):
         100, ge=1, description="Steps between checkpoints; a killed run repeats at most this many."
     )
 
-
     def recipe(self) -> dict[str, Any]:
         """Return the settings that change the result, as a recipe has them."""
         return self.identity()
