@@ -113,7 +113,8 @@ def _heading(run: Measured) -> str:
 def _measured(paper: Paper, run: Measured) -> Iterator[str]:
     yield from (f"### {_heading(run)}", f"*{run.machine} · {run.date} · {run.commit}*", "")
     yield from (f"{cell(run.questions)}. Corpus: {run.corpus}.", "")
-    lines = ((row.what, row.printed, row.ours, row.interval, row.verdict or "–") for row in beside(paper, run))
+    rows = (row for row in beside(paper, run) if (row.printed, row.ours) != ("–", "–"))
+    lines = ((row.what, row.printed, row.ours, row.interval, row.verdict or "–") for row in rows)
     yield from table("figure", "paper", "ours", "95 % interval", "claim", of=lines)
     repeated = paper.experiments.get(run.experiment)
     said = [*run.notes, *(repeated.deviations if repeated else ())]
