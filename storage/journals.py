@@ -1,9 +1,9 @@
 """Journals: the answers of language models to a shard that is not done yet, a line each, in the artifact's directory.
 
-A run that is killed and started again takes the answers from there: it asks for none of them twice, and computes none
-of a batch twice that was finished on this machine. Once the shard
-carries its done-marker, which has the costs of all attempts, the journal goes. An attempt that another has overtaken
-enters by itself in the ledger what the done-marker does not have.
+A run that is killed and started again takes the answers from there: it asks for none of them twice, and computes no
+batch twice that was finished on this machine. Once the shard carries its done-marker, which has the costs of all
+attempts, the journal goes. An attempt that another has overtaken enters by itself in the ledger what the done-marker
+does not have.
 """
 
 import time
