@@ -205,8 +205,8 @@ def _spans() -> str:
     }
     best = ", ".join(f"{name} {value}" for name, value in likelier.items())
     return f"""on 417 questions on Celery's documentation, 120 tokens: {used}, naive RAG {naive}, ParetoRAG {pareto},
-        hybrid {hybrid}; on HotpotQA at 480 tokens worse than {worst}. A language model that knows none of them finds the
-        gold answer likelier after spans than after any of five rivals: in nats, over {best}"""
+        hybrid {hybrid}; on HotpotQA at 480 tokens worse than {worst}. A language model that knows none of them finds
+        the gold answer likelier after spans than after any of five rivals: in nats, over {best}"""
 
 
 def _rivals() -> str:
