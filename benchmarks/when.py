@@ -71,9 +71,9 @@ def run(store: Path, name: str, corpus: Corpus, questions: int) -> Results:
     corpus_index = name.lower().replace(" ", "-")
     index(datasets=corpus.datasets, name=corpus_index, store=store)
     asked = {"where": corpus.where, "half": corpus.half, "sample": questions}
-    name, settings = find(NAME)
+    experiment, settings = find(NAME)
     settings = {**settings, "methods": {**settings["methods"], **SPANS}}
-    outcome = evaluated(name, settings, store, index=corpus_index, questions=asked, primary=corpus.primary)
+    outcome = evaluated(experiment, settings, store, index=corpus_index, questions=asked, primary=corpus.primary)
     return method_results(store, outcome.run, Evaluate.model_validate(outcome.run.config))
 
 
