@@ -388,6 +388,11 @@ class Experiment(Execution, WithStages):
         description="Methods by name, with the settings that differ: index, variant, retrieve, label, perturb, refine, "
         "appraise, generate, likelihood, critique, select, stages, choose.",
     )
+    only: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Methods to evaluate, by name; default: all. For example [naive RAG, ParetoRAG].",
+    )
     baseline: str | None = Field(None, description="Method to compare the others with; default: the first.")
     optional: tuple[str, ...] = OPTIONAL
     primary: str | None = PRIMARY
@@ -400,7 +405,20 @@ class Experiment(Execution, WithStages):
         able = [name for name in self.methods if name != baseline]
         if wrong := [name for name in self.optional if name not in able]:
             raise ValueError(f"optional: {wrong[0]!r} must be a method other than the baseline: {', '.join(able)}")
+        if unknown := [name for name in self.only or () if name not in self.methods]:
+            raise ValueError(f"only: the experiment has no method {unknown[0]!r}; it has {', '.join(self.methods)}")
         return self
+
+    def of_only(self) -> Self:
+        """Return the experiment with the methods of `only`. Without its baseline, the first of them is compared with."""
+        if self.only is None:
+            return self
+        methods = {name: own for name, own in self.methods.items() if name in self.only}
+        baseline = self.baseline if self.baseline in methods else None
+        optional = tuple(
+            name for name in self.optional if name in methods and name != (baseline or next(iter(methods)))
+        )
+        return self.model_copy(update={"methods": methods, "baseline": baseline, "optional": optional})
 
 
 class Evaluate(Execution):

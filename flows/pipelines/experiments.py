@@ -218,7 +218,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
         if value is not None and not isinstance(value, (Mapping, list)):
             raise ConfigError(f"{section} is a section: set {section}.KEY=VALUE, or {section}=null (got {value!r})")
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
-    experiment = build(Experiment, settings, layer)
+    experiment = build(Experiment, settings, layer).of_only()
     axes = _axes(experiment.choose or {}, wins)
     # A stage that names no method is there with its defaults, by which it changes nothing, or where it is set.
     there = ("perturb", *wins.keys() - KINDS.keys())

@@ -54,6 +54,16 @@ def test_every_experiment_of_the_project_can_be_read() -> None:
         find("quikstart")
 
 
+def test_only_some_methods_of_an_experiment() -> None:
+    some = evaluation("trial", {**BOTH, "baseline": "naive", "optional": ["pareto"]}, {"only": ["pareto"]})
+    assert ([method.name for method in some.methods], some.baseline, some.optional) == (["pareto"], None, ())
+    table2 = evaluation(*find("spans/never_worse"), {"index": "any", "only": ["hybrid sentences", "spans"]})
+    assert {method.name.partition(" max")[0] for method in table2.methods} == {"spans", "hybrid sentences"}
+    assert (table2.baseline, table2.optional) == ("spans", ("hybrid sentences",))
+    with pytest.raises(ConfigError, match="only: the experiment has no method 'parto'; it has naive, pareto"):
+        evaluation("trial", BOTH, {"only": ["parto"]})
+
+
 def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
     methods = recorded(evaluation("trial", {**BOTH, "retrieve": {"alpha": 0.5}}, {"retrieve": {"nprobe": 4}}))
     assert methods["pareto"]["retrieve"] == {
