@@ -410,7 +410,7 @@ class Experiment(Execution, WithStages):
         return self
 
     def of_only(self) -> Self:
-        """Return the experiment with the methods of `only`. Without its baseline, the first of them is compared with."""
+        """Return the experiment with the methods of `only`; without its baseline the first of them is the baseline."""
         if self.only is None:
             return self
         methods = {name: own for name, own in self.methods.items() if name in self.only}
