@@ -26,7 +26,7 @@ from vitalfew.storage.catalog.database import changing
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.datasets.base import InputError
-from vitalfew.tasks.gold import WHOLE, find_gold
+from vitalfew.tasks.datasets.gold import WHOLE, find_gold
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

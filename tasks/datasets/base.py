@@ -49,7 +49,7 @@ class GoldPlace:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question with its gold answers, the ids of its gold passages and the spans that support the answer; or the
-    places of those in the corpus that it is asked of (tasks/gold.py)."""
+    places of those in the corpus that it is asked of (tasks/datasets/gold.py)."""
 
     text: str
     answers: tuple[str, ...] = ()
