@@ -10,7 +10,7 @@ a build is killed at, the same command goes on.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -29,8 +29,8 @@ logger = logging.getLogger("vitalfew")
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished build of an index. `settings`: a fingerprint of all that determines the index besides its corpus, empty
-    where the store is older; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided."""
+    """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus, empty in an
+    older store; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
@@ -95,6 +95,12 @@ def missing(store: Path, generation: Generation) -> list[str]:
     return [name for name, is_there in zip(names, there, strict=True) if not is_there]
 
 
+def removed(store: Path, known: Iterable[Generation]) -> set[int]:
+    """The numbers of the generations that miss an artifact, by one look at the store."""
+    there = {f"{path.parent.parent.name}/{path.parent.name}" for path in files.find(store, "*/*/manifest.json")}
+    return {each.number for each in known if not there.issuperset(each.artifacts.values())}
+
+
 def is_candidate(index: NamedIndex, generation: Generation) -> bool:
     """Return true for a build that waits to be judged: no gate has, and the name never stood for it. `index`: what the
     name stands for now."""
@@ -102,11 +108,12 @@ def is_candidate(index: NamedIndex, generation: Generation) -> bool:
 
 
 def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = True) -> Generation:
-    """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name always
-    becomes current.
+    """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name
+    always becomes current.
 
-    A build with the artifacts of the current or the latest generation is that one. If the name stood for it once and was
-    moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`: see `Generation`.
+    A build with the artifacts of the current or the latest generation is that one. If the name stood for it once and
+    was moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`: see
+    `Generation`. Raises DamagedRecord where `promoted` is false.
     """
     with _turn(store, built.name):
         now = _current(store, built.name, damaged_too=promoted)
@@ -350,8 +357,8 @@ def _check_stored(store: Path, generation: Generation) -> None:
     if gone := missing(store, generation):
         raise CannotPromote(
             f"generation {generation.number} of {generation.name} was removed: {gone[0]} is not in {store} any more. "
-            f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus with "
-            f"its settings (run {generation.run_id})"
+            f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus "
+            f"with its settings (run {generation.run_id})"
         )
 
 

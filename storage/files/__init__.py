@@ -77,8 +77,8 @@ __all__ = [
     "make_private_folder", "map_array", "move_private", "open_private", "open_table", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
     "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
-    "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json", "write_json_once",
-    "write_private", "write_rows", "write_table", "write_tensors",
+    "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
+    "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
 absolute = reached(Medium.absolute)
