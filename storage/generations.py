@@ -77,15 +77,17 @@ def history(store: Path, name: str) -> list[Generation]:
 def find(store: Path, name: str, number: int | None = None) -> Generation:
     """A generation, by default the latest. Raises IndexNotFound, CannotPromote where there is none of this number, and
     DamagedRecord."""
-    with suppress(FileNotFoundError):
-        if number is not None:
-            return _read(_place(store, name, number))
-    known = history(store, name)
-    found = [each for each in known if number in (None, each.number)]
-    if not found:
-        numbers = ", ".join(str(each.number) for each in known)
-        raise CannotPromote(f"index {name} in {store} has no generation {number}; there are: {numbers}")
-    return found[-1]
+    if number is None and not find_index(store, name).generation:
+        return history(store, name)[-1]
+    places = _places(store, name)
+    for place in reversed(places.values()) if number is None else [_place(store, name, number)]:
+        with suppress(FileNotFoundError):
+            return _read(place)
+    for each in history(store, name):  # it may be one that an older version wrote
+        if each.number == number:
+            return each
+    there = ", ".join(map(str, places)) or "1"
+    raise CannotPromote(f"index {name} in {store} has no generation {number}; there are: {there}")
 
 
 def missing(store: Path, generation: Generation) -> list[str]:
