@@ -52,13 +52,20 @@ class Run:
 
 @dataclass(frozen=True)
 class NamedIndex:
-    """The record behind `--index NAME`: the artifacts of an index and the settings they were made with."""
+    """The record behind `--index NAME`: the artifacts of an index and the settings they were made with.
+
+    `generation`: its number, 0 in a store that recorded none; `before`: those that were current before it and were not
+    rolled back, the latest last; `reached`: the highest number that ever was current.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
+    generation: int = 0
+    before: tuple[int, ...] = ()
+    reached: int = 0
 
     def located(self, store: Path) -> dict[str, Artifact]:
         """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""
@@ -186,7 +193,7 @@ def find_index(store: Path, name: str) -> NamedIndex:
 
 
 def remove_index(store: Path, name: str) -> None:
-    """Forget a name, and nothing else: `store gc` removes what nothing refers to. Raises IndexNotFound."""
+    """Remove the record of a name, and nothing else. Raises IndexNotFound."""
     files.remove(_index_path(store, name))
 
 
