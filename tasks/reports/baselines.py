@@ -29,7 +29,7 @@ from vitalfew.tasks.metrics.base import SCALE, Direction
 from vitalfew.tasks.registry import method_named
 from vitalfew.tasks.reports.comparison import NamedRun, Side
 from vitalfew.tasks.reports.runs import LATEST, NoReport, QuestionScores, read_manifest
-from vitalfew.tasks.reports.statistics.gates import GatedMetric, GateDecision, decide
+from vitalfew.tasks.reports.statistics.gates import GateDecision, GatedMetric, decide
 
 VERSION = 1
 """The version of the file: raise it when what is in it changes."""
@@ -274,8 +274,8 @@ def _refuse_others(path: Path, before: Corpus | None, now: Corpus | None) -> Non
             f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none" for corpus in (before, now)
         ]
         raise NoReport(
-            f"another corpus is searched than in {path}: it has {said[0]}, this run {said[1]}. {_anew(path)}, or compare "
-            "the questions whose gold passages are in both with --common"
+            f"another corpus is searched than in {path}: it has {said[0]}, this run {said[1]}. {_anew(path)}, or "
+            "compare the questions whose gold passages are in both with --common"
         )
 
 
@@ -375,10 +375,8 @@ class _Now:
 
     def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
         for row in self.asked.iter_rows(named=True):
-            gold = row["gold_passages"]
-            if gold and not np.isin(gold, passages).all():
-                yield row["question_id"]
-            elif not gold and row.get("gold_places"):  # an older version's questions name none
+            gold, places = row["gold_passages"], row.get("gold_places")  # an older version's questions name no places
+            if not np.isin(gold, passages).all() if gold else places:
                 yield row["question_id"]
 
     def _metrics(self) -> dict[str, ScoredMetric]:

@@ -127,7 +127,8 @@ def _left_out(checked: Checked) -> Iterator[str]:
             yield f"{decided.gained:,} questions have a value of {metric} and had none: they are left out."
     if checked.only_before or checked.only_now:
         yield (
-            f"Left out: {checked.only_before:,} questions of the baseline alone, {checked.only_now:,} of this run alone."
+            f"Left out: {checked.only_before:,} questions of the baseline alone, "
+            f"{checked.only_now:,} of this run alone."
         )
     if checked.without_gold:
         yield f"Left out: {checked.without_gold:,} questions whose gold passages are in one of the two corpora alone."

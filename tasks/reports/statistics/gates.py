@@ -12,13 +12,13 @@ metric is beyond its margin, at most 2.5 % are called no worse; of those whose l
 called worse. So the ends differ in their correction for several metrics. A candidate passes if *all* metrics show it,
 which a harmful one does no more often than its harmful metric alone: the lower ends are of one-sided 97.5 % each
 (intersection-union test; Berger, Multiparameter Hypothesis Testing and Acceptance Sampling, Technometrics 24(4), 1982).
-It fails if *any* does: the upper ends are of 1 − 2.5 %/m for m metrics (Bonferroni, the first step of Holm's procedure).
-With one metric it is an ordinary 95 % interval.
+It fails if *any* does: the upper ends are of 1 − 2.5 %/m for m metrics, as in the first step of Holm's procedure. With
+one metric it is an ordinary 95 % interval.
 
 The interval is a score interval: it holds the mean differences that a test does not reject, and the test takes the
 variance that the data have if that mean is true. For metrics of right or wrong this is Tango's (Equivalence Test and
 Confidence Interval for the Difference in Proportions for the Paired-Sample Design, Statistics in Medicine 17, 1998). It
-does not vanish where all pairs are equal, as a bootstrap's does: without a single change among 100 questions, 3.9 % may
+does not vanish where all pairs are equal, as a bootstrap's does: without a single change among 100 questions, 4.6 % may
 change. For other values the variance is that of the empirical likelihood under that mean (Owen, Empirical Likelihood,
 2001), which for right or wrong is the same; a difference may be as large as the metric's range even if none was seen.
 Two guards keep the level where few questions change, because then the distribution is discrete and skewed: a
