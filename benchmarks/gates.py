@@ -106,7 +106,7 @@ def exact(most: int) -> Iterator[Sequence[object]]:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--switches", type=int, default=1000, help="simulated switches of a kind; 1000")
+    parser.add_argument("--switches", type=int, default=500, help="simulated switches of a kind; 500")
     parser.add_argument("--most", type=int, default=1000, help="questions of the exact table, at most; 1000")
     given = parser.parse_args()
     print("Exact: % of candidates with a loss of exactly the margin that are called …")

@@ -175,7 +175,7 @@ def _cells(checked: Checked, metric: str, decided: DecidedMetric) -> list[str]:
         figure(decided.candidate, unit),
         _signed(decided.difference, unit),
         "too few" if has_none else f"{ends[0]} to {ends[1]}",
-        f"−{margin}" if decided.direction == "higher" else f"+{margin}",
+        f"-{margin}" if decided.direction == "higher" else f"+{margin}",
         f"{decided.questions:,}",
         decided.verdict,
     ]

@@ -23,8 +23,8 @@ change. For other values the variance is that of the empirical likelihood under 
 2001), which for right or wrong is the same; a difference may be as large as the metric's range even if none was seen.
 Two guards keep the level where few questions change, because then the distribution is discrete and skewed: a
 continuity correction (half the step between values), and the skewness (the first term of Cornish and Fisher's
-expansion, as in Gart and Nam, Approximate Interval Estimation of the Difference in Binomial Parameters, Biometrics 44,
-1988) where it widens the interval. `make bench-gates` computes the error rates exactly: 1.7 to 2.4 % from 20 questions
+expansion, as in Gart and Nam, Approximate Interval Estimation of the Difference in Binomial Parameters, Biometrics 46,
+1990) where it widens the interval. `make bench-gates` computes the error rates exactly: 1.7 to 2.4 % from 20 questions
 on, where Tango's interval alone reaches 5 %.
 
 Deviation: for a metric of another unit than 0 to 1 nobody knows how far a difference can reach. It is taken to be no
