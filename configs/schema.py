@@ -156,14 +156,37 @@ class IndexCorpus(Execution):
     bm25: BM25Config = BM25Config()
 
 
+class GateConfig(Config):
+    """What a new generation of an index has to pass before a search finds it."""
+
+    questions: str | None = Field(
+        None,
+        description="Questions that both generations are asked, as FORMAT:PATH?option=value; default: those of the "
+        "corpus's data sets.",
+    )
+    experiment: str = Field(
+        "retrieval_only",
+        description="Experiment with the methods that ask them; default: retrieval alone, which costs no generation.",
+    )
+    margins: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        {"passage_recall@10": 0.02},
+        min_length=1,
+        description="Gated metrics, each with the loss of its mean that is accepted, in its unit.",
+    )
+
+
 class Corpus(IndexCorpus):
-    """Settings of the corpus's index, and when to re-encode it. Corpus and index are named after the file."""
+    """Settings of the corpus's index, when to re-encode it, and what a new generation has to pass. Corpus and index are
+    named after the file."""
 
     cron: str | None = Field(
         None,
         description="Cron schedule of re-encoding, such as `0 3 * * *` for 3 a.m. daily; default: on request only.",
     )
     timezone: str = Field("UTC", description="Time zone of `cron`, for example Europe/Berlin.")
+    gate: GateConfig | None = Field(
+        None, description="Gate of a new generation, compared with the current one; default: it is promoted at once."
+    )
 
 
 class RetrieveConfig(Section):

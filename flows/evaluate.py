@@ -6,6 +6,7 @@ from typing import Annotated, cast
 
 from prefect import flow
 from prefect.blocks.system import Secret
+from prefect.events import emit_event
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
@@ -34,7 +35,21 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
             users.setdefault(manifest.artifact, []).append(method)
     show_costs(whole.store, outcome, users)
     show_report(outcome.report)
+    emit_event(
+        "vitalfew.evaluation.finished",
+        resource={
+            "prefect.resource.id": f"vitalfew.evaluation.{outcome.run.run_id}",
+            "vitalfew.experiment": whole.name,
+        },
+        payload={"experiment": whole.name, "run_id": outcome.run.run_id, "figures": _figures(outcome)},
+    )
     return outcome
+
+
+def _figures(outcome: Evaluated) -> dict[str, dict[str, float | None]]:
+    """The values of an evaluation, by method and metric."""
+    results = outcome.report.report.methods
+    return {result.name: {name: each.value for name, each in result.summaries.items()} for result in results}
 
 
 def use_secrets(parameters: Evaluate) -> None:

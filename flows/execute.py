@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from prefect import task
@@ -38,8 +38,12 @@ from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
+from vitalfew.tasks.reports.shown.gated import markdown_gate
 from vitalfew.tasks.reports.shown.markdown import escaped, markdown_report
 from vitalfew.tasks.stage import Stage
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.gate import Gated
 
 logger = logging.getLogger("vitalfew")
 if logger.level == logging.NOTSET:  # a Prefect process: its runs show the messages of this logger
@@ -144,6 +148,12 @@ def show_report(written: WrittenReport) -> None:
         picture = f"![{escaped(plot.title)}]({data_uri(plot.svg)})"
         create_markdown_artifact(picture, key=f"plot-{_key(plot.title)}", description=plot.caption)
     logger.info("Report: %s", f"{server.address}{report_path(report.run_id)}" if server else page)
+
+
+def show_gate(gated: "Gated") -> None:
+    """Show a gate's verdict, its figures, what it cost, and the questions that became worse, as Markdown."""
+    create_markdown_artifact(markdown_gate(gated.generation, gated.lost, gated.cost), key="gate", description="Gate")
+    logger.info(gated.record.said)
 
 
 def _ui(store: Path) -> Server | None:

@@ -1,19 +1,24 @@
 """The flow `re-encode`: index a named corpus of configs/corpora again, for example every night by a schedule."""
 
 import os
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from prefect import flow
+from prefect.events import emit_event
 from prefect.states import Completed
 
-from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus, Place
+from vitalfew.configs.schema import Place
 from vitalfew.flows.errors import explained
+from vitalfew.flows.evaluate import evaluate
+from vitalfew.flows.execute import show_gate
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
+from vitalfew.flows.pipelines.gate import PROMOTED, REJECTED
 from vitalfew.flows.pipelines.named import find_corpus
-from vitalfew.flows.webhook import tell
-from vitalfew.storage import files
+from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus
+from vitalfew.flows.webhook import tell, tell_held
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
@@ -25,6 +30,7 @@ RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
     persist_result=False,
     retries=1,
     retry_delay_seconds=RETRY_SECONDS,
+    on_completion=[tell_held],
     on_failure=[tell],
     on_crashed=[tell],
 )
@@ -33,17 +39,44 @@ def re_encode(parameters: ReEncode) -> Any:
     """Encode the new and changed passages of a corpus; if nothing changed, this takes seconds.
 
     A failed run is retried once and then reported to the webhook. Two runs of a corpus never overlap: the second one
-    ends at once, does nothing, and has the state Skipped.
+    ends at once, does nothing, and has the state Skipped. With a gate, a new generation is compared with the current
+    one; one that is not promoted gives the state Rejected, In Doubt or Held, and is reported too.
     """
     corpus = find_corpus(parameters.corpus, parameters.store, parameters.corpora)
     given = parameters.model_dump(include={*Place.model_fields}, exclude_unset=True)
-    settings = corpus.model_dump(exclude={"cron", "timezone"}, exclude_unset=True)
-    lock = parameters.store / "indexes" / f".{corpus.name}.lock"
-    files.make_folder(lock.parent)
-    # A lock, not a limit of Prefect: a process that dies releases it, and it holds for the runs of all servers.
-    with files.locked(lock, wait=False) as free:
+    with alone_with(parameters.store, corpus.name) as free:
         if not free:
             return Completed(name="Skipped", message=f"Another run is re-encoding {corpus.name}; this run did nothing.")
-        outcome = index_and_show(build(IndexCorpus, settings, given), parameters.quote)
-    done = [manifest.stage for manifest in outcome.new()]
-    return Completed(message=f"Done: {', '.join(done)}." if done else "Unchanged: nothing to do.")
+        index = partial(index_and_show, quote=parameters.quote)
+        done = re_encode_corpus(corpus, index_parameters(corpus, given), index, evaluate, parameters.quote)
+    return _told(done)
+
+
+def _told(done: ReEncoded) -> Any:
+    """Show what the gate said, emit an event, and return the state with its message."""
+    generation, gated = done.generation, done.gated
+    if gated and gated.is_new:
+        show_gate(gated)
+    if done.is_new or (gated and gated.is_new):
+        verdict = REJECTED if generation.verdict == REJECTED else PROMOTED if done.is_new else "held"
+        record = generation.gate
+        emit_event(
+            f"vitalfew.index.{verdict}",
+            resource={"prefect.resource.id": f"vitalfew.index.{generation.name}", "vitalfew.index": generation.name},
+            payload={
+                "index": generation.name,
+                "generation": generation.number,
+                "verdict": generation.verdict,
+                "message": record.said
+                if record
+                else f"Generation {generation.number} of {generation.name} is current.",
+                **({"gate": asdict(record)} if record else {}),
+            },
+        )
+    if gated and not gated.is_promoted:
+        if gated.is_new:
+            return Completed(name=generation.verdict.title(), message=gated.record.said)
+        return Completed(message=f"Unchanged: {gated.record.said}")
+    stages = [manifest.stage for manifest in done.outcome.new()]
+    said = f" {gated.record.said}" if gated else ""
+    return Completed(message=f"Done: {', '.join(stages)}.{said}" if stages else f"Unchanged: nothing to do.{said}")

@@ -1,4 +1,5 @@
-"""Reports a failed run: a POST of JSON to the URL in VITALFEW_WEBHOOK."""
+"""Reports a failed run, or a generation that its gate did not promote: a POST of JSON to the URL in
+VITALFEW_WEBHOOK."""
 
 import json
 import logging
@@ -12,10 +13,18 @@ logger = logging.getLogger("vitalfew")
 
 WEBHOOK = "VITALFEW_WEBHOOK"
 SECONDS = 10.0
+NOT_PROMOTED = ("Rejected", "In Doubt", "Held")
+"""Names of the final state of a run whose generation was not promoted."""
+
+
+def tell_held(flow: Any, flow_run: Any, state: Any) -> None:
+    """A hook of flows that completed: report a generation that was not promoted, once."""
+    if state.name in NOT_PROMOTED:
+        tell(flow, flow_run, state)
 
 
 def tell(flow: Any, flow_run: Any, state: Any) -> None:
-    """A hook of flows for a final state: report the failed run, its parameters, and the reason.
+    """A hook of flows for a final state: report the run, its parameters, and the reason.
 
     The URL is often a secret and is never logged. A webhook that does not answer does not fail the run.
     """

@@ -28,9 +28,51 @@ logger = logging.getLogger("vitalfew")
 
 
 @dataclass(frozen=True)
+class GateFigure:
+    """A method's metric on the same questions of two generations: their means `current` and `candidate`, the
+    `difference` (candidate minus current) with the ends of its interval, all in the metric's unit.
+
+    `verdict`: of this metric (no worse, worse, in doubt); `settled_by`: how many questions would settle a doubt, None
+    without a doubt, and where no number would.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    method: str
+    metric: str
+    margin: float
+    questions: int
+    current: float | None
+    candidate: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    settled_by: int | None
+
+
+@dataclass(frozen=True)
+class GateRecord:
+    """What a gate found of a generation. `against`: the generation that it was compared with; `terms`: a fingerprint of
+    what both were asked, and of the margins; `said`: the verdict in a sentence.
+
+    `run_id`: the evaluation, empty where nothing could be asked; `left_out`: questions whose gold passages are not in
+    both corpora. `figures`: none where nothing could be compared.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    against: int
+    terms: str
+    said: str
+    run_id: str = ""
+    left_out: int = 0
+    figures: tuple[GateFigure, ...] = ()
+
+
+@dataclass(frozen=True)
 class Generation:
     """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus, empty in an
-    older store; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided."""
+    older store; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided; `gate`: what
+    that rests on."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
@@ -41,6 +83,7 @@ class Generation:
     config: dict[str, Any]
     settings: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
     verdict: Annotated[str, StringConstraints(max_length=2000)] = ""
+    gate: GateRecord | None = None
 
     @property
     def corpus(self) -> str:
@@ -90,6 +133,19 @@ def find(store: Path, name: str, number: int | None = None) -> Generation:
     raise CannotPromote(f"index {name} in {store} has no generation {number}; there are: {there}")
 
 
+def named(store: Path, name: str) -> NamedIndex:
+    """The index that a name stands for now; NAME@3 is its third generation, whatever the name stands for.
+
+    Raises IndexNotFound, CannotPromote where there is no such generation or its artifacts were removed, DamagedRecord.
+    """
+    own, at, number = name.rpartition("@")
+    if not at or not number.isdecimal():
+        return find_index(store, name)
+    generation = find(store, own, int(number))
+    _check_stored(store, generation)
+    return replace(generation.index, name=name)
+
+
 def missing(store: Path, generation: Generation) -> list[str]:
     """The artifacts of a generation that are not in the store any more: `store gc` has removed them."""
     names = [*generation.artifacts.values()]
@@ -129,12 +185,12 @@ def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = 
         return generation
 
 
-def judge(store: Path, name: str, number: int, verdict: str) -> Generation:
-    """Note the verdict of a gate on a generation. Raises as `find` does."""
+def judge(store: Path, name: str, number: int, verdict: str, gate: GateRecord | None = None) -> Generation:
+    """Note the verdict of a gate on a generation, and what it rests on. Raises as `find` does."""
     find_index(store, name)
     with _turn(store, name):
         _current(store, name)
-        judged = replace(find(store, name, number), verdict=verdict)
+        judged = replace(find(store, name, number), verdict=verdict, gate=gate)
         files.write_json(_place(store, name, number), asdict(judged))
         return judged
 

@@ -552,6 +552,29 @@ GENERATIONS = table(
     column("removed", BOOLEAN, "true once `store gc` has removed artifacts of it"),
 )
 
+GATES = table(
+    "gates",
+    "what a gate found of a candidate in a metric of a method, against the generation that was current",
+    column("name", TEXT, "name of the index"),
+    column("generation", INTEGER, "the candidate"),
+    column("against", INTEGER, "generation that it was compared with, on the same questions"),
+    column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt"),
+    column("method", TEXT, "method of the experiment; NULL where nothing could be compared", nullable=True),
+    column("metric", TEXT, "gated metric", nullable=True),
+    column("margin", DOUBLE, "loss that is accepted, in the metric's unit", nullable=True),
+    column("questions", LONG, "questions with a value of both", nullable=True),
+    column("current", DOUBLE, "mean of the current generation", nullable=True),
+    column("candidate", DOUBLE, "mean of the candidate", nullable=True),
+    column("difference", DOUBLE, "candidate minus current", nullable=True),
+    column("low", DOUBLE, "lower end of the paired 95 % interval of the difference", nullable=True),
+    column("high", DOUBLE, "upper end, corrected for the number of gated metrics", nullable=True),
+    column("metric_verdict", TEXT, "no worse, worse, in doubt", nullable=True),
+    column("settled_by", LONG, "questions that would settle a doubt; NULL if there is none, or none would", True),
+    column("left_out", LONG, "questions left out, as their gold passages are not in both corpora"),
+    column("said", TEXT, "the verdict in a sentence"),
+    column("run_id", TEXT, "the evaluation that asked both; NULL where nothing was asked", nullable=True),
+)
+
 METHODS = table(
     "methods",
     "the artifact that holds a method's rows in one table of a run",

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig, Unit
-from vitalfew.storage import schemas
+from vitalfew.storage import generations, schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import Units, table_of
-from vitalfew.storage.runs import NamedIndex, find_index
+from vitalfew.storage.runs import NamedIndex
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
@@ -60,7 +60,7 @@ class Searcher:
         """Open the index that a name stands for now; never for a stage, whose artifacts are settled when it is planned.
 
         Raises IndexNotFound, and IndexMismatch if its artifacts have changed."""
-        return cls(OpenedIndex(index, find_index(store, index).located(store)))
+        return cls(OpenedIndex(index, generations.named(store, index).located(store)))
 
     @property
     def units(self) -> Units:

@@ -42,6 +42,7 @@ def history(
             "settings": each.settings,
             "corpus": each.corpus,
             "verdict": each.verdict,
+            "said": each.gate.said if each.gate else "",
         }
         for each in known
     ]
@@ -49,6 +50,8 @@ def history(
         print(json.dumps(listed, indent=1))
     else:
         out.print(_shown(listed))
+        if last := listed[-1]["said"]:
+            out.print("", escape(last), highlight=False)
 
 
 def _shown(listed: list[dict[str, Any]]) -> FittedTable:

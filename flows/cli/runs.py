@@ -45,9 +45,15 @@ if TYPE_CHECKING:
 
 
 def index(
-    datasets: Annotated[list[str], typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")],
+    datasets: Annotated[
+        list[str] | None, typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option("--corpus", metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead."),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
@@ -65,8 +71,20 @@ def index(
 
     Every finished build is a generation of the name. `index history NAME` lists them, `index promote NAME GENERATION`
     lets the name stand for another one, and `index rollback NAME` for the one before.
+
+    A corpus that has a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, the new
+    generation is compared with the current one, and promoted if it is no worse:
+
+        vitalfew index --corpus notes
     """
     prepare(verbose)
+    if corpus:
+        if datasets or name or config or assignments:
+            raise InputError(f"--corpus {corpus}: its data sets and settings are in its file, so give no others")
+        _index_corpus(corpus, {"store": store, "workers": workers, "runner": runner})
+        return
+    if not datasets:
+        raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
     if datasets[0] in ("history", "promote", "rollback"):
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
@@ -76,6 +94,26 @@ def index(
         raise InputError(_without_name(datasets))
     parameters = build(IndexCorpus, *settings)
     show.indexed(parameters, execute(parameters, _index_flow))
+
+
+def _index_corpus(name: str, given: dict[str, Any]) -> None:
+    """Index a corpus by its name, as the flow `re-encode` does."""
+    from vitalfew.flows.pipelines.named import find_corpus
+    from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus
+
+    store = given["store"]
+    corpus = find_corpus(name, store)
+    settings: dict[str, Any] = {}
+    for layer in layers(None, None, **given):
+        settings |= layer
+    parameters = index_parameters(corpus, settings)
+    with alone_with(store, name) as free:
+        if not free:
+            raise InputError(f"another run is re-encoding {name}; wait for its end")
+        done = re_encode_corpus(
+            corpus, parameters, partial(execute, flow=_index_flow), partial(execute, flow=_evaluation_flow)
+        )
+    show.indexed(parameters, done.outcome, done.gated)
 
 
 def _without_name(datasets: list[str]) -> str:

@@ -22,11 +22,12 @@ from vitalfew.tasks.reports.shown.text import no_formula, printable
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from vitalfew.flows.pipelines.gate import Gated
     from vitalfew.storage.artifacts import Manifest
 
 
-def indexed(parameters: IndexCorpus, outcome: Any) -> None:
-    """Print the results of an index run, stage by stage, and the next command."""
+def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None) -> None:
+    """Print the results of an index run, stage by stage, what its gate said, and the next command."""
     shown = table("stage", figures=("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"))
     shown.add_column("artifact")
     for manifest in outcome.manifests:
@@ -58,9 +59,28 @@ def indexed(parameters: IndexCorpus, outcome: Any) -> None:
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
     _quoted_and_actual(parameters, outcome)
-    _other_generation(parameters, outcome)
+    if gated:
+        _gate(gated)
+    else:
+        _other_generation(parameters, outcome)
     out.print(f"Index [b]{parameters.name}[/] is ready:")
     say(f'  vitalfew search "…" --index {parameters.name}{escape(_store(parameters))}')
+
+
+def _gate(gated: "Gated") -> None:
+    """Print the figures of a gate and its verdict."""
+    from vitalfew.tasks.reports.shown.gated import HEADS, cells, notes
+
+    if gated.record.figures:
+        shown = table(*HEADS[:2], figures=HEADS[2:-1])
+        shown.add_column(HEADS[-1])
+        for figure in gated.record.figures:
+            shown.add_row(*map(escape, cells(figure)))
+        out.print("", shown)
+    for note in notes(gated.generation, gated.cost):
+        out.print(escape(note), highlight=False)
+    color = "green" if gated.is_promoted else "yellow"
+    out.print(f"[{color}]{escape(gated.record.said)}[/]\n", highlight=False, soft_wrap=True)
 
 
 def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:

@@ -19,6 +19,7 @@ from vitalfew.configs.loading import ConfigError, build, flat, merged
 from vitalfew.configs.schema import USUAL_CONTEXT, EncodeConfig, IndexCorpus, LoadConfig, Unit
 from vitalfew.configs.section import Section
 from vitalfew.flows.pipelines.run import Execute, Outcome, Plan
+from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import table_of
@@ -44,11 +45,11 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
     """Settle what the methods leave to their indexes: which index has a method's `variant`, and what contexts show.
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
-    meanwhile. Raises IndexNotFound, ConfigError, and IndexMismatch, with the command that makes the index, if there is
-    none.
+    meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote where there is no such generation,
+    ConfigError, and IndexMismatch, with the command that makes the index, if there is none.
     """
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
-    known = {name: find_index(parameters.store, name) for name in names}
+    known = {name: generations.named(parameters.store, name) for name in names}
     methods = []
     for method in parameters.methods:
         if method.retrieve and method.index:
@@ -112,8 +113,8 @@ def _check(variant: Mapping[str, Any], base: NamedIndex) -> None:
 
 def _indexes_of(store: Path, base: NamedIndex) -> Iterator[NamedIndex]:
     """Every index of the same passages."""
-    indexes = (find_index(store, name) for name in index_names(store))
-    return (index for index in indexes if index.artifacts["passages"] == base.artifacts["passages"])
+    others = (find_index(store, name) for name in index_names(store) if name != base.name)
+    return (index for index in (base, *others) if index.artifacts["passages"] == base.artifacts["passages"])
 
 
 def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:

@@ -30,7 +30,12 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
     if name not in known:
         raise UnknownName("corpus", name, sorted(known))
     try:
-        return build(Corpus, {"name": name, "store": store}, read_yaml(known[name]))
+        corpus = build(Corpus, {"name": name, "store": store}, read_yaml(known[name]))
+        if corpus.gate:
+            from vitalfew.flows.pipelines.gate import check_gate  # a corpus without a gate needs no experiments
+
+            check_gate(corpus, corpus.gate)
+        return corpus
     except ConfigError as error:
         text = str(error).removeprefix(f"{known[name]}: ")  # read_yaml names the file itself
         raise ConfigError(f"{known[name]}: {text}") from None

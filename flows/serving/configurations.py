@@ -12,7 +12,7 @@ from vitalfew.flows.pipelines.answering import WARM_UP, Answering, RagAnswer
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, RequestLine, Task, WaitingLine
 from vitalfew.flows.serving.errors import place
-from vitalfew.storage.runs import find_index
+from vitalfew.storage import generations
 
 logger = logging.getLogger("vitalfew")
 
@@ -63,7 +63,7 @@ class Served:
         chosen = self.answering.configured
         if chosen.index is None:
             return None
-        index = find_index(self.answering.store, chosen.index.name)
+        index = generations.named(self.answering.store, chosen.index.name)
         if index.artifacts == chosen.index.artifacts:
             return None
         return Answering(self.answering.store, replace(chosen, index=index))

@@ -31,7 +31,8 @@ from vitalfew.flows.pipelines.answering import Answering, Configured
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.errors import DAMAGED, place
-from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.storage import generations
+from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.models.batches import THREADS
 
 # isort: split
@@ -152,7 +153,7 @@ def _up_to_date(plan: ReplicaPlan, node: str) -> Configured:
     if plan.chosen.index is None:
         return plan.chosen
     try:
-        return replace(plan.chosen, index=find_index(plan.store, plan.chosen.index.name))
+        return replace(plan.chosen, index=generations.named(plan.store, plan.chosen.index.name))
     except IndexNotFound:
         raise ray_pool.missing_store(plan.store, node) from None
 

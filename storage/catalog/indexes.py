@@ -6,14 +6,15 @@ came before. Runs one after another with the same artifacts are one version: a r
 
 import logging
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from vitalfew.storage import generations, runs
 from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import INDEXING, NamedIndex, Run
 
@@ -86,15 +87,33 @@ def _place(alike: list[list[Run]], current: NamedIndex) -> int | None:
     return max((place for place, (run, *_) in enumerate(alike) if {*run.fingerprints} == wanted), default=None)
 
 
-def generation_rows(store: Path, complete: Container[str]) -> Iterator[tuple[Any, ...]]:
+Histories = Sequence[tuple[NamedIndex, Sequence[Generation]]]
+"""Every index as its name stands now, with all its generations."""
+
+
+def histories(store: Path) -> Histories:
+    return [(index, generations.history(store, index.name)) for index in _current(store)]
+
+
+def generation_rows(known_of: Histories, complete: Container[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of `schemas.GENERATIONS`. `complete`: the names of the artifacts that are there."""
-    for index in _current(store):
-        known = generations.history(store, index.name)
+    for index, known in known_of:
         current = index.generation or known[-1].number
         for each in known:
             own = (each.number, each.made, each.run_id, each.settings, each.corpus, each.verdict)
             removed = any(artifact not in complete for artifact in each.artifacts.values())
             yield each.name, *own, each.number == current, removed
+
+
+def gate_rows(known_of: Histories) -> Iterator[tuple[Any, ...]]:
+    """The rows of `schemas.GATES`: of every generation that a gate has judged, one without figures where it had
+    none."""
+    nothing = (None,) * len(fields(GateFigure))
+    for each in (generation for _, known in known_of for generation in known):
+        if gate := each.gate:
+            of_all = (gate.left_out, gate.said, gate.run_id or None)
+            for figures in [astuple(figure) for figure in gate.figures] or [nothing]:
+                yield each.name, each.number, gate.against, each.verdict, *figures, *of_all
 
 
 def of_indexes(known: Iterable[IndexVersion], recorded: Iterable[Run]) -> set[str]:

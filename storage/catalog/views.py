@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
-from vitalfew.storage.catalog.indexes import generation_rows, holders, of_indexes, versions
+from vitalfew.storage.catalog.indexes import gate_rows, generation_rows, histories, holders, of_indexes, versions
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.runs import Run
@@ -43,6 +43,7 @@ _WITHOUT = {
     "runs": ("fingerprint", "run_id"),
     "indexes": ("fingerprint", "run_id"),
     "generations": ("fingerprint",),
+    "gates": ("fingerprint",),
     "methods": ("fingerprint", "run_id"),
     "quotes": ("run_id",),
     "requests": ("run_id",),
@@ -163,7 +164,7 @@ def columns(table: str) -> dict[str, ColumnInfo]:
 
 logger = logging.getLogger("vitalfew")
 
-STORED = ("runs", "methods", "indexes", "generations")
+STORED = ("runs", "methods", "indexes", "generations", "gates")
 """Tables that the catalog holds itself: they are made of records."""
 
 OWN_RUNS = ("costs", "quotes", "requests")
@@ -258,7 +259,7 @@ def _write_tables(
     fingerprints of the artifacts that a versioned table shows."""
     root, version = files.absolute(store), files.version(store)
     recorded = runs.read_runs(store)
-    known = versions(store, recorded)
+    known, generated = versions(store, recorded), histories(store)
     held, owned = holders(known), of_indexes(known, recorded)
     artifacts, left_out = list[tuple[Any, ...]](), list[str]()
     complete: dict[str, tuple[Manifest, int]] = {}
@@ -290,7 +291,8 @@ def _write_tables(
     types = {name: "VARCHAR" for name in _ARTIFACTS} | {"completed": "TIMESTAMPTZ", "bytes": "BIGINT"}
     _write_table(connection, "artifacts", types | {"indexes": "VARCHAR[]"}, artifacts)
     _write_table(connection, "indexes", _types(schemas.INDEXES), [version.row(complete) for version in known])
-    _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(store, complete)])
+    _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(generated, complete)])
+    _write_table(connection, "gates", _types(schemas.GATES), [*gate_rows(generated)])
     _write_runs(connection, recorded)
     return paths, current
 

@@ -155,7 +155,7 @@ def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Ba
         code_version=version("vitalfew"),
         questions_fingerprint=_hashed(ids),
         questions=ids.tolist(),
-        methods={each: _Now(store, side).as_baseline() for each, side in sides.items()},
+        methods={each: MeasuredMethod(store, side).as_baseline() for each, side in sides.items()},
     )
     files.write_json(path, asdict(baseline))
     return baseline
@@ -196,7 +196,7 @@ def check(
     if chosen not in baseline.methods:
         known = few(chosen, [*baseline.methods], "")
         raise NoReport(f"{path} has no method {chosen!r}; it has: {known}. {_anew(path)}")
-    before, now = baseline.methods[chosen], _Now(store, named.side(store, chosen))
+    before, now = baseline.methods[chosen], MeasuredMethod(store, named.side(store, chosen))
     same_corpus = before.corpus == now.corpus
     ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
     if not common:
@@ -292,7 +292,7 @@ def _gated(
     metric: str,
     margin: float,
     before: BaselineMethod,
-    now: "_Now",
+    now: "MeasuredMethod",
     values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
 ) -> GatedMetric:
     """A metric that can be decided on. Raises NoReport, ValueError."""
@@ -310,16 +310,25 @@ def _gated(
         )
     if declared.direction not in ("higher", "lower"):
         raise NoReport(f"{metric} is neither better high nor low, so it cannot become worse: gate another metric")
-    both = np.concatenate(values)
-    is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))
-    if is_share and margin >= 1:
+    gated = paired(declared, values, margin)
+    if gated.is_share and margin >= 1:
         raise ValueError(f"{metric} goes from 0 to 1: a margin of {margin:g} accepts any loss (2 % are 0.02)")
     if np.isnan(values).any(axis=0).all():
         raise NoReport(_no_values(path, metric, values, now))
-    return GatedMetric(*values, margin, declared.direction, is_share)
+    return gated
 
 
-def _no_values(path: Path, metric: str, values: Sequence[npt.NDArray[np.float64]], now: "_Now") -> str:
+def paired(
+    declared: ScoredMetric, values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], margin: float
+) -> GatedMetric:
+    """A metric to decide on. `values`: before and after, float64 (n,) each, NaN where a question has none; the metric
+    has a better direction."""
+    both = np.concatenate(values)
+    is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))
+    return GatedMetric(*values, margin, "lower" if declared.direction == "lower" else "higher", is_share)
+
+
+def _no_values(path: Path, metric: str, values: Sequence[npt.NDArray[np.float64]], now: "MeasuredMethod") -> str:
     before, after = (int((~np.isnan(side)).sum()) for side in values)
     needs = " and ".join(now.side.columns[metric].needs) or "single questions"
     return (
@@ -336,19 +345,27 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
 _SHOWN = 5
 
 
-def _worsened(now: "_Now", ids: npt.NDArray[np.int64], gated: Mapping[str, GatedMetric]) -> Iterator[WorsenedQuestion]:
+def _worsened(
+    now: "MeasuredMethod", ids: npt.NDArray[np.int64], gated: Mapping[str, GatedMetric]
+) -> Iterator[WorsenedQuestion]:
     """The questions that lost most, some of every metric; equals in the order of their ids."""
     texts = dict(zip(now.asked["question_id"], now.asked["text"], strict=True))
     for name, metric in gated.items():
-        before, after = np.asarray(metric.current), np.asarray(metric.candidate)
-        loss = np.nan_to_num((before - after) * (1 if metric.direction == "higher" else -1))
-        for place in np.argsort(-loss, kind="stable")[:_SHOWN]:
-            if loss[place] > 0:
-                yield WorsenedQuestion(name, texts[int(ids[place])], float(before[place]), float(after[place]))
+        for place, before, after in losses(metric, _SHOWN):
+            yield WorsenedQuestion(name, texts[int(ids[place])], before, after)
 
 
-class _Now:
-    """What a baseline has of a method, as a run of this store has it."""
+def losses(metric: GatedMetric, most: int) -> Iterator[tuple[int, float, float]]:
+    """The places of the questions that lost most, worst first, with their values before and after."""
+    before, after = np.asarray(metric.current), np.asarray(metric.candidate)
+    loss = np.nan_to_num((before - after) * (1 if metric.direction == "higher" else -1))
+    for place in np.argsort(-loss, kind="stable")[:most]:
+        if loss[place] > 0:
+            yield int(place), float(before[place]), float(after[place])
+
+
+class MeasuredMethod:
+    """What a check and a gate compare of a method, as a run of this store has it."""
 
     def __init__(self, store: Path, side: Side) -> None:
         self.store, self.side, self.scores, self.run_id = store, side, side.scores, side.run.run_id

@@ -72,6 +72,17 @@ class HashEncoder:
         return LateEncoded(np.array(core), wholes.vectors, wholes.tokens)
 
 
+class DisturbedEncoder(HashEncoder):
+    """The same for questions; the vectors of what is indexed are those of other texts."""
+
+    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
+        encoded = super().encode(texts, tick)
+        return Encoded(np.ascontiguousarray(encoded.vectors[:, ::-1]), encoded.tokens, encoded.truncated)
+
+    def encode_questions(self, texts: Sequence[str]) -> Encoded:
+        return HashEncoder.encode(self, texts)
+
+
 class NaNEncoder(HashEncoder):
     """Gives numbers that are none."""
 

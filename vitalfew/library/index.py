@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import Search
-from vitalfew.storage.runs import find_index
+from vitalfew.storage import generations
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.splitters.tokens import count_tokens
@@ -82,7 +82,7 @@ class Index:
 
     def __init__(self, store: Path, name: str) -> None:
         """Raises IndexNotFound."""
-        self.store, self.named = store, find_index(store, name)
+        self.store, self.named = store, generations.named(store, name)
         self._lock = Lock()
 
     def __deepcopy__(self, memo: Any) -> "Index":

@@ -1,0 +1,283 @@
+"""The gate of a corpus: a new generation of its index has to show that it is no worse than the current one.
+
+Both are asked the same questions, in one evaluation whose methods name them as INDEX@GENERATION. The verdict is that of
+the paired intervals (tasks/reports/statistics/gates.py): `promoted`, `rejected`, or `in doubt`; it is `held` where
+nothing could be compared. Until a generation is promoted, a search finds the one before. What was judged by the same
+terms is not asked again: the answers are artifacts, and the verdict is in the generation's record. So whatever instant
+this is killed at, the same command goes on.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vitalfew.configs.evaluation import Evaluate, Method
+from vitalfew.configs.loading import ConfigError, few
+from vitalfew.configs.schema import Corpus, Execution, GateConfig
+from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, SearchedIndex
+from vitalfew.flows.pipelines.experiments import evaluation, find
+from vitalfew.flows.pipelines.graph import graph, handed_over
+from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+from vitalfew.storage import generations
+from vitalfew.storage.artifacts import fingerprint
+from vitalfew.storage.generations import GateFigure, GateRecord, Generation
+from vitalfew.storage.indexes.opened import IndexMismatch
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.metrics.base import SCALE
+from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.reports.costs import ledger_of
+from vitalfew.tasks.reports.gating import Findings, LostQuestion, findings
+from vitalfew.tasks.reports.statistics.gates import NO_WORSE, WORSE
+
+logger = logging.getLogger("vitalfew")
+
+PROMOTED, REJECTED, IN_DOUBT, HELD = "promoted", "rejected", "in doubt", "held"
+
+Ask = Callable[[Evaluate], Evaluated]
+"""Executes an evaluation: serially, or as a flow."""
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A judged candidate. `generation`: with its verdict, and what that rests on; `is_new`: it was judged now, not
+    earlier by the same terms; `lost`: the questions that became worse; `cost`: of what was asked now, in words."""
+
+    generation: Generation
+    record: GateRecord
+    is_new: bool
+    lost: tuple[LostQuestion, ...] = ()
+    cost: str = ""
+
+    @property
+    def is_promoted(self) -> bool:
+        return self.generation.verdict == PROMOTED
+
+
+def check_gate(corpus: Corpus, gate: GateConfig) -> None:
+    """Raises ConfigError where a corpus's gate names what is not there, before anything runs."""
+    if gate.questions:
+        try:
+            parse_dataset(gate.questions)
+        except ValueError as error:
+            raise ConfigError(f"gate.questions: {error}") from None
+    try:
+        experiment = _experiment(corpus, gate)
+        metrics = make_metrics(experiment.score)
+    except (UnknownName, ConfigError) as error:
+        raise ConfigError(f"gate.experiment: {error}") from None
+    if experiment.choose:
+        raise ConfigError(
+            f"gate.experiment: {gate.experiment} chooses settings on a part of the questions, and a gate asks all of "
+            "them with fixed settings; name one without `choose`"
+        )
+    if not any(method.retrieve for method in experiment.methods):
+        raise ConfigError(f"gate.experiment: no method of {gate.experiment} searches an index")
+    if varied := [method.name for method in experiment.methods if method.variant]:
+        raise ConfigError(f"gate.experiment: {varied[0]} has a `variant`, which is another index than the candidate")
+    columns = {column.name: column for metric in metrics.values() for column in metric.columns()}
+    for metric, margin in gate.margins.items():
+        if metric not in columns:
+            known = few(metric, [*columns], "")
+            raise ConfigError(f"gate.margins: {gate.experiment} has no metric {metric!r}; it has: {known}")
+        if columns[metric].direction not in ("higher", "lower"):
+            raise ConfigError(f"gate.margins: {metric} is neither better high nor low, so it cannot become worse")
+        if columns[metric].unit == SCALE and margin >= 1:
+            raise ConfigError(f"gate.margins: {metric} goes from 0 to 1: {margin:g} accepts any loss (2 % are 0.02)")
+
+
+def _experiment(corpus: Corpus, gate: GateConfig) -> Evaluate:
+    name, settings = find(gate.experiment, corpus.store)
+    questions = {"questions": {"dataset": gate.questions}} if gate.questions else {}
+    return evaluation(name, settings, {"store": corpus.store, "index": corpus.name, **questions})
+
+
+def judge(corpus: Corpus, candidate: Generation, how: Execution, ask: Ask, quote: bool = False) -> Gated | None:
+    """Judge a candidate by the corpus's gate, and promote it if it is no worse. None where there is nothing to judge:
+    the name stands for it, or did once.
+
+    `how`: where and how to ask; `quote`: quote what is asked, also where no model generates. Raises IndexMoved where
+    the name was moved meanwhile, CannotPromote where `store gc` removed a generation, and the errors of an evaluation.
+    """
+    store, name = how.store, corpus.name
+    now = find_index(store, name)
+    if corpus.gate is None or candidate.number <= now.reached:
+        return None
+    current = generations.find(store, name, now.generation)
+    gated = _Gate(corpus, corpus.gate, current, candidate, how).judged(ask, quote)
+    if gated.is_promoted:
+        generations.promote(store, name, candidate.number, instead_of=current.number)
+    return gated
+
+
+class _Gate:
+    """A comparison of two generations."""
+
+    def __init__(
+        self, corpus: Corpus, gate: GateConfig, current: Generation, candidate: Generation, how: Execution
+    ) -> None:
+        self.store, self.name, self.gate = how.store, corpus.name, gate
+        self.current, self.candidate = current, candidate
+        self.experiment = _experiment(corpus, gate).model_copy(
+            update={"name": f"gate/{corpus.name}", **{key: getattr(how, key) for key in Execution.model_fields}}
+        )
+
+    def judged(self, ask: Ask, quote: bool) -> Gated:
+        able, why = self._able()
+        if why or (why := self._without_questions()):
+            return self._held(fingerprint(why=why), why)
+        parameters = self._asked_of_both(able)
+        plan = graph(parameters)
+        assert isinstance(plan, EvaluationPlan)
+        scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
+        terms = fingerprint(scores=scored, margins=self.gate.margins)
+        if known := self._known(terms):
+            return known
+        if quote or any(method.generate for method in able):
+            self._quote(plan)
+        try:
+            with handed_over(parameters, plan):
+                outcome = ask(parameters)
+        except InputError as error:
+            return self._held(terms, str(error))
+        found = findings(self.store, outcome.run.run_id, (self._end(self.current), self._end(self.candidate)),
+                         self.gate.margins)  # fmt: skip
+        return self._concluded(terms, outcome, found)
+
+    def _known(self, terms: str) -> Gated | None:
+        """What an earlier run decided by the same terms."""
+        record = self.candidate.gate
+        if record and (record.terms, record.against) == (terms, self.current.number):
+            return Gated(self.candidate, record, is_new=False)
+        return None
+
+    def _able(self) -> tuple[list[Method], str]:
+        """The methods that the current index can serve; and why the candidate cannot be compared, if it cannot serve
+        one of them."""
+        able, why = [], ""
+        before, now = (SearchedIndex(each.index, self.store.absolute()) for each in (self.current, self.candidate))
+        for method in self.experiment.methods:
+            if method.retrieve and not _mismatch(before, method):
+                able.append(method)
+                if mismatch := _mismatch(now, method):
+                    why = f"it cannot serve the method {method.name}: {mismatch}"
+        if not able:
+            why = f"the current index serves no method of {self.gate.experiment}"
+        return able, why
+
+    def _without_questions(self) -> str:
+        if self.experiment.questions.dataset or any(self._questions()):
+            return ""
+        return f"the data sets of {self.name} have no questions; set gate.questions: FORMAT:PATH in its corpus's file"
+
+    def _questions(self) -> list[int]:
+        """How many questions the data sets of the current generation and of the candidate have."""
+        sides = (self.current.index, self.candidate.index)
+        loaded = (side.located(self.store)["passages"].completed() for side in sides)
+        return [manifest.rows.get("questions", 0) for manifest in loaded]
+
+    def _asked_of_both(self, able: Iterable[Method]) -> Evaluate:
+        """The evaluation. Questions of the data sets are those that the current generation has: what was found before
+        is to be found now; where it has none, the candidate's."""
+        sides = [self.current, self.candidate]
+        if not self.experiment.questions.dataset and not self._questions()[0]:
+            sides.reverse()  # the questions are those of the first index
+        methods = [
+            method.model_copy(update={"name": method.name + self._end(side), "index": f"{self.name}@{side.number}"})
+            for side in sides
+            for method in able
+        ]
+        baseline = next(iter(able)).name + self._end(self.current)
+        return self.experiment.model_copy(
+            update={"methods": tuple(methods), "baseline": baseline, "optional": (), "pairwise": None}
+        )
+
+    @staticmethod
+    def _end(side: Generation) -> str:
+        return f", generation {side.number}"
+
+    def _quote(self, plan: EvaluationPlan) -> None:
+        quoted = quote_evaluation(plan)
+        tokens, usd = sum(part.tokens for part in quoted.parts), sum(method.usd for method in quoted.methods)
+        questions = sum(part.questions for part in quoted.parts)
+        logger.info(
+            f"The gate of {self.name} asks {questions:,} questions twice: about {tokens:,} tokens, "
+            f"{quoted.wall_seconds:,.0f} s, {usd:.4f} USD"
+        )
+
+    def _held(self, terms: str, why: str, run_id: str = "", left_out: int = 0) -> Gated:
+        if known := self._known(terms):
+            return known
+        said = f"{self._called} is held, because it could not be compared with {self._served}: {why}. {self._remedy}"
+        return self._noted(HELD, GateRecord(self.current.number, terms, said[:2000], run_id, left_out))
+
+    def _concluded(self, terms: str, outcome: Evaluated, found: Findings) -> Gated:
+        run_id = outcome.run.run_id
+        if found.decision is None:
+            return self._held(terms, f"{found.why}; give it other questions by gate.questions", run_id, found.left_out)
+        verdicts = {NO_WORSE: PROMOTED, WORSE: REJECTED}
+        verdict = verdicts.get(found.decision.verdict, IN_DOUBT)
+        said = f"{self._called} is {verdict}{self._because(verdict, found)}"
+        record = GateRecord(self.current.number, terms, said, run_id, found.left_out, found.figures)
+        return self._noted(verdict, record, found.lost, _cost(self.store, outcome))
+
+    def _noted(self, verdict: str, record: GateRecord, lost: tuple[LostQuestion, ...] = (), cost: str = "") -> Gated:
+        generation = generations.judge(self.store, self.name, self.candidate.number, verdict, record)
+        return Gated(generation, record, True, lost, cost)
+
+    def _because(self, verdict: str, found: Findings) -> str:
+        on = f"on {found.questions:,} questions" if found.questions != 1 else "on one question"
+        if verdict == PROMOTED:
+            return f": no worse than {self._served}, {on}."
+        of = WORSE if verdict == REJECTED else "in doubt"
+        figures = "; ".join(_said(figure) for figure in found.figures if figure.verdict == of)
+        needed = found.decision.settled_by if found.decision else None
+        settled = f" About {needed:,} questions would settle it." if needed else ""
+        return f", {on}: {figures}.{settled} {self._remedy}"
+
+    @property
+    def _called(self) -> str:
+        return f"Generation {self.candidate.number} of {self.name}"
+
+    @property
+    def _served(self) -> str:
+        return f"generation {self.current.number}"
+
+    @property
+    def _remedy(self) -> str:
+        return (
+            f"A search still finds {self._served}; to promote the other all the same: vitalfew index promote "
+            f"{self.name} {self.candidate.number}"
+        )
+
+
+def _mismatch(index: SearchedIndex, method: Method) -> str:
+    """Why an index cannot serve a method; empty if it can. Raises IndexMismatch where it cannot be opened."""
+    searcher = index.searcher
+    try:
+        assert method.retrieve
+        searcher.check(method.retrieve)
+    except IndexMismatch as mismatch:
+        return str(mismatch)
+    return ""
+
+
+def _said(figure: GateFigure) -> str:
+    means = f"{figure.current:.3f} → {figure.candidate:.3f}" if figure.questions else "no value of both"
+    ends = [f"{end:+.3f}" if end is not None else "none" for end in (figure.low, figure.high)]
+    interval = f"95 % interval of the difference {ends[0]} to {ends[1]}" if any(e != "none" for e in ends) else ""
+    margin = f"margin {figure.margin:g}"
+    return f"{figure.metric} of {figure.method} {means} ({', '.join(filter(None, [interval, margin]))})"
+
+
+def _cost(store: Path, outcome: Evaluated) -> str:
+    """What was asked now took."""
+    paid: Any = ledger_of(store, *outcome.new())
+    if not len(paid):
+        return "Nothing was asked anew."
+    tokens, seconds, usd = (paid[name].sum() for name in ("tokens", "wall_seconds", "usd"))
+    return f"Asking took {tokens:,} tokens, {seconds:,.1f} s of work and {usd:.4f} USD."

@@ -1,0 +1,71 @@
+"""Index a named corpus again, and let its gate judge what came of it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vitalfew.configs.loading import build
+from vitalfew.configs.schema import Corpus, IndexCorpus
+from vitalfew.flows.pipelines.gate import Ask, Gated, judge
+from vitalfew.flows.pipelines.graph import graph, handed_over
+from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.storage import files, generations
+from vitalfew.storage.generations import Generation
+from vitalfew.storage.runs import IndexNotFound, find_index
+
+
+@dataclass(frozen=True)
+class ReEncoded:
+    """A corpus as its run left it. `generation`: what was built; `is_new`: the name stands for another one than before;
+    `gated`: what the gate said of it, None where there was nothing to judge."""
+
+    outcome: Outcome
+    generation: Generation
+    is_new: bool
+    gated: Gated | None
+
+
+@contextmanager
+def alone_with(store: Path, corpus: str) -> Iterator[bool]:
+    """Yield true while nobody else re-encodes a corpus, and false at once if somebody does.
+
+    A lock, not a limit of Prefect: a process that dies releases it, and it holds for the runs of all servers."""
+    lock = store / "indexes" / f".{corpus}.lock"
+    files.make_folder(lock.parent)
+    with files.locked(lock, wait=False) as free:
+        yield free
+
+
+def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
+    """The settings of a corpus's index. `given` takes precedence. Raises ConfigError."""
+    settings = corpus.model_dump(exclude={"cron", "timezone", "gate"}, exclude_unset=True)
+    return build(IndexCorpus, settings, given)
+
+
+def re_encode_corpus(
+    corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask, quote: bool = False
+) -> ReEncoded:
+    """Index a corpus; a gate judges the new generation before the name stands for it.
+
+    `index` and `ask` execute the two runs; `quote`: quote what the gate asks. Raises the errors of both.
+    """
+    plan = graph(parameters)
+    plan.promoted = corpus.gate is None
+    before = _current(parameters)
+    with handed_over(parameters, plan):
+        outcome = index(parameters)
+    assert plan.generation
+    gated = judge(corpus, plan.generation, parameters, ask, quote)
+    generation = gated.generation if gated else plan.generation
+    return ReEncoded(outcome, generation, _current(parameters) != before, gated)
+
+
+def _current(parameters: IndexCorpus) -> int:
+    """The number of the generation that a search finds; 0 where there is none yet."""
+    try:
+        index = find_index(parameters.store, parameters.name)
+    except IndexNotFound:
+        return 0
+    return index.generation or generations.find(parameters.store, parameters.name).number

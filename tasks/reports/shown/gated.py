@@ -1,0 +1,57 @@
+"""The verdict of a gate, for Prefect's page of a run and for a terminal."""
+
+from collections.abc import Sequence
+
+from vitalfew.storage.generations import GateFigure, Generation
+from vitalfew.tasks.reports.gating import LostQuestion
+from vitalfew.tasks.reports.shown.columns import figure, signed, significant
+from vitalfew.tasks.reports.shown.markdown import escaped
+
+HEADS = ("method", "metric", "current", "candidate", "difference", "95 % interval", "margin", "questions", "verdict")
+
+
+def markdown_gate(generation: Generation, lost: Sequence[LostQuestion], cost: str) -> str:
+    """Verdict, figures, and the questions that became worse. `cost`: of what was asked, in words."""
+    gate = generation.gate
+    if gate is None:
+        return ""
+    lines = [f"### {escaped(gate.said)}", ""]
+    if gate.figures:
+        lines += [_row(HEADS), _row(["---"] * len(HEADS)), *(_row(map(escaped, cells(each))) for each in gate.figures)]
+        lines.append("")
+    lines += [f"- {escaped(note)}" for note in notes(generation, cost)]
+    if lost:
+        lines += ["", "#### Questions that became worse", "", "✓ marks what comes from a gold passage.", ""]
+        lines += [line for each in lost for line in _lost(each)]
+    return "\n".join(lines) + "\n"
+
+
+def cells(each: GateFigure) -> list[str]:
+    """A row of the table, under `HEADS`."""
+    ends = [signed(end) if end is not None else "none" for end in (each.low, each.high)]
+    interval = "too few" if each.low is None and each.high is None else f"{ends[0]} to {ends[1]}"
+    means = (figure(each.current), figure(each.candidate), signed(each.difference))
+    rest = (interval, significant(each.margin), f"{each.questions:,}", each.verdict)
+    return [each.method, each.metric, *means, *rest]
+
+
+def notes(generation: Generation, cost: str = "") -> list[str]:
+    """What a reader of the table has to know, in sentences."""
+    gate = generation.gate
+    said = []
+    if gate and gate.left_out:
+        said.append(f"{gate.left_out:,} questions were left out: their gold passages are not in both corpora.")
+    if gate and gate.run_id:
+        said.append(f"Both were asked by run {gate.run_id}.")
+    return [*said, *([cost] if cost else [])]
+
+
+def _lost(each: LostQuestion) -> list[str]:
+    heading = f"- {escaped(each.question)}: {escaped(each.metric)} of {escaped(each.method)} "
+    values = f"{figure(each.before)} → {figure(each.after)}"
+    sides = (("before", each.found_before), ("now", each.found_now))
+    return [heading + values, *(f"  - {when}: {escaped(' | '.join(found)) or 'nothing'}" for when, found in sides)]
+
+
+def _row(cells: Sequence[str] | map) -> str:  # type: ignore[type-arg]
+    return f"| {' | '.join(cells)} |"
