@@ -3,6 +3,7 @@
 import os
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -19,6 +20,7 @@ from vitalfew.flows.pipelines.gate import PROMOTED, REJECTED
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus
 from vitalfew.flows.webhook import tell, tell_held
+from vitalfew.storage import files
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
@@ -49,10 +51,10 @@ def re_encode(parameters: ReEncode) -> Any:
             return Completed(name="Skipped", message=f"Another run is re-encoding {corpus.name}; this run did nothing.")
         index = partial(index_and_show, quote=parameters.quote)
         done = re_encode_corpus(corpus, index_parameters(corpus, given), index, evaluate, parameters.quote)
-    return _told(done)
+    return _told(parameters.store, done)
 
 
-def _told(done: ReEncoded) -> Any:
+def _told(store: Path, done: ReEncoded) -> Any:
     """Show what the gate said, emit an event, and return the state with its message."""
     generation, gated = done.generation, done.gated
     if gated and gated.is_new:
@@ -64,6 +66,7 @@ def _told(done: ReEncoded) -> Any:
             f"vitalfew.index.{verdict}",
             resource={"prefect.resource.id": f"vitalfew.index.{generation.name}", "vitalfew.index": generation.name},
             payload={
+                "store": str(files.absolute(store)),
                 "index": generation.name,
                 "generation": generation.number,
                 "verdict": generation.verdict,

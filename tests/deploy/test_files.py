@@ -258,3 +258,21 @@ def test_kubernetes_takes_the_pods() -> None:
     assert pods()
     for resource in (*pods(), SERVER, SERVICE):
         validate.validate(resource, validate.latest_version(), strict=True)
+
+
+# -- automations.yaml
+
+
+def test_the_automations_are_valid_and_act_on_the_events_of_the_flows() -> None:
+    from prefect.events import Event
+    from prefect.events.schemas.automations import AutomationCore
+    from prefect.server.events.actions import RunDeployment, SendNotification
+    from prefect.server.events.schemas.automations import Automation, EventTrigger, Firing, TriggeredAction
+
+    text = (DEPLOY / "automations.yaml").read_text()
+    given = yaml.safe_load(re.sub(r"\$\{\w+\}", str(uuid4()), text))["automations"]
+    held, promoted = (AutomationCore.model_validate(each) for each in given)
+    flow = (ROOT / "flows" / "re_encode.py").read_text()
+    names = {event.rpartition(".")[2] for each in (held, promoted) for event in each.trigger.expect}  # type: ignore[union-attr]
+    assert names == {"held", "rejected", "promoted"}
+    assert 'f"vitalfew.index.{verdict}"' in flow
