@@ -16,11 +16,12 @@ from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.execute import show_gate
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
-from vitalfew.flows.pipelines.gate import PROMOTED, REJECTED
+from vitalfew.flows.pipelines.gate import HELD, PROMOTED, REJECTED
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus
 from vitalfew.flows.webhook import tell, tell_held
 from vitalfew.storage import files
+from vitalfew.storage.generations import Generation
 
 RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
@@ -60,22 +61,7 @@ def _told(store: Path, done: ReEncoded) -> Any:
     if gated and gated.is_new:
         show_gate(gated)
     if done.is_new or (gated and gated.is_new):
-        verdict = REJECTED if generation.verdict == REJECTED else PROMOTED if done.is_new else "held"
-        record = generation.gate
-        emit_event(
-            f"vitalfew.index.{verdict}",
-            resource={"prefect.resource.id": f"vitalfew.index.{generation.name}", "vitalfew.index": generation.name},
-            payload={
-                "store": str(files.absolute(store)),
-                "index": generation.name,
-                "generation": generation.number,
-                "verdict": generation.verdict,
-                "message": record.said
-                if record
-                else f"Generation {generation.number} of {generation.name} is current.",
-                **({"gate": asdict(record)} if record else {}),
-            },
-        )
+        emit_event(**index_event(store, generation, done.is_new))
     if gated and not gated.is_promoted:
         if gated.is_new:
             return Completed(name=generation.verdict.title(), message=gated.record.said)
@@ -83,3 +69,20 @@ def _told(store: Path, done: ReEncoded) -> Any:
     stages = [manifest.stage for manifest in done.outcome.new()]
     said = f" {gated.record.said}" if gated else ""
     return Completed(message=f"Done: {', '.join(stages)}.{said}" if stages else f"Unchanged: nothing to do.{said}")
+
+
+def index_event(store: Path, generation: Generation, is_new: bool) -> dict[str, Any]:
+    """The event of a generation that was built or judged. `is_new`: its name has come to stand for it."""
+    kind = PROMOTED if is_new else REJECTED if generation.verdict == REJECTED else HELD
+    gate = generation.gate
+    payload = {
+        "store": str(files.absolute(store)),
+        "index": generation.name,
+        "generation": generation.number,
+        "verdict": generation.verdict or PROMOTED,
+        "message": gate.said if gate else f"Generation {generation.number} of {generation.name} is current.",
+        "gate": asdict(gate) if gate else None,
+    }
+    index = f"vitalfew.index.{generation.name}"
+    resource = {"prefect.resource.id": index, "prefect.resource.name": generation.name}
+    return {"event": f"vitalfew.index.{kind}", "resource": resource, "payload": payload}

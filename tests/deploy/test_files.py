@@ -11,16 +11,24 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
+from prefect.events import Event, Resource
+from prefect.events.actions import RunDeployment, SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger
+from prefect.server.utilities.user_templates import render_user_template_sync
 from typer.testing import CliRunner
 
 from tests.deploy.test_object_store import object_server
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.forms import EvaluateForm
+from vitalfew.flows.re_encode import index_event
 from vitalfew.flows.serve import FLOWS
 from vitalfew.flows.serving.entrance import PROBES
 from vitalfew.flows.serving.running import known_origins
+from vitalfew.storage.generations import GateRecord, Generation
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -263,16 +271,31 @@ def test_kubernetes_takes_the_pods() -> None:
 # -- automations.yaml
 
 
-def test_the_automations_are_valid_and_act_on_the_events_of_the_flows() -> None:
-    from prefect.events import Event
-    from prefect.events.schemas.automations import AutomationCore
-    from prefect.server.events.actions import RunDeployment, SendNotification
-    from prefect.server.events.schemas.automations import Automation, EventTrigger, Firing, TriggeredAction
-
+def test_the_automations_are_valid_and_speak_of_the_events_of_re_encode() -> None:
     text = (DEPLOY / "automations.yaml").read_text()
-    given = yaml.safe_load(re.sub(r"\$\{\w+\}", str(uuid4()), text))["automations"]
+    given = yaml.safe_load(re.sub(r"\$\{(NOTIFY|EVALUATE)\}", str(uuid4()), text))["automations"]
     held, promoted = (AutomationCore.model_validate(each) for each in given)
-    flow = (ROOT / "flows" / "re_encode.py").read_text()
-    names = {event.rpartition(".")[2] for each in (held, promoted) for event in each.trigger.expect}  # type: ignore[union-attr]
-    assert names == {"held", "rejected", "promoted"}
-    assert 'f"vitalfew.index.{verdict}"' in flow
+    verdicts = {"held": held, "rejected": held, "promoted": promoted}
+    for verdict, automation in verdicts.items():
+        gate = GateRecord(2, "terms", "No worse.")
+        judged = Generation("notes", 3, "2026-11-26T03:00:00+00:00", "run", {}, {}, "", verdict, gate)
+        event = index_event(Path("/data/store"), judged, verdict == "promoted")
+        assert isinstance(automation.trigger, EventTrigger)
+        assert event["event"] in automation.trigger.expect
+        assert automation.trigger.match.matches(Resource.model_validate(event["resource"]))
+        (action,) = automation.actions
+        context = {"event": Event(**event)}
+        if isinstance(action, RunDeployment):
+            assert action.parameters
+            told = action.parameters["parameters"]
+            rendered = {
+                name: render_user_template_sync(value["template"], context)
+                for name, value in told.items()
+                if isinstance(value, dict)
+            }
+            form = EvaluateForm.model_validate(told | rendered)
+            assert (form.store, form.index) == (Path("/data/store"), "notes")
+        else:
+            assert isinstance(action, SendNotification)
+            assert render_user_template_sync(action.body, context) == "No worse."
+            assert render_user_template_sync(action.subject, context) == f"Index notes: generation 3 is {verdict}"
