@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied
 from tests.support.indexing import sql, without_catalog
+from tests.support.quoting import trials_here
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.configs.schema import IndexCorpus, RetrieveConfig
@@ -49,7 +50,7 @@ def write(
     folder: Path, numbers: range = range(MANY), gate: Mapping[str, Any] | None = NOTHING, **settings: Any
 ) -> Path:
     """A corpus of towns, its questions and its file; return its store. `gate`: settings in place of the usual."""
-    passages = [{"id": town(n), "text": f"{town(n)} has a mill. It was built by guild{n}."} for n in numbers]
+    passages = [{"id": town(n), "text": f"{town(n)} {town(n)} has a mill by guild{n}"} for n in numbers]
     golden = lines(folder / "golden.jsonl", [question(n) for n in range(MANY)])
     for name in ("corpora", "experiments"):
         (folder / name).mkdir(exist_ok=True)
@@ -67,7 +68,7 @@ def write(
 
 def question(number: int) -> dict[str, Any]:
     name = town(number)
-    return {"question": f"Who built the mill of {name}?", "answers": [f"guild{number}"], "source": name}
+    return {"question": f"mill {name}", "answers": [f"guild{number}"], "source": name}
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -80,14 +81,14 @@ class Asked:
 
     def __init__(self) -> None:
         self.evaluations: list[Evaluate] = []
-        self.stages: list[str] = []
+        self.stages: list[tuple[str, str]] = []
 
     def __call__(self, parameters: Evaluate) -> Evaluated:
         self.evaluations.append(parameters)
         plan = graph(parameters)
 
         def execute(stages: Any, run_id: str) -> Any:
-            self.stages += [stage.name for stage in stages]
+            self.stages += [(stage.name, stage.artifact.name) for stage in stages]
             return run_serially(stages, run_id)
 
         return plan.run(execute)  # type: ignore[return-value]
@@ -135,7 +136,7 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     for part in ("passage_recall@10", "Generation 2 of towns is rejected, on 80 questions", "Asking took"):
         assert part in told.output
     assert current(store) == 1
-    (hit, *_) = Searcher.named(store, NAME).hits("Who built the mill of town007?", by_passages())
+    (hit, *_) = Searcher.named(store, NAME).hits("mill town007", by_passages())
     assert "guild7" in hit.passage
     columns = "generation, against, verdict, method, metric, margin, questions, metric_verdict, left_out"
     compared = "current - candidate > 0.5, low < difference AND difference < high"
@@ -177,23 +178,24 @@ def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: P
     assert done.gated
     assert (done.is_new, done.generation.verdict, current(store)) == (True, "promoted", 2)
     assert done.gated.record.said == "Generation 2 of towns is promoted: no worse than generation 1, on 80 questions."
-    assert "generate" not in asked.stages
+    assert "generate" not in dict(asked.stages)
     assert [method.index for method in asked.evaluations[0].methods] == ["towns@1", "towns@2"]
     assert re_encode(store, asked).gated is None  # an unchanged corpus asks nothing
     assert len(asked.evaluations) == 1
     types = [generations.named(store, f"{NAME}{end}").config["index"]["type"] for end in ("", "@1", "@2")]
     assert types == ["sq8", "flat", "sq8"]
-    found = run("search", "Who built the mill of town007?", "--index", f"{NAME}@1", "--store", store, "--json")
+    passages = ("--retriever", "passage")
+    found = run("search", "mill town007", "--index", f"{NAME}@1", "--store", store, "--json", *passages)
     assert "guild7" in json.loads(found.stdout)[0]["passage"]
-    missing = run("search", "Who?", "--index", f"{NAME}@7", "--store", store)
+    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, *passages)
     assert "has no generation 7; there are: 1, 2" in missing.output
 
 
 def test_questions_whose_passages_left_the_corpus_are_left_out(folder: Path) -> None:
-    store = write(folder, range(30, MANY))
+    store = write(folder, range(10, MANY))
     done = re_encode(store)
     assert done.gated
-    assert (done.gated.record.left_out, {each.questions for each in done.gated.record.figures}) == (30, {50})
+    assert (done.gated.record.left_out, {each.questions for each in done.gated.record.figures}) == (10, {70})
     assert done.generation.verdict == "promoted"
     gone = re_encode(write(folder, range(MANY, 2 * MANY)))
     assert gone.gated
@@ -252,7 +254,7 @@ def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.Mo
     done = re_encode(store, asked)
     assert (done.generation.number, done.generation.verdict, current(store)) == (2, "promoted", 2)
     assert len(generations.history(store, NAME)) == 2
-    assert [name for name in asked.stages if asked.stages.count(name) > 1] == ["score"] * 4  # that was killed
+    assert {name for name, artifact in asked.stages if asked.stages.count((name, artifact)) > 1} == {"score"}  # killed
 
 
 def test_a_name_that_moves_meanwhile_is_compared_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +333,7 @@ def test_a_gate_that_generates_is_quoted_first(folder: Path, caplog: pytest.LogC
     }
     (folder / "experiments" / "answers.yaml").write_text(yaml.safe_dump(experiment))
     store = write(folder, index={"type": "sq8"}, gate={"experiment": "answers", "margins": {"accuracy": 0.1}})
-    with caplog.at_level("INFO", logger="vitalfew"):
+    with caplog.at_level("INFO", logger="vitalfew"), trials_here():
         done = re_encode(store)
     assert "The gate of towns asks 80 questions twice" in caplog.text
     assert done.gated
