@@ -157,7 +157,7 @@ class IndexCorpus(Execution):
 
 
 class GateConfig(Config):
-    """What a new generation of an index has to pass before a search finds it."""
+    """The comparison that a new generation of an index has to pass before searches use it."""
 
     questions: str | None = Field(
         None,
@@ -171,7 +171,7 @@ class GateConfig(Config):
     margins: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {"passage_recall@10": 0.02},
         min_length=1,
-        description="Gated metrics, each with the loss of its mean that is accepted, in its unit.",
+        description="Gated metrics, with the loss of their means that is accepted, in their units.",
     )
 
 

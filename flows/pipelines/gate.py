@@ -149,7 +149,7 @@ class _Gate:
         return self._concluded(terms, outcome, found)
 
     def _known(self, terms: str) -> Gated | None:
-        """What an earlier run decided by the same terms."""
+        """The verdict of an earlier run by the same terms."""
         record = self.candidate.gate
         if record and (record.terms, record.against) == (terms, self.current.number):
             return Gated(self.candidate, record, is_new=False)
@@ -181,8 +181,8 @@ class _Gate:
         return [manifest.rows.get("questions", 0) for manifest in loaded]
 
     def _asked_of_both(self, able: Iterable[Method]) -> Evaluate:
-        """The evaluation. Questions of the data sets are those that the current generation has: what was found before
-        is to be found now; where it has none, the candidate's."""
+        """The evaluation. Questions of the data sets are those of the current generation, or of the candidate where it
+        has none."""
         sides = [self.current, self.candidate]
         if not self.experiment.questions.dataset and not self._questions()[0]:
             sides.reverse()  # the questions are those of the first index
@@ -275,7 +275,7 @@ def _said(figure: GateFigure) -> str:
 
 
 def _cost(store: Path, outcome: Evaluated) -> str:
-    """What was asked now took."""
+    """The cost of what was asked now, in words."""
     paid: Any = ledger_of(store, *outcome.new())
     if not len(paid):
         return "Nothing was asked anew."
