@@ -52,7 +52,7 @@ class GateFigure:
 
 @dataclass(frozen=True)
 class GateRecord:
-    """The comparison that a gate has judged a generation by. `against`: the generation that it was compared with; `terms`: a fingerprint of
+    """The comparison that a gate has judged a generation by. `against`: the other generation; `terms`: a fingerprint of
     what both were asked, and of the margins; `said`: the verdict in a sentence.
 
     `run_id`: the evaluation, empty where nothing could be asked; `left_out`: questions whose gold passages are not in
