@@ -554,7 +554,7 @@ GENERATIONS = table(
 
 GATES = table(
     "gates",
-    "what a gate found of a candidate in a metric of a method, against the generation that was current",
+    "a gate's comparison of a candidate with the current generation, in a metric of a method",
     column("name", TEXT, "name of the index"),
     column("generation", INTEGER, "the candidate"),
     column("against", INTEGER, "generation that it was compared with, on the same questions"),

@@ -321,7 +321,7 @@ def _gated(
 def paired(
     declared: ScoredMetric, values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], margin: float
 ) -> GatedMetric:
-    """A metric to decide on. `values`: before and after, float64 (n,) each, NaN where a question has none; the metric
+    """A metric to decide on. `values`: before and after, float64 (n,) each, NaN for a question without one; the metric
     has a better direction."""
     both = np.concatenate(values)
     is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))
@@ -365,7 +365,7 @@ def losses(metric: GatedMetric, most: int) -> Iterator[tuple[int, float, float]]
 
 
 class MeasuredMethod:
-    """What a check and a gate compare of a method, as a run of this store has it."""
+    """A method as a run of this store has it: all that a check and a gate compare."""
 
     def __init__(self, store: Path, side: Side) -> None:
         self.store, self.side, self.scores, self.run_id = store, side, side.scores, side.run.run_id

@@ -36,7 +36,7 @@ def cells(each: GateFigure) -> list[str]:
 
 
 def notes(generation: Generation, cost: str = "") -> list[str]:
-    """What a reader of the table has to know, in sentences."""
+    """Notes on the table, in sentences."""
     gate = generation.gate
     said = []
     if gate and gate.left_out:
