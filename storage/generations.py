@@ -1,12 +1,12 @@
 """The generations of an index's name: its finished builds, and which of them a search finds.
 
-A generation is a record of its own, `generations/NAME.00003.json`. The name's record, `indexes/NAME.json`, has the
-current one, and which were current before it. To promote one, or to roll back, reads and writes a few small records,
-whatever the size of the index. Numbers order generations: a clock may jump.
+A generation is a record, `generations/NAME.00003.json`. The name's record, `indexes/NAME.json`, has the current one,
+and which were current before it. To promote one, or to roll back, reads and writes a few small records, whatever the
+size of the index. Numbers order generations: a clock may jump.
 
 The name's record changes in one step: under a lock in a directory, by a conditional write in a bucket. So of two that
-change it at once, each sees what the other did. A generation is written before the name stands for it: whatever instant
-a build is killed at, the same command goes on.
+change it at once, the second sees what the first did. A generation is written before the name stands for it: whatever
+instant a build is killed at, the same command goes on.
 """
 
 import logging
@@ -270,14 +270,14 @@ def _readable(place: Path) -> Generation | None:
 
 
 def _unrecorded(store: Path, index: NamedIndex, places: dict[int, Path]) -> Generation:
-    """What a name stands for as a generation, where no record says so: an older version has written it."""
+    """Return the generation that a name stands for where no record says so: an older version has written it."""
     number = index.generation or max(places, default=0) + 1
     made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
     return Generation(index.name, number, made.isoformat(), index.run_id, index.artifacts, index.config)
 
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
-    """What a name stands for now, which has a number from here on; None if there is no such name. Raises DamagedRecord
+    """Return the name's record, which has a number from here on; None if there is no such name. Raises DamagedRecord
     unless `damaged_too`, for a caller that writes the record anew."""
     try:
         index = find_index(store, name)
@@ -347,7 +347,7 @@ def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedInd
 
 
 def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
-    """What a name stands for once a generation is promoted."""
+    """Return the name's record once a generation is promoted."""
     if now is None:
         return replace(chosen.index, reached=chosen.number)
     if now.generation == chosen.number:
