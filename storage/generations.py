@@ -10,6 +10,7 @@ instant a build is killed at, the same command goes on.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
 from vitalfew.storage import files, runs
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, RunId, Word, validated
+from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, validated
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
 logger = logging.getLogger("vitalfew")
@@ -34,13 +35,13 @@ class Generation:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
-    number: Annotated[int, Field(ge=1)]
+    number: Number
     made: Moment
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
     settings: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
-    verdict: Annotated[str, StringConstraints(max_length=2000)] = ""
+    verdict: str = ""
 
     @property
     def corpus(self) -> str:
@@ -125,7 +126,7 @@ def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = 
             again = replace(now, config=built.config)
             _move(store, built.name, lambda latest: again if latest == now else latest or again)
         elif now is None or (promoted and unseen):
-            _move(store, built.name, lambda latest: _over(latest, generation))
+            _move(store, built.name, lambda latest: latest if latest and not promoted else _over(latest, generation))
         return generation
 
 
@@ -239,7 +240,7 @@ def _place(store: Path, name: str, number: int) -> Path:
 def _places(store: Path, name: str) -> dict[int, Path]:
     """The records of a name's generations by number, oldest first; a kill may have kept the last from being written."""
     split = ((path, path.stem.rpartition(".")) for path in files.find(store / "generations", "*.json"))
-    own = {int(number): path for path, (of, _, number) in split if of == name and number.isdecimal()}
+    own = {int(number): path for path, (of, _, number) in split if of == name and re.fullmatch(r"[0-9]{5,9}", number)}
     return dict(sorted(own.items()))
 
 

@@ -122,6 +122,12 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "a run's process": ("runs/*.json", lambda run: run.update(process=EVIL, state="running")),
     "a run's artifacts": ("runs/*.json", lambda run: run.update(fingerprints=["../../x"])),
     "an index's name": ("indexes/*.json", lambda index: index.update(name="../../x")),
+    "an index's generation": ("indexes/*.json", lambda index: index.update(generation=10**30)),
+    "a generation's name": ("generations/*.json", lambda generation: generation.update(name="../../x")),
+    "a generation's artifacts": (
+        "generations/*.json",
+        lambda generation: generation.update(artifacts={"faiss": "../../../x"}),
+    ),
     "an index's artifacts": ("indexes/*.json", lambda index: index.update(artifacts={"faiss": "../../../x"})),
 }
 
