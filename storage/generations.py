@@ -1,15 +1,16 @@
 """The generations of an index's name: its finished builds, and which of them a search finds.
 
-A generation is a record of its own, `generations/NAME.00003.json`. The name's record, `indexes/NAME.json`, has the
-current one, and which were current before it. To promote one, or to roll back, reads and writes a few small records,
-whatever the size of the index. Numbers order generations: a clock may jump.
+A generation is a record, `generations/NAME.00003.json`. The name's record, `indexes/NAME.json`, has the current one,
+and which were current before it. To promote one, or to roll back, reads and writes a few small records, whatever the
+size of the index. Numbers order generations: a clock may jump.
 
 The name's record changes in one step: under a lock in a directory, by a conditional write in a bucket. So of two that
-change it at once, each sees what the other did. A generation is written before the name stands for it: whatever instant
-a build is killed at, the same command goes on.
+change it at once, the second sees what the first did. A generation is written before the name stands for it: whatever
+instant a build is killed at, the same command goes on.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
 from vitalfew.storage import files, runs
 from vitalfew.storage.files import DamagedRecord
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, RunId, Word, validated
+from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, validated
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
 logger = logging.getLogger("vitalfew")
@@ -76,13 +77,13 @@ class Generation:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
-    number: Annotated[int, Field(ge=1)]
+    number: Number
     made: Moment
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
     settings: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
-    verdict: Annotated[str, StringConstraints(max_length=2000)] = ""
+    verdict: str = ""
     gate: GateRecord | None = None
 
     @property
@@ -181,7 +182,7 @@ def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = 
             again = replace(now, config=built.config)
             _move(store, built.name, lambda latest: again if latest == now else latest or again)
         elif now is None or (promoted and unseen):
-            _move(store, built.name, lambda latest: _over(latest, generation))
+            _move(store, built.name, lambda latest: latest if latest and not promoted else _over(latest, generation))
         return generation
 
 
@@ -295,7 +296,7 @@ def _place(store: Path, name: str, number: int) -> Path:
 def _places(store: Path, name: str) -> dict[int, Path]:
     """The records of a name's generations by number, oldest first; a kill may have kept the last from being written."""
     split = ((path, path.stem.rpartition(".")) for path in files.find(store / "generations", "*.json"))
-    own = {int(number): path for path, (of, _, number) in split if of == name and number.isdecimal()}
+    own = {int(number): path for path, (of, _, number) in split if of == name and re.fullmatch(r"[0-9]{5,9}", number)}
     return dict(sorted(own.items()))
 
 
@@ -326,14 +327,14 @@ def _readable(place: Path) -> Generation | None:
 
 
 def _unrecorded(store: Path, index: NamedIndex, places: dict[int, Path]) -> Generation:
-    """What a name stands for as a generation, where no record says so: an older version has written it."""
+    """Return the generation that a name stands for where no record says so: an older version has written it."""
     number = index.generation or max(places, default=0) + 1
     made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
     return Generation(index.name, number, made.isoformat(), index.run_id, index.artifacts, index.config)
 
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
-    """What a name stands for now, which has a number from here on; None if there is no such name. Raises DamagedRecord
+    """Return the name's record, which has a number from here on; None if there is no such name. Raises DamagedRecord
     unless `damaged_too`, for a caller that writes the record anew."""
     try:
         index = find_index(store, name)
@@ -403,7 +404,7 @@ def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedInd
 
 
 def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
-    """What a name stands for once a generation is promoted."""
+    """Return the name's record once a generation is promoted."""
     if now is None:
         return replace(chosen.index, reached=chosen.number)
     if now.generation == chosen.number:

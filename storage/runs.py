@@ -16,7 +16,18 @@ from pydantic import ConfigDict, TypeAdapter
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord, Record
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Process, RunId, Table, Word, validated
+from vitalfew.storage.names import (
+    STRICT,
+    ArtifactName,
+    IndexName,
+    Moment,
+    Number,
+    Process,
+    RunId,
+    Table,
+    Word,
+    validated,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE: Final = "unreadable"
@@ -63,9 +74,9 @@ class NamedIndex:
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
-    generation: int = 0
-    before: tuple[int, ...] = ()
-    reached: int = 0
+    generation: Number = 0
+    before: tuple[Number, ...] = ()
+    reached: Number = 0
 
     def located(self, store: Path) -> dict[str, Artifact]:
         """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""

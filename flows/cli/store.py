@@ -229,7 +229,7 @@ def gc(
     Keeps the artifacts of named indexes, of their last generations, of active runs, and of unfinished runs that can be
     resumed by name. Always keeps the records of runs, generations and costs.
 
-    Of an index, --keep N keeps the N latest generations, and the N latest that were current: the current one and those
+    --keep N keeps the N latest generations of an index, and the N latest that were current: the current one and those
     that `index rollback` goes back to.
     """
     from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store

@@ -38,7 +38,8 @@ def fingerprint(client: httpx.Client) -> str:
 
 
 def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Path) -> None:
-    """Promoted and rolled back while requests come; a candidate that is not promoted is never answered from."""
+    """Promoted and rolled back while requests come; a candidate is not answered from before it is promoted."""
+    _candidate(store)
     with serving(store, experiment(tmp_path)) as running:
         running.ready()
         ended = Event()
@@ -54,8 +55,7 @@ def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Pa
             before = fingerprint(client)
             asked = [pool.submit(ask) for _ in range(3)]
             try:
-                _candidate(store)
-                assert fingerprint(client) == before
+                assert not running.app.state.service.served["passages"].follow()
                 generations.promote(store, "test", 2)
                 until(lambda: fingerprint(client) != before)
                 after = fingerprint(client)
