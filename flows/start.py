@@ -7,10 +7,13 @@ from vitalfew.configs.schema import Execution
 
 
 def execute(
-    parameters: Execution, flow: Callable[[], Callable[[Any], Any]], before_ray: Callable[[], None] = lambda: None
+    parameters: Execution,
+    flow: Callable[[], Callable[[Any], Any]],
+    before_ray: Callable[[], None] = lambda: None,
+    ask: Callable[[str], bool] | None = None,
 ) -> Any:
     """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray; `before_ray` is
-    called before a server and workers start.
+    called before a server and workers start; `ask` asks whether to begin although the quote is above `max_usd`.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     """
@@ -20,10 +23,12 @@ def execute(
     plan = graph(parameters)
     if not plan.done():
         # A finished run needs neither an estimate nor a server.
+        from vitalfew.flows.pipelines.paying import check_cap
         from vitalfew.flows.pipelines.quote.runner import runner_for
         from vitalfew.flows.server.access import connect, is_named
 
         plan.room()
+        check_cap(plan, ask)
         if runner_for(plan, is_named()) == "ray":
             before_ray()
             connect(parameters.store)

@@ -1,0 +1,123 @@
+"""What a run pays for requests to servers: whether it may begin under `max_usd`, and what is left where the cap stops it.
+
+The time of machines is not capped. A training has no quote: it begins, and stops at the cap.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.pipelines.secrets import asks_servers
+from vitalfew.storage import journals
+from vitalfew.storage.costs import Quote, read_prices
+from vitalfew.tasks.models.causal.engines.cap import CapReached, dollars, price_of
+from vitalfew.tasks.stage import Stage
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.run import Plan
+
+Ask = Callable[[str], bool]
+"""Asks whoever is there a question; true is yes."""
+
+
+class AboveCap(ConfigError):
+    """The quote is above the cap, and nobody said to go on."""
+
+
+def check_cap(plan: "Plan", ask: Ask | None = None) -> None:
+    """Compare the quote of a run with `max_usd`, once. `ask`: asks whether to begin although it is above.
+
+    Raises NoPrice where a server's model has none, and AboveCap."""
+    most = plan.parameters.max_usd
+    if most is None or plan.is_allowed or plan.done():
+        return
+    plan.is_allowed = True
+    paying = [*filter(asks_servers, plan.missing() or plan.stages)]  # of a choice, whose other half is left
+    for stage in paying:
+        price_of(stage.model_name)
+    if not paying or plan.parameters.until_cap:
+        return
+    plan.quoted_usd = quoted = requests_usd(plan)
+    if quoted is None or quoted <= most:
+        return
+    told = f"the quote is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
+    if not (ask and ask(f"{told[0].upper()}{told[1:]}. Go on until the cap?")):
+        raise AboveCap(
+            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less (--set questions.sample=N), or "
+            "begin and stop at the cap: --yes"
+        )
+
+
+def requests_usd(plan: "Plan") -> float | None:
+    """Quote a run's requests to servers, in USD; None for a run that cannot be quoted."""
+    whole: Any = plan
+    match plan.flow:
+        case "evaluate":
+            from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+
+            return quote_evaluation(whole).requests_usd
+        case "index_corpus":
+            from vitalfew.flows.pipelines.quote.corpus import quote
+
+            return quote(whole).requests_usd
+    return None
+
+
+def of_requests(stage: Stage, quote: Quote) -> float:
+    """The part of a stage's quote, in USD, that is for requests to servers."""
+    return quote.tokens * _price(stage) if asks_servers(stage) else 0.0
+
+
+def _price(stage: Stage) -> float:
+    """USD per token; 0 without a price."""
+    return read_prices(datetime.now(UTC).date()).of_tokens(stage.model_name) / 1e6
+
+
+def stopped(
+    error: CapReached, stages: Iterable[Stage], missing: Sequence[Stage], run_id: str, quoted: float | None
+) -> CapReached:
+    """The error of a run that stopped at its cap, with what is done and left. `missing`: the stages that were at work;
+    `quoted`: USD of the whole run."""
+    stage = next((each for each in missing if not each.artifact.manifest()), missing[-1])
+    said, left = _progress(stage, error.rows, run_id)
+    if quoted is not None:
+        left = max(left or 0.0, quoted - error.paid)
+    if left is not None:
+        said.append(f"the rest is quoted at {dollars(left)}")
+    before = sum(_tokens(each) * _price(each) for each in stages if asks_servers(each)) - error.paid
+    if before > 1e-6:
+        said.append(f"earlier runs have paid {dollars(before)} for this")
+    more = f"--max-usd {up(left + error.due)} or more" if left else "a higher --max-usd"
+    told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to go on"
+    return CapReached(error.paid, error.most, error.due, f"{told[0].upper()}{told[1:]}")
+
+
+def _progress(stage: Stage, rows: int, run_id: str) -> tuple[list[str], float | None]:
+    """What of a stage is answered, in words, and what the rest of it will cost in USD, at the price of the prompts so
+    far; None: nothing is known. `rows`: done by this run."""
+    if type(stage).prepare is not Stage.prepare and not stage.is_prepared():
+        return [f"{stage.name} was being prepared"], None
+    finished = (record for record in stage.artifact.records() if record.run_id != run_id)
+    earlier = sum(max(record.rows_in, record.rows(stage.table)) for record in finished)
+    total = stage.total_rows()
+    done = min(total, earlier + rows)
+    usd = _tokens(stage) * _price(stage)
+    left = usd / done * (total - done) if done else None
+    return [f"{stage.name}: {done:,} of {total:,} prompts are answered"], left
+
+
+def _tokens(stage: Stage) -> int:
+    """The tokens that all runs have paid for: of shards that are done, and in the journals of the others."""
+    artifact = stage.artifact
+    done = sum(record.cost.tokens for record in artifact.records())
+    return done + sum(record.cost.tokens for record in journals.unfinished(artifact, stage.model_name))
+
+
+def up(usd: float) -> str:
+    """An amount as an option takes it, rounded up to its second digit, or to cents."""
+    digits = 2
+    while digits < 8 and usd < 10 ** (1 - digits):
+        digits += 1
+    return f"{ceil(usd * 10**digits - 1e-6) / 10**digits:.{digits}f}"
