@@ -517,9 +517,7 @@ class Worker:
         """The actor's node, once it has been started: HOST, or HOST/NODE in a cluster."""
         return self.node
 
-    def do(
-        self, job: "Job", counter: Any, shard: int, till: RayTill | None = None
-    ) -> Unanswered | CapReached | None:
+    def do(self, job: "Job", counter: Any, shard: int, till: RayTill | None = None) -> Unanswered | CapReached | None:
         """Do a shard, or what comes before the first; `till` grants what it costs, if that is capped. Returns why it is
         not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
         take_over(job.secrets)

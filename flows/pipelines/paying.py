@@ -1,4 +1,4 @@
-"""What a run pays for requests to servers: whether it may begin under `max_usd`, and what is left where the cap stops it.
+"""What a run pays for requests to servers: whether it may begin under `max_usd`, and what is left where that stops it.
 
 The time of machines is not capped. A training has no quote: it begins, and stops at the cap.
 """
@@ -34,10 +34,8 @@ def check_cap(plan: "Plan", ask: Ask | None = None) -> None:
     if most is None or plan.is_allowed or plan.done():
         return
     plan.is_allowed = True
-    paying = [*filter(asks_servers, plan.missing() or plan.stages)]  # of a choice, whose other half is left
-    for stage in paying:
-        price_of(stage.model_name)
-    if not paying or plan.parameters.until_cap:
+    stages = plan.missing() or plan.stages  # of a choice, whose other half is left
+    if not check_prices(stages) or plan.parameters.until_cap:
         return
     plan.quoted_usd = quoted = requests_usd(plan)
     if quoted is None or quoted <= most:
@@ -45,9 +43,17 @@ def check_cap(plan: "Plan", ask: Ask | None = None) -> None:
     told = f"the quote is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
     if not (ask and ask(f"{told[0].upper()}{told[1:]}. Go on until the cap?")):
         raise AboveCap(
-            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less (--set questions.sample=N), or "
-            "begin and stop at the cap: --yes"
+            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less (--set questions.sample=N), "
+            "or begin and stop at the cap: --yes"
         )
+
+
+def check_prices(stages: Iterable[Stage]) -> bool:
+    """Return whether any of the stages asks a server. Raises NoPrice where its model has none."""
+    asking = [*filter(asks_servers, stages)]
+    for stage in asking:
+        price_of(stage.model_name)
+    return bool(asking)
 
 
 def requests_usd(plan: "Plan") -> float | None:

@@ -45,8 +45,8 @@ class Store:
         """Open an index; with data sets, index them first, as `vitalfew index` does.
 
         `datasets`: FORMAT:PATH?option=value, as `vitalfew datasets` lists them; finished work is not repeated, and a
-        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as of
-        `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
+        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
+        of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
         """
         if datasets:
             given = _given(datasets=datasets, name=name, store=self.place, workers=workers, runner=runner)
@@ -104,15 +104,17 @@ class Store:
         generator: str | None = None,
         model: str | None = None,
         settings: Settings | None = None,
+        max_usd: float | None = None,
     ) -> "Rag":
         """A method that answers questions: EXPERIMENT:METHOD, with the settings that its last evaluation in this store
         chose; where it was not evaluated, with those of the experiment.
 
-        `generator`, `model`: another model answers. Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch.
+        `generator`, `model`: another model answers. `max_usd`: USD that all answers together may cost in requests to
+        servers. Raises NoPrice, UnknownName, ConfigError, IndexNotFound, IndexMismatch.
         """
         from vitalfew.library.rag import Rag
 
-        return Rag(self.place, method, index, generator, model, settings)
+        return Rag(self.place, method, index, generator, model, settings, max_usd)
 
     def sql(self, query: str, timeout: float = 600) -> "pl.DataFrame":
         """The rows of one statement that only reads, on all artifacts (`vitalfew tables`). `timeout`: seconds.

@@ -54,7 +54,9 @@ class Charging(ChatServer):
         return self.charged * PER_TOKEN
 
 
-def ask(server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: int) -> list[Completion]:
+def ask(
+    server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: int
+) -> list[Completion]:
     options = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 5.0, **more}
     engine = OpenAI(OpenAI.Options(**options), "generate")  # type: ignore[arg-type]
     with spending(purse), charging(model):
@@ -116,7 +118,9 @@ def test_a_server_that_is_not_there_charges_nothing() -> None:
     assert purse.till.paid() == 0
 
 
-@pytest.mark.parametrize("lost", [Reply(hang_up=True), Reply(b"no json"), completion("late")], ids=["cut", "bad", "late"])
+@pytest.mark.parametrize(
+    "lost", [Reply(hang_up=True), Reply(b"no json"), completion("late")], ids=["cut", "bad", "late"]
+)
 def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
     """So it counts as the most that it may cost, and every further attempt needs room of its own."""
     late = lost.status == 200 and lost.body is not None and not isinstance(lost.body, bytes)
@@ -153,7 +157,9 @@ def test_an_amount_that_is_none(most: float) -> None:
 
 def test_what_has_no_price_cannot_be_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     with Charging() as server:
-        with pytest.raises(NoPrice, match=r"prices\.yaml has none for judge:tiny.*million_tokens: \{\"judge:tiny\": 0\.40"):
+        with pytest.raises(
+            NoPrice, match=r"prices\.yaml has none for judge:tiny.*million_tokens: \{\"judge:tiny\": 0\.40"
+        ):
             ask(server, Purse.of(1), 2, model="judge:tiny")
         monkeypatch.delenv("VITALFEW_PRICES")  # of the product, where every model has the price 0
         with pytest.raises(NoPrice, match=r"configs/prices\.yaml has none for openai:tiny"):
