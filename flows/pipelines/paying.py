@@ -12,7 +12,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import journals
 from vitalfew.storage.costs import Quote, read_prices
-from vitalfew.tasks.models.causal.engines.cap import CapReached, dollars, price_of
+from vitalfew.tasks.models.causal.engines.cap import CapReached, dollars, price_of, purse_now
 from vitalfew.tasks.stage import Stage
 
 if TYPE_CHECKING:
@@ -87,17 +87,19 @@ def stopped(
     """The error of a run that stopped at its cap, with what is done and left. `missing`: the stages that were at work;
     `quoted`: USD of the whole run."""
     stage = next((each for each in missing if not each.artifact.manifest()), missing[-1])
+    purse = purse_now()
+    paid = purse.till.paid() if purse else error.paid  # other threads may have found room since
     said, left = _progress(stage, error.rows, run_id)
     if quoted is not None:
-        left = max(left or 0.0, quoted - error.paid)
+        left = max(left or 0.0, quoted - paid)
     if left is not None:
         said.append(f"the rest is quoted at {dollars(left)}")
-    before = sum(_tokens(each) * _price(each) for each in stages if asks_servers(each)) - error.paid
+    before = sum(_tokens(each) * _price(each) for each in stages if asks_servers(each)) - paid
     if before > 1e-6:
         said.append(f"earlier runs have paid {dollars(before)} for this")
     more = f"--max-usd {up(left + error.due)} or more" if left else "a higher --max-usd"
     told = f"{'; '.join(said)}. All answers are kept: run the same command with {more} to go on"
-    return CapReached(error.paid, error.most, error.due, f"{told[0].upper()}{told[1:]}")
+    return CapReached(paid, error.most, error.due, f"{told[0].upper()}{told[1:]}")
 
 
 def _progress(stage: Stage, rows: int, run_id: str) -> tuple[list[str], float | None]:

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 
 from vitalfew.configs.options import ServerOptions
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
-from vitalfew.tasks.models.causal.engines.cap import Account, account_now
+from vitalfew.tasks.models.causal.engines.cap import Account, CapReached, account_now
 from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
@@ -156,7 +156,7 @@ class Remote(Engine):
     def _ask(
         self, due: dict[str, str], probe: Probe | None, memory: AnswerMemory | None
     ) -> Iterator[tuple[str, ServerAnswer]]:
-        """Yield the answers to prompts, with their keys, as they come."""
+        """Yield the answers to prompts, with their keys, as they come. Raises CapReached after the last of them."""
         if not due:
             return
         account = account_now()  # of this thread, which those of the pool share
@@ -168,11 +168,20 @@ class Remote(Engine):
                 memory.keep([KeptAnswer(key, asdict(answer.completion), answer.tokens)])
             return answer
 
-        pool = ThreadPoolExecutor(self.options.concurrency)
+        pool, reached = ThreadPoolExecutor(self.options.concurrency), list[CapReached]()
         try:
             requests = {pool.submit(paid, key, prompt): key for key, prompt in due.items()}
             for done in as_completed(requests):
-                yield requests[done], done.result()
+                if done.cancelled():
+                    continue
+                try:
+                    yield requests[done], done.result()
+                except CapReached as error:
+                    reached.append(error)
+                    for request in requests:
+                        request.cancel()
+            if reached:
+                raise reached[-1]
         finally:
             pool.shutdown(cancel_futures=True)
 
