@@ -56,7 +56,7 @@ PASSED = (
 )
 """Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
 them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
-OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB")
+OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB", "VITALFEW_PRICES")
 """Variables that every machine has for itself."""
 SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
 SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")

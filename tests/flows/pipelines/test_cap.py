@@ -156,7 +156,9 @@ def test_a_run_says_what_was_paid_and_what_is_left(store: Path, server: PaidServ
     charged, asked = usd(server), len(server.prompts())
     assert 0 < charged <= 1.2
     said = str(first.value)
-    assert said.startswith(f"the cap of 1.2000 USD is reached: {charged:.4f} USD are paid, and the next request may cost ")
+    assert said.startswith(
+        f"the cap of 1.2000 USD is reached: {charged:.4f} USD are paid, and the next request may cost "
+    )
     assert f"Generate: {asked} of 24 prompts are answered; the rest is quoted at " in said
     assert "All answers are kept: run the same command with --max-usd " in said
     run = read_runs(store)[-1]
@@ -194,7 +196,9 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
         return lambda question: said.append(question) or yes
 
     with mock.patch.object(paying, "requests_usd", return_value=0.0712):
-        with pytest.raises(AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\).*--yes"):
+        with pytest.raises(
+            AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\).*--yes"
+        ):
             check_cap(planned(store, server, max_usd=0.05))
         with pytest.raises(AboveCap):
             check_cap(planned(store, server, max_usd=0.05), answers(yes=False))
@@ -265,7 +269,9 @@ def test_workers_of_ray_share_a_cap(corpus: Corpus, server: PaidServer) -> None:
             pool.run(stage, "first", progress)
         assert usd(server) == pytest.approx(purse.till.paid())
         assert due.usd / 3 < usd(server) <= most
-        assert {entry.run_id for path in journals.paths(stage.artifact) for entry in journals.entries(path)} <= {"first"}
+        assert {entry.run_id for path in journals.paths(stage.artifact) for entry in journals.entries(path)} <= {
+            "first"
+        }
         with spending(Purse.of(due.most * 9)):
             pool.run(stage, "second", progress)
     assert server.paid_again() == 0
