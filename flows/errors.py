@@ -66,7 +66,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _ends_a_deployments_run(at_once: bool) -> bool:
-    """Return true in a deployment's run: in its last try, or in any (`at_once`). Prefect tries only what raises again."""
+    """Return true in a deployment's run: in its last try, or in any (`at_once`). Prefect repeats only what raises."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
         return False

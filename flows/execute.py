@@ -98,7 +98,7 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
 
 
 _purses: dict[UUID, Purse] = {}
-"""Of this process's runs, by id."""
+"""The purses of the runs of this process, by the run's id."""
 
 
 @contextmanager

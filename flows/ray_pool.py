@@ -303,7 +303,7 @@ class RayTill:
 
 
 def till_here(most: float) -> RayTill:
-    """A cap of so many USD for several processes: an actor on this machine, which lasts as long as this process."""
+    """Start a cap of `most` USD for several processes: an actor on this machine, which lasts as long as this one."""
     remote: Any = ray.remote
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return RayTill(remote(num_cpus=0, scheduling_strategy=here)(Cap).remote(most), most)

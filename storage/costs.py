@@ -24,7 +24,7 @@ from vitalfew.storage.usage import Family, gpu_joules
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
 OWN_PRICES = "VITALFEW_PRICES"
-"""The environment variable with the path of a user's own file of that form, which then counts instead."""
+"""The environment variable with the path of another file of that form, which then counts instead."""
 
 
 @dataclass
@@ -196,7 +196,7 @@ def read_prices(on: date) -> Prices:
 
 
 def prices_file() -> Path:
-    """configs/prices.yaml, or the user's own file."""
+    """configs/prices.yaml, or the file that the user names."""
     return Path(os.environ.get(OWN_PRICES) or PRICES)
 
 

@@ -318,7 +318,7 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
 
 
 def asking() -> Callable[[str], bool] | None:
-    """What asks whoever is at the terminal a question; None where nobody is."""
+    """Return a function that asks whoever is at the terminal a question; None where nobody is."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     return lambda question: typer.confirm(question, err=True)

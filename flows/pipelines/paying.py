@@ -1,4 +1,4 @@
-"""What a run pays for requests to servers: whether it may begin under `max_usd`, and what is left where that stops it.
+"""Payments for requests to servers: whether a run may begin under `max_usd`, and what is left where that stops it.
 
 The time of machines is not capped. A training has no quote: it begins, and stops at the cap.
 """
@@ -29,7 +29,7 @@ class AboveCap(ConfigError):
 def check_cap(plan: "Plan", ask: Ask | None = None) -> None:
     """Compare the quote of a run with `max_usd`, once. `ask`: asks whether to begin although it is above.
 
-    Raises NoPrice where a server's model has none, and AboveCap."""
+    Raises NoPrice, and AboveCap."""
     most = plan.parameters.max_usd
     if most is None or plan.is_allowed or plan.done():
         return
@@ -49,7 +49,7 @@ def check_cap(plan: "Plan", ask: Ask | None = None) -> None:
 
 
 def check_prices(stages: Iterable[Stage]) -> bool:
-    """Return whether any of the stages asks a server. Raises NoPrice where its model has none."""
+    """Return whether any of the stages asks a server. Raises NoPrice."""
     asking = [*filter(asks_servers, stages)]
     for stage in asking:
         price_of(stage.model_name)
@@ -103,8 +103,8 @@ def stopped(
 
 
 def _progress(stage: Stage, rows: int, run_id: str) -> tuple[list[str], float | None]:
-    """What of a stage is answered, in words, and what the rest of it will cost in USD, at the price of the prompts so
-    far; None: nothing is known. `rows`: done by this run."""
+    """Say how much of a stage is answered, and estimate the USD of its rest, at the price of the prompts so far; None:
+    nothing is known. `rows`: done by this run."""
     if type(stage).prepare is not Stage.prepare and not stage.is_prepared():
         return [f"{stage.name} was being prepared"], None
     finished = (record for record in stage.artifact.records() if record.run_id != run_id)

@@ -178,7 +178,7 @@ class Plan:
     flow: ClassVar[str]
     """The name of the flow in the record of a run."""
     quoted_usd: float | None = None
-    """What its requests to servers will cost, once that was compared with `max_usd`; None: not quoted."""
+    """The USD that its requests to servers will cost, once that was compared with `max_usd`; None: not quoted."""
     is_allowed = False
     """Its quote was compared with `max_usd`."""
 

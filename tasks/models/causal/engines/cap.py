@@ -5,9 +5,9 @@ long as it may be. With the answer the reservation becomes what the server count
 never pass the cap, however many requests are under way. A server that answers with an error charges nothing. One that
 answers too late, or hangs up, may charge, and so may one that does not count: then the whole reservation is paid.
 
-What is reserved turns out to be less. So a thread for whose request there is no room waits until no other request of
-its process is under way, and only then raises CapReached. It waits for no other process, which may be killed: what such
-a process had reserved counts as paid.
+Most requests cost less than was reserved. So a thread without room for its request waits until no other request of its
+process is under way, and only then raises CapReached. It does not wait for other processes, which may be killed: what
+such a process had reserved counts as paid.
 
 The price of a token is that of the model as the ledger names it (configs/prices.yaml). The time of machines is not
 capped, nor are models on them.
@@ -37,23 +37,23 @@ def dollars(usd: float) -> str:
 
 class CapReached(ValueError):
     """There is no room for the next request. `paid`, `most`, `due`: USD that are paid, that may be paid, and that the
-    request may cost; `told`: what is done and what is left. `rows`: of the stage, as far as they are done."""
+    request may cost; `said`: what is done and what is left. `rows`: of the stage, as far as they are done."""
 
     rows = 0
 
-    def __init__(self, paid: float, most: float, due: float, told: str = "") -> None:
-        super().__init__(paid, most, due, told)  # by which it travels between processes
-        self.paid, self.most, self.due, self.told = paid, most, due, told
+    def __init__(self, paid: float, most: float, due: float, said: str = "") -> None:
+        super().__init__(paid, most, due, said)  # by which it travels between processes
+        self.paid, self.most, self.due, self.said = paid, most, due, said
 
     def __str__(self) -> str:
         return (
             f"the cap of {dollars(self.most)} is reached: {dollars(self.paid)} are paid, and the next request may cost "
-            f"{dollars(self.due)}. {self.told or 'Allow more to go on: --max-usd'}"
+            f"{dollars(self.due)}. {self.said or 'Allow more to go on: --max-usd'}"
         )
 
 
 class NoPrice(ConfigError):
-    """What has no price cannot be capped."""
+    """A model whose price nobody knows cannot be capped."""
 
 
 def price_of(model: str | None) -> float:
@@ -62,9 +62,8 @@ def price_of(model: str | None) -> float:
     price = read_prices(today).listed(model)
     if price is None:
         raise NoPrice(
-            f"max_usd cannot cap what has no price: {prices_file()} has none for {model}. Add it there, or to a copy "
-            f"that {OWN_PRICES} names, in USD per million tokens, as in million_tokens: "
-            f'{{"{model}": 0.40}}; 0 for a server of your own'
+            f"max_usd needs the price of {model}: {prices_file()} lacks it. Add it there, or to a copy that "
+            f'{OWN_PRICES} names, in USD per million tokens, as in million_tokens: {{"{model}": 0.40}}; 0 for a server that is free'
         )
     return price / 1e6
 
@@ -86,7 +85,7 @@ class Cap:
     """The count itself. Threads share it."""
 
     def __init__(self, most: float) -> None:
-        """`most`: USD. Raises ConfigError for an amount that is none."""
+        """`most`: USD. Raises ConfigError for what is not an amount."""
         if not (isfinite(most) and most >= 0):
             raise ConfigError(f"max_usd must be an amount of USD, at least 0, got {most}")
         self.most = most
@@ -129,7 +128,7 @@ class Purse:
 
     @classmethod
     def of(cls, most: float) -> Self:
-        """A purse with a cap of its own, of so many USD. Raises ConfigError."""
+        """A purse with a new cap of `most` USD. Raises ConfigError."""
         return cls(Cap(most), most)
 
     def hold(self, usd: float) -> None:
@@ -248,7 +247,7 @@ def purse_now() -> Purse | None:
 
 
 def account_now() -> Account | None:
-    """What a request of this thread is paid from; None where nothing is capped, or it costs nothing. Raises NoPrice."""
+    """Return how requests of this thread are paid for; None where nothing is capped, or they are free. Raises NoPrice."""
     purse = _purse.get()
     price = price_of(_model.get()) if purse else 0.0
     return Account(purse, price) if purse and price else None

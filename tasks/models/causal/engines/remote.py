@@ -35,7 +35,7 @@ GOES_ON = (
     "error"
 )
 FRAME_TOKENS = 200
-"""What a chat template, with a system prompt of its own, adds to a prompt, at most."""
+"""The most that a chat template with its system prompt adds to a prompt."""
 _HALVES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
 

@@ -158,11 +158,12 @@ def test_an_amount_that_is_none(most: float) -> None:
 def test_what_has_no_price_cannot_be_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     with Charging() as server:
         with pytest.raises(
-            NoPrice, match=r"prices\.yaml has none for judge:tiny.*million_tokens: \{\"judge:tiny\": 0\.40"
+            NoPrice,
+            match=r"needs the price of judge:tiny: .*prices\.yaml lacks it.*million_tokens: \{\"judge:tiny\": 0\.40",
         ):
             ask(server, Purse.of(1), 2, model="judge:tiny")
         monkeypatch.delenv("VITALFEW_PRICES")  # of the product, where every model has the price 0
-        with pytest.raises(NoPrice, match=r"configs/prices\.yaml has none for openai:tiny"):
+        with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
             ask(server, Purse.of(1), 2)
         assert server.prompts() == []
 
