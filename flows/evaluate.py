@@ -14,7 +14,7 @@ from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.paying import check_cap
+from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.flows.ray_pool import ray_cluster
 from vitalfew.tasks.registry import stage_options

@@ -10,7 +10,7 @@ from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, one_cap, show_costs
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.paying import check_cap
+from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.ray_pool import ray_cluster

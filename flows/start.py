@@ -23,7 +23,7 @@ def execute(
     plan = graph(parameters)
     if not plan.done():
         # A finished run needs neither an estimate nor a server.
-        from vitalfew.flows.pipelines.paying import check_cap
+        from vitalfew.flows.pipelines.quote.cap import check_cap
         from vitalfew.flows.pipelines.quote.runner import runner_for
         from vitalfew.flows.server.access import connect, is_named
 

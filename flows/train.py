@@ -8,7 +8,7 @@ from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_figures
 from vitalfew.flows.forms import TrainForm
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.paying import check_cap
+from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.train import Trained
 from vitalfew.flows.ray_pool import ray_cluster
 

@@ -22,10 +22,10 @@ from tests.support.quoting import trials_here
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines import paying
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.paying import AboveCap, check_cap
+from vitalfew.flows.pipelines.quote import cap
+from vitalfew.flows.pipelines.quote.cap import AboveCap, check_cap
 from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import journals
@@ -195,7 +195,7 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
     def answers(yes: bool) -> Any:
         return lambda question: said.append(question) or yes
 
-    with mock.patch.object(paying, "requests_usd", return_value=0.0712):
+    with mock.patch.object(cap, "requests_usd", return_value=0.0712):
         with pytest.raises(
             AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\).*--yes"
         ):

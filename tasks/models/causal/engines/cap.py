@@ -63,7 +63,8 @@ def price_of(model: str | None) -> float:
     if price is None:
         raise NoPrice(
             f"max_usd needs the price of {model}: {prices_file()} lacks it. Add it there, or to a copy that "
-            f'{OWN_PRICES} names, in USD per million tokens, as in million_tokens: {{"{model}": 0.40}}; 0 for a server that is free'
+            f'{OWN_PRICES} names, in USD per million tokens, as in million_tokens: {{"{model}": 0.40}}; 0 for a server '
+            "that is free"
         )
     return price / 1e6
 
@@ -247,7 +248,7 @@ def purse_now() -> Purse | None:
 
 
 def account_now() -> Account | None:
-    """Return how requests of this thread are paid for; None where nothing is capped, or they are free. Raises NoPrice."""
+    """Return how requests of this thread are paid for; None where they are free or not capped. Raises NoPrice."""
     purse = _purse.get()
     price = price_of(_model.get()) if purse else 0.0
     return Account(purse, price) if purse and price else None
