@@ -364,9 +364,11 @@ class Workers:
         """Within the block the actors have `till` to ask for money, if that is capped. Nobody else pays meanwhile."""
         purse = purse_now()
         if purse is None or not isinstance(purse.till, Cap):
+            self.till = None
             yield
             return
-        self.till = self.till or till_here(purse.most)
+        if self.till is None or self.till.most != purse.most:
+            self.till = till_here(purse.most)
         self.till.set(purse.till.paid())
         try:
             yield
