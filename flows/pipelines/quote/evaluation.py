@@ -288,6 +288,5 @@ def _with(row: MethodQuote, estimates: Estimates, stage: Stage) -> tuple[MethodQ
     elif stage.name not in estimates.trial.before:
         other += quote.tokens
     wall, usd = row.wall_seconds + quote.wall_seconds, row.usd + quote.usd
-    requests = row.requests_usd + of_requests(stage, quote)
-    whole = {"critic_tokens": critic, "other_tokens": other, "wall_seconds": wall, "usd": usd, "requests_usd": requests}
-    return replace(row, **whole), quote
+    row = replace(row, requests_usd=row.requests_usd + of_requests(stage, quote))
+    return replace(row, critic_tokens=critic, other_tokens=other, wall_seconds=wall, usd=usd), quote

@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -192,8 +192,12 @@ def test_both_halves_of_a_choice_have_one_cap(store: Path, server: PaidServer) -
 def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> None:
     said: list[str] = []
 
-    def answers(yes: bool) -> Any:
-        return lambda question: said.append(question) or yes
+    def answers(yes: bool) -> Callable[[str], bool]:
+        def ask(question: str) -> bool:
+            said.append(question)
+            return yes
+
+        return ask
 
     with mock.patch.object(cap, "requests_usd", return_value=0.0712):
         with pytest.raises(
@@ -208,8 +212,8 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
         assert said[0] == (
             "The quote is 0.0712 USD for requests to servers, above the cap of 0.0500 USD. Go on until the cap?"
         )
-    for given in ({}, {"max_usd": 0.05, "until_cap": True}):
-        check_cap(plan := planned(store, server, **given))
+    for plan in (planned(store, server), planned(store, server, max_usd=0.05, until_cap=True)):
+        check_cap(plan)
         assert plan.quoted_usd is None
     assert server.prompts() == []
 

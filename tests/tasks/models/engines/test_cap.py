@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,10 +39,10 @@ class Charging(ChatServer):
         self._counting = threading.Lock()
         super().__init__(self._reply)
 
-    def _reply(self, path: str, body: object, attempt: int) -> Reply:
+    def _reply(self, path: str, body: Any, attempt: int) -> Reply:
         if path == "/v1/models":
             return Reply({"object": "list", "data": []})
-        prompt = body["messages"][0]["content"]  # type: ignore[index]
+        prompt = body["messages"][0]["content"]
         trouble = self.trouble(prompt, attempt)
         if trouble and trouble.status != 200:
             return trouble
@@ -55,10 +56,10 @@ class Charging(ChatServer):
 
 
 def ask(
-    server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: int
+    server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: Any
 ) -> list[Completion]:
-    options = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 5.0, **more}
-    engine = OpenAI(OpenAI.Options(**options), "generate")  # type: ignore[arg-type]
+    options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 5.0, **more}
+    engine = OpenAI(OpenAI.Options(**options), "generate")
     with spending(purse), charging(model):
         return engine.complete([chr(97 + number) for number in range(count)])
 
@@ -128,7 +129,7 @@ def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
     most = 2.5 * MOST * PER_TOKEN
     purse = Purse.of(most)
     with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
-        ask(server, purse, 4, concurrency=2, timeout=0.2 if late else 5)  # type: ignore[arg-type]
+        ask(server, purse, 4, concurrency=2, timeout=0.2 if late else 5)
     assert server.usd <= purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
     assert len(server.prompts()) == 2
 
