@@ -1,6 +1,7 @@
 """Execute a run where it ends soonest: in this process, or on Prefect and Ray."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vitalfew.configs.schema import Execution
@@ -11,9 +12,11 @@ def execute(
     flow: Callable[[], Callable[[Any], Any]],
     before_ray: Callable[[], None] = lambda: None,
     ask: Callable[[str], bool] | None = None,
+    quoting: AbstractContextManager[Any] | None = None,
 ) -> Any:
     """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray; `before_ray` is
-    called before a server and workers start; `ask` asks whether to begin although the quote is above `max_usd`.
+    called before a server and workers start; `ask` asks whether to begin although the quote is above `max_usd`, and
+    `quoting` is entered while that quote is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     """
@@ -28,7 +31,7 @@ def execute(
         from vitalfew.flows.server.access import connect, is_named
 
         plan.room()
-        check_cap(plan, ask)
+        check_cap(plan, ask, quoting)
         if runner_for(plan, is_named()) == "ray":
             before_ray()
             connect(parameters.store)

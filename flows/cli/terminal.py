@@ -314,7 +314,8 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
     does it on Prefect and Ray."""
     from vitalfew.flows import start
 
-    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store), asking())
+    quoting = err.status("Quoting the requests to servers …")
+    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting)
 
 
 def asking() -> Callable[[str], bool] | None:

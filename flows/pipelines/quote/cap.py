@@ -4,6 +4,7 @@ A training has no quote: it begins, and stops at the cap.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from vitalfew.configs.loading import ConfigError
@@ -19,8 +20,9 @@ class AboveCap(ConfigError):
     """The quote is above the cap, and nobody said to go on."""
 
 
-def check_cap(plan: Plan, ask: Ask | None = None) -> None:
-    """Compare the quote of a run with `max_usd`, once. `ask`: asks whether to begin although it is above.
+def check_cap(plan: Plan, ask: Ask | None = None, quoting: AbstractContextManager[Any] | None = None) -> None:
+    """Compare the quote of a run with `max_usd`, once. `ask`: asks whether to begin although it is above; `quoting` is
+    entered while the run is quoted, for up to a minute.
 
     Raises NoPrice, and AboveCap."""
     most = plan.parameters.max_usd
@@ -30,7 +32,8 @@ def check_cap(plan: Plan, ask: Ask | None = None) -> None:
     stages = plan.missing() or plan.stages  # of a choice, whose other half is left
     if not check_prices(stages) or plan.parameters.until_cap:
         return
-    plan.quoted_usd = quoted = requests_usd(plan)
+    with quoting or nullcontext():
+        plan.quoted_usd = quoted = requests_usd(plan)
     if quoted is None or quoted <= most:
         return
     told = f"the quote is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
