@@ -193,6 +193,8 @@ logger = logging.getLogger("vitalfew")
 
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
+TILL_SECONDS = 60.0
+"""How long an answer of the actor that grants money is waited for."""
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
 PREFIX, PROCESS = "ray-", "process"
@@ -295,7 +297,7 @@ class RayTill:
     @staticmethod
     def _told(call: Any, lost: Any) -> Any:
         try:
-            return ray.get(call)
+            return ray.get(call, timeout=TILL_SECONDS)
         except RayTaskError:
             raise
         except RayError:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.prices import PER_TOKEN, priced
 from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, charging, spending
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
@@ -156,14 +157,14 @@ def test_an_amount_that_is_none(most: float) -> None:
         Purse.of(most)
 
 
-def test_what_has_no_price_cannot_be_capped(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Charging() as server:
+def test_what_has_no_price_cannot_be_capped() -> None:
+    with Charging() as server, pytest.MonkeyPatch.context() as patch:
         with pytest.raises(
             NoPrice,
             match=r"needs the price of judge:tiny: .*prices\.yaml lacks it.*million_tokens: \{\"judge:tiny\": 0\.40",
         ):
             ask(server, Purse.of(1), 2, model="judge:tiny")
-        monkeypatch.delenv("VITALFEW_PRICES")  # of the product, where every model has the price 0
+        patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
         with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
             ask(server, Purse.of(1), 2)
         assert server.prompts() == []
@@ -173,5 +174,5 @@ def test_a_server_of_ones_own_is_free(tmp_path: Path) -> None:
     own = tmp_path / "prices.yaml"
     own.write_text("{dated: 2026-01-01, cpu_core_hour: 1, gpu_hour: 1, million_tokens: {'openai:tiny': 0}}")
     with pytest.MonkeyPatch.context() as patch, Charging() as server:
-        patch.setenv("VITALFEW_PRICES", f"{tmp_path}/./prices.yaml")
+        patch.setenv(OWN_PRICES, f"{tmp_path}/./prices.yaml")
         assert len(ask(server, Purse.of(0), 3)) == 3
