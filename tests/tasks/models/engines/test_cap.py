@@ -171,8 +171,8 @@ def test_what_has_no_price_cannot_be_capped() -> None:
 
 
 def test_a_server_of_ones_own_is_free(tmp_path: Path) -> None:
-    own = tmp_path / "prices.yaml"
+    own = tmp_path / "own.yaml"
     own.write_text("{dated: 2026-01-01, cpu_core_hour: 1, gpu_hour: 1, million_tokens: {'openai:tiny': 0}}")
     with pytest.MonkeyPatch.context() as patch, Charging() as server:
-        patch.setenv(OWN_PRICES, f"{tmp_path}/./prices.yaml")
+        patch.setenv(OWN_PRICES, str(own))
         assert len(ask(server, Purse.of(0), 3)) == 3
