@@ -16,7 +16,7 @@ from tests.support.serving import Running
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.serving.application import application
-from vitalfew.flows.serving.running import opened, read_entries
+from vitalfew.flows.serving.running import Entry, opened, read_entries
 from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse
 from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS
 
@@ -60,25 +60,42 @@ def told(address: str) -> str:
     return asyncio.run(ask())
 
 
+def spent(running: Running, file: Path, provider: PaidServer) -> None:
+    """Ask until both configurations refuse."""
+    with running.ready().client() as client:
+        for name in ("one", "other"):
+            asked = ({"question": question, "model": f"{file}:{name}"} for question in QUESTIONS)
+            refused = next(reply for body in asked if (reply := client.post("/answer", json=body)).is_error)
+            assert refused.status_code == 402
+            assert refused.json()["error"]["code"] == "insufficient_quota"
+            assert f"{name} cannot answer any more: the cap of 1.2000 USD is reached" in refused.text
+        assert 1.2 - PER_TOKEN * (FRAME_TOKENS + 500) < usd(provider) <= 1.2
+        figures = client.get("/metrics").text
+        (paid,) = [float(line.split()[1]) for line in figures.splitlines() if line.startswith("vitalfew_paid_usd ")]
+        assert paid == pytest.approx(usd(provider))
+        found = client.post("/search", json={"question": QUESTIONS[0], "model": f"{file}:one"})
+        assert found.status_code == 200
+        assert client.get("/ready").status_code == 200
+
+
+def entries(file: Path) -> dict[str, Entry]:
+    return read_entries([f"{file}:one", f"{file}:other"], "test")
+
+
 def test_all_configurations_share_the_cap_of_a_server(file: Path, provider: PaidServer) -> None:
-    entries = read_entries([f"{file}:one", f"{file}:other"], "test")
-    served = opened(searchable(), entries, Purse.of(1.2))
+    served = opened(searchable(), entries(file), Purse.of(1.2))
     with Running(lambda hosts: application(served, hosts=hosts)) as running:
-        with running.ready().client() as client:
-            for name in ("one", "other"):
-                asked = ({"question": question, "model": f"{file}:{name}"} for question in QUESTIONS)
-                refused = next(reply for body in asked if (reply := client.post("/answer", json=body)).is_error)
-                assert refused.status_code == 402
-                assert refused.json()["error"]["code"] == "insufficient_quota"
-                assert f"{name} cannot answer any more: the cap of 1.2000 USD is reached" in refused.text
-            assert 1.2 - PER_TOKEN * (FRAME_TOKENS + 500) < usd(provider) <= 1.2
-            figures = client.get("/metrics").text
-            (paid,) = [float(line.split()[1]) for line in figures.splitlines() if line.startswith("vitalfew_paid_usd ")]
-            assert paid == pytest.approx(usd(provider))
-            found = client.post("/search", json={"question": QUESTIONS[0], "model": f"{file}:one"})
-            assert found.status_code == 200
-            assert client.get("/ready").status_code == 200
+        spent(running, file, provider)
         assert "the cap of 1.2000 USD is reached" in told(running.address)
+
+
+@pytest.mark.slow
+def test_all_replicas_share_the_cap_of_a_server(file: Path, provider: PaidServer) -> None:
+    from vitalfew.flows.serving.replicas import Replicas, on_ray  # imports Ray
+
+    served = opened(searchable(), entries(file), Purse.of(1.2))
+    with on_ray(served, Replicas()) as models, Running(lambda hosts: application(models, hosts=hosts)) as running:
+        spent(running, file, provider)
 
 
 def test_a_program_and_the_command_have_caps_too(file: Path, provider: PaidServer) -> None:
