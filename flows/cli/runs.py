@@ -21,11 +21,13 @@ from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     ConfigOption,
+    MaxUsdOption,
     RunnerOption,
     SetOption,
     StoreOption,
     VerboseOption,
     WorkersOption,
+    YesOption,
     execute,
     layers,
     out,
@@ -54,6 +56,8 @@ def index(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Index a corpus: load → split → encode → index.
@@ -65,7 +69,7 @@ def index(
     """
     prepare(verbose)
     given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
-    settings = layers(config, assignments, **given)
+    settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
     if not any("name" in layer for layer in settings):
         raise InputError(_without_name(datasets))
     parameters = build(IndexCorpus, *settings)
@@ -164,6 +168,8 @@ def evaluate(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
     verbose: VerboseOption = False,
 ) -> Any:
     """Answer questions with several methods, and compare their quality, tokens, time and costs.
@@ -181,7 +187,8 @@ def evaluate(
 
     name, settings = find(experiment, store)
     given = {"store": store, "workers": workers, "runner": runner, "index": index}
-    parameters = evaluation(name, settings, *layers(None, assignments, **given))
+    further = {"max_usd": max_usd, "until_cap": yes or None}
+    parameters = evaluation(name, settings, *layers(None, assignments, **given, **further))
     outcome = execute(parameters, _evaluation_flow)
     show_report(outcome.report)
     for stages in outcome.methods.values():
@@ -255,6 +262,7 @@ def train(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Train a model with a recipe, and evaluate it on held-out data.
@@ -283,6 +291,7 @@ def train(
         more=tuple(assignments or ()),
         store=store,
         workers=workers,
+        max_usd=max_usd,
         out=directory and directory.absolute(),
     )
     parameters = form.training()
