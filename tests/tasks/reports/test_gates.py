@@ -103,17 +103,26 @@ def test_the_interval_turns_with_the_sides_and_narrows_with_the_questions(questi
 def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
     generator = np.random.default_rng(0)
     before = generator.normal(1000, 100, 300)
-    after = before + generator.normal(30, 20, 300)
-    tokens = {"direction": "lower", "is_share": False}
+    after = before + generator.normal(60, 20, 300)
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
     own = decided(before, after, 10, **tokens)
     assert own.verdict == WORSE
-    assert own.difference == pytest.approx(30, abs=4)
+    assert own.difference == pytest.approx(60, abs=4)
     assert own.low is not None
     assert 10 < own.low < own.difference < (own.high or 0)
-    assert decided(before, after, 50, **tokens).verdict == NO_WORSE
+    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
     assert decided(after, before, 0, **tokens).verdict == NO_WORSE
-    assert decided(before, before, 5, **tokens).verdict == IN_DOUBT  # nobody knows how far a difference can reach
-    assert decided(np.zeros(300), np.zeros(300), 5, **tokens).low is None
+
+
+def test_losses_of_another_unit_may_be_as_large_as_the_largest_value_though_none_was_seen() -> None:
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
+    equal = np.full(300, 1000.0)
+    own, share = decided(equal, equal, 5, **tokens), counted(300, 0, 0)
+    assert own.verdict == IN_DOUBT
+    assert own.high == pytest.approx(1000 * (share.high or 0))
+    rare = equal + 500 * (np.arange(300) < 2)
+    assert (decided(equal, rare, 5, **tokens).high or 0) > 20
+    assert decided(np.zeros(300), np.zeros(300), 5, **tokens).low is None  # not even that is known
 
 
 def test_every_metric_has_to_be_shown_no_worse_and_one_suffices_to_be_worse() -> None:
