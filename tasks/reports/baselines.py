@@ -76,7 +76,7 @@ class BaselineMethod:
 
 @dataclass(frozen=True)
 class Baseline:
-    """An evaluation question by question. `questions`: their ids, ascending; each is a hash of the question's text, its
+    """An evaluation question by question. `questions`: their ids, ascending: hashes of the question's text, its
     gold answers and what it names as gold. `questions_fingerprint`: of all of them."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -189,7 +189,7 @@ def check(
 
     `method`: may be left out where the run has one; `common`: compare the questions of both where these or the corpora
     differ. Raises NoReport where nothing can be compared, with the reason and the remedy; DamagedRecord; ValueError for
-    a margin that is none.
+    a margin below 0 or without a value.
     """
     baseline, named = read_baseline(path), _finished(store, name)
     chosen = _chosen(named, method)
@@ -348,7 +348,7 @@ def _worsened(now: "_Now", ids: npt.NDArray[np.int64], gated: Mapping[str, Gated
 
 
 class _Now:
-    """What a baseline has of a method, as a run of this store has it."""
+    """A method of a run of this store, as a baseline holds it."""
 
     def __init__(self, store: Path, side: Side) -> None:
         self.store, self.side, self.scores, self.run_id = store, side, side.scores, side.run.run_id
@@ -365,7 +365,7 @@ class _Now:
         return BaselineMethod(print_of_settings, self.settings, self.corpus, self.without_gold, self.metrics)
 
     def _corpus(self, tables: Mapping[str, str]) -> tuple[Corpus | None, list[int]]:
-        """What was searched, and the questions whose gold passages are not all there."""
+        """The corpus that was searched, and the questions whose gold passages are not all there."""
         if "hits" not in tables:
             return None, []
         searched = read_manifest(self.store, tables["hits"]).inputs["passages"]
@@ -394,7 +394,7 @@ class _Now:
 
 
 def _version(scored: Manifest, metric: Mapping[str, Any]) -> str:
-    """What computed a metric: the version of the stage, its own, and its model's fingerprint if it has one."""
+    """The versions that computed a metric: of the stage, of the metric, and its model's fingerprint if it has one."""
     model = [fingerprint(model=metric["model"])[:8]] if "model" in metric else []
     return ".".join([scored.version, str(metric["version"]), *model])
 

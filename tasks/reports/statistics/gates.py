@@ -10,7 +10,7 @@ For every gated metric a margin is set beforehand: the loss that is accepted. By
 All of them together are worse if any is, no worse if all are, in doubt otherwise. Of candidates whose true loss in any
 metric is beyond its margin, at most 2.5 % are called no worse; of those whose losses are all within, at most 2.5 % are
 called worse. So the ends differ in their correction for several metrics. A candidate passes if *all* metrics show it,
-which a harmful one does no more often than its harmful metric alone: the lower ends are of one-sided 97.5 % each
+which a harmful one does no more often than its harmful metric alone: the lower ends are of one-sided 97.5 %
 (intersection-union test; Berger, Multiparameter Hypothesis Testing and Acceptance Sampling, Technometrics 24(4), 1982).
 It fails if *any* does: the upper ends are of 1 − 2.5 %/m for m metrics, as in the first step of Holm's procedure. With
 one metric it is an ordinary 95 % interval.
@@ -79,8 +79,8 @@ class DecidedMetric:
     `lost`: questions with a value before and none after. They count as the worst value for the end that shows that it
     is no worse, because whoever fails where it was weak must not pass by that; that end is None where no worst value is
     known. `gained`: with a value after and none before; they are left out.
-    `settled_by`: how many questions would settle a doubt four times in five, if they are like these; None where there
-    is no doubt, and where no number would.
+    `settled_by`: how many questions would settle a doubt four times in five, if they are like these; None without
+    a doubt, and where no number would.
     """
 
     verdict: Verdict
@@ -99,8 +99,8 @@ class DecidedMetric:
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """The verdict over all metrics, and each by name. `settled_by`: as of a metric, the most of those in doubt; None
-    where one of these has none."""
+    """The verdict over all metrics, and their decisions by name. `settled_by`: as of a metric, the most of those in
+    doubt; None where one of these has no such number."""
 
     verdict: Verdict
     metrics: Mapping[str, DecidedMetric]
@@ -191,7 +191,7 @@ class _Test(NamedTuple):
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Paired differences, more is better: their `values`, ascending, and how many questions have each. `reach`: the
+    """Paired differences, more is better: their `values`, ascending, and the `counts` of questions. `reach`: the
     largest difference that there can be; `step`: the least between two values of the metric."""
 
     values: NDArray[np.float64]
