@@ -308,7 +308,7 @@ def _gated(
             f"{metric} was computed by version {known.version} for {path}, and by version {declared.version} in this "
             f"run: the two cannot be compared. {_anew(path)}"
         )
-    if declared.direction not in ("higher", "lower"):
+    if declared.direction is None or declared.direction == "neither":
         raise NoReport(f"{metric} is neither better high nor low, so it cannot become worse: gate another metric")
     both = np.concatenate(values)
     is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))

@@ -139,6 +139,7 @@ def _decided(name: str, metric: GatedMetric, metrics: int) -> DecidedMetric:
     elif high is not None and high < -metric.margin:
         verdict = WORSE
     shown = (low, high) if sign > 0 else (_turned(high), _turned(low))
+    means: tuple[float | None, float | None]
     means = (float(before[both].mean()), float(after[both].mean())) if pairs.questions else (None, None)
     return DecidedMetric(
         verdict,
