@@ -33,7 +33,7 @@ the largest difference seen in its place, 24 % of rare and large losses pass tha
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -249,14 +249,14 @@ class _Pairs:
         """
         away, shares = self.values - mean, self.counts / self.questions
         far = -(self.reach + mean)
-        most = -1 / far
+        end = -1 / far * (1.0 if away[0] > far else _EDGE)
 
         def pull(factor: float) -> float:
             return float(shares @ (away / (1 + factor * away)))
 
-        with np.errstate(divide="ignore"):
-            reaches = away[0] > far and pull(most) >= 0
-        factor = most if reaches else self._balanced(pull, most)
+        factor = end
+        if pull(end) < 0:
+            factor = float(scipy.optimize.brentq(pull, 0.0, end)) if pull(0.0) > 0 else 0.0
         weights = shares / (1 + factor * away)
         rest = max(0.0, 1 - float(weights.sum()))
         squares = float(weights @ away**2) + rest * far**2
@@ -266,16 +266,12 @@ class _Pairs:
         skewness = cubes / squares**1.5 / (6 * math.sqrt(self.questions)) if squares else 0.0
         return _Test(z, skewness, math.sqrt(squares))
 
-    def _balanced(self, pull: Callable[[float], float], most: float) -> float:
-        """The factor at which the weighted mean is the one that is tested."""
-        if pull(0.0) <= 0:
-            return 0.0
-        return float(scipy.optimize.brentq(pull, 0.0, most * _EDGE))
-
     def settled_by(self, margin: float, metrics: int) -> int | None:
         """Questions that settle a doubt; None without a question, or where the mean is as good as on −margin."""
         if not self.questions or not self.reach:
             return None
+        if margin >= self.reach:  # any loss is accepted
+            return MIN_QUESTIONS
         gap = self.mean + margin
         side, error = (self, ERROR) if gap > 0 else (self._turned(), ERROR / metrics)
         sd = side.tested(-margin if gap > 0 else margin).sd

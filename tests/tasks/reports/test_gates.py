@@ -159,6 +159,11 @@ def test_without_a_pair_there_is_nothing_to_say() -> None:
     assert (own.verdict, own.questions, own.current, own.difference, own.settled_by) == (IN_DOUBT, 0, None, None, None)
 
 
+def test_a_margin_that_accepts_any_loss_takes_as_many_questions_as_an_interval() -> None:
+    assert counted(5, 1, 0, margin=1.0).settled_by == 10
+    assert counted(12, 1, 0, margin=1.0).verdict == NO_WORSE
+
+
 def test_a_mean_on_the_margin_is_settled_by_no_number() -> None:
     own = counted(100, 12, 10)
     assert (own.difference, own.verdict, own.settled_by) == (pytest.approx(-0.02), IN_DOUBT, None)
