@@ -39,7 +39,7 @@ IMPLEMENTATION = "model or version"
 
 
 @dataclass(frozen=True)
-class Corpus:
+class SearchedCorpus:
     """The passages that a method searched: the fingerprint of their ids, and how many there are."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -69,7 +69,7 @@ class BaselineMethod:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     fingerprint: str
     settings: dict[str, Any]
-    corpus: Corpus | None
+    corpus: SearchedCorpus | None
     without_gold: list[int]
     metrics: dict[str, ScoredMetric]
 
@@ -268,7 +268,7 @@ def _chosen(named: NamedRun, method: str | None) -> str:
     return chosen
 
 
-def _refuse_others(path: Path, before: Corpus | None, now: Corpus | None) -> None:
+def _refuse_others(path: Path, before: SearchedCorpus | None, now: SearchedCorpus | None) -> None:
     if before != now:
         said = [
             f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none" for corpus in (before, now)
@@ -364,14 +364,14 @@ class _Now:
         print_of_settings = fingerprint(settings=self.settings)
         return BaselineMethod(print_of_settings, self.settings, self.corpus, self.without_gold, self.metrics)
 
-    def _corpus(self, tables: Mapping[str, str]) -> tuple[Corpus | None, list[int]]:
+    def _corpus(self, tables: Mapping[str, str]) -> tuple[SearchedCorpus | None, list[int]]:
         """The corpus that was searched, and the questions whose gold passages are not all there."""
         if "hits" not in tables:
             return None, []
         searched = read_manifest(self.store, tables["hits"]).inputs["passages"]
         passages = read_manifest(self.store, searched).read(self.store, "passages", ["passage_id"])
         ids = np.sort(passages["passage_id"].to_numpy())
-        return Corpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
+        return SearchedCorpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
 
     def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
         for row in self.asked.iter_rows(named=True):
