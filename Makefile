@@ -254,5 +254,8 @@ bench-runners: setup-tests  ## One process against one and two Ray workers
 bench-serve: setup-tests  ## The server against direct calls: seconds by clients, memory, start, an exchange of the index, beside their goals
 	$(BIN)/python -m benchmarks.serve
 
+bench-gates: setup-tests  ## How often `check` errs: exactly, and in 500 simulated switches of every kind
+	$(BIN)/python -m benchmarks.gates
+
 bench-startup: setup-tests  ## Seconds that each command of the command line takes, beside its goal
 	$(BIN)/python -m benchmarks.commands startup

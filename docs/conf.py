@@ -21,6 +21,7 @@ PARTS = {
     "Guides": [
         "guides/own_corpus",
         "guides/evaluate",
+        "guides/check",
         "guides/python",
         "guides/frameworks",
         "guides/sql",

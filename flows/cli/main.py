@@ -9,6 +9,7 @@ from rich.markup import escape
 from vitalfew.configs.evaluation import Experiment, Method
 from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import answer as answer_cli
+from vitalfew.flows.cli import check as check_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
 from vitalfew.flows.cli import mcp as mcp_cli
@@ -63,6 +64,7 @@ app.command()(results.report)
 app.command()(results.runs)
 app.command()(results.compare)
 app.command()(results.significance)
+app.command(cls=check_cli.CheckCommand)(check_cli.check)
 app.command()(serve_cli.serve)
 app.command()(ui_cli.ui)
 app.command(epilog=runs.trainers_help())(runs.train)

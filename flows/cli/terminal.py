@@ -263,13 +263,13 @@ class ExplainedErrors(TyperGroup):
         except (typer.Exit, BrokenPipeError):  # such as `| head`: the end, quietly
             raise
         except Exception as error:
-            if (message := _explanation(error)) is None:
+            if (message := explanation(error)) is None:
                 raise
             say_error(message)
             raise typer.Exit(1) from None
 
 
-def _explanation(error: Exception) -> str | None:
+def explanation(error: Exception) -> str | None:
     """Return the message for an error that the user can correct; None for a bug."""
     if hasattr(error, "format_message"):  # Typer explains errors of usage
         return None

@@ -79,7 +79,7 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
 
     Raises NoReport where there is nothing to compare, with the reason.
     """
-    a, b = _Named(store, first), _Named(store, second)
+    a, b = NamedRun(store, first), NamedRun(store, second)
     if a.method or b.method:
         names = [(a.method or b.method, b.method or a.method)]
     elif a.run.run_id == b.run.run_id:
@@ -99,7 +99,7 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
     return [replace(pair, differences=own) for pair, own in zip(pairs, adjusted, strict=True)]
 
 
-class _Named:
+class NamedRun:
     """A run, and perhaps a method, given as `RUN` or `RUN:METHOD`."""
 
     def __init__(self, store: Path, given: str) -> None:
@@ -129,7 +129,7 @@ class _Named:
         return f"run {self.run.run_id} asked {len(side.scores.ids):,} {' '.join(chosen)}".rstrip()
 
 
-def _compared(store: Path, first: _Named, second: _Named, old: str, new: str) -> Compared:
+def _compared(store: Path, first: NamedRun, second: NamedRun, old: str, new: str) -> Compared:
     a, b = first.side(store, old), second.side(store, new)
     ids = np.intersect1d(a.scores.ids, b.scores.ids, assume_unique=True)
     if not len(ids):

@@ -27,7 +27,7 @@ from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
 from vitalfew.tasks.reports.shown.notes import asked
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
-from vitalfew.tasks.reports.statistics.paired import paired_bootstrap, questions_needed
+from vitalfew.tasks.reports.statistics.paired import paired_bootstrap, questions_needed, rounded_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,5 +201,4 @@ def _settled(mean: float, width: float, margin: float, questions: int) -> str:
     needed = questions_needed(sd, far) if far * _FINE > width else None
     if needed is None:
         return "our value is on the line"
-    unit = 10 ** max(0, len(str(needed)) - 2)
-    return f"about {math.ceil(needed / unit) * unit:,} questions would settle it"
+    return f"about {rounded_up(needed):,} questions would settle it"

@@ -177,6 +177,12 @@ def questions_needed(
     return max(1, math.ceil((factor * sd_of_differences / difference) ** 2))
 
 
+def rounded_up(number: int) -> int:
+    """To two digits, never down: an estimate of a number of questions is no more exact."""
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return math.ceil(number / unit) * unit
+
+
 def visible_difference(
     sd_of_differences: float, questions: int, power: float = 0.8, confidence: float = 0.95
 ) -> float | None:

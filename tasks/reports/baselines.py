@@ -1,0 +1,426 @@
+"""check: a finished evaluation against a baseline, a file that keeps an earlier one's scores question by question.
+
+A baseline is small enough to be kept beside the code whose changes it guards: for every method the scores of single
+questions, what they were measured on (fingerprints of questions and corpus) and with (settings, versions of metrics).
+It needs no store. The fingerprint of a corpus is that of its passages' ids, which come from their texts alone: the same
+texts are the same corpus, on whichever machine and in whichever order they were read.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import ConfigDict, TypeAdapter
+
+from vitalfew.configs.loading import few, flat
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.names import STRICT, Moment, validated
+from vitalfew.storage.runs import Run, read_runs
+from vitalfew.tasks.metrics.base import SCALE, Direction
+from vitalfew.tasks.registry import method_named
+from vitalfew.tasks.reports.comparison import NamedRun, Side
+from vitalfew.tasks.reports.runs import LATEST, NoReport, QuestionScores, read_manifest
+from vitalfew.tasks.reports.statistics.gates import GateDecision, GatedMetric, decide
+
+VERSION = 1
+"""The version of the file: raise it when what is in it changes."""
+_OF_THE_CORPUS = {"load", "ask", "encode_questions"}
+"""Stages whose settings show in the fingerprints, or again in another stage's."""
+IMPLEMENTATION = "model or version"
+
+
+@dataclass(frozen=True)
+class SearchedCorpus:
+    """The passages that a method searched: the fingerprint of their ids, and how many there are."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    fingerprint: str
+    passages: int
+
+
+@dataclass(frozen=True)
+class ScoredMetric:
+    """A metric's declaration (`Column`), and its `values` by question, None where a question gave no ground for it.
+    `version`: of what computed it."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    heading: str
+    unit: str
+    direction: Direction | None
+    version: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True)
+class BaselineMethod:
+    """A method of an evaluation. `settings`: by path ("retrieve.top_k"), those of its stages and of its index, with
+    their `fingerprint`; `corpus`: None where it searched nothing; `without_gold`: questions whose gold passages are not
+    all in it, by id."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    fingerprint: str
+    settings: dict[str, Any]
+    corpus: SearchedCorpus | None
+    without_gold: list[int]
+    metrics: dict[str, ScoredMetric]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """An evaluation question by question. `questions`: their ids, ascending: hashes of the question's text, its
+    gold answers and what it names as gold. `questions_fingerprint`: of all of them."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    experiment: str
+    run_id: str
+    written: Moment
+    code_version: str
+    questions_fingerprint: str
+    questions: list[int]
+    methods: dict[str, BaselineMethod]
+    version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where it contradicts itself."""
+        if sorted({*self.questions}) != self.questions or _hashed(self.ids) != self.questions_fingerprint:
+            raise ValueError("its questions do not have its questions_fingerprint")
+        for name, method in self.methods.items():
+            for metric, scored in method.metrics.items():
+                if len(scored.values) != len(self.questions):
+                    raise ValueError(f"{name} has {len(scored.values)} values of {metric}, not {len(self.questions)}")
+
+    @property
+    def ids(self) -> npt.NDArray[np.int64]:
+        return np.array(self.questions, np.int64)
+
+
+_BASELINE = TypeAdapter(Baseline)
+
+
+@dataclass(frozen=True)
+class WorsenedQuestion:
+    """A question whose value of a metric became worse."""
+
+    metric: str
+    question: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A method of a run against a baseline. `decision`: by metric, and over all; `questions`: that were compared.
+
+    `only_before`, `only_now`: questions that one side alone asked; `without_gold`: those of both whose gold passages
+    are in one of two corpora alone. All are left out. `changed`: settings with their value before and now, None where
+    there was none. `worsened`: some questions that became worse, the worst of every metric first.
+    """
+
+    experiment: str
+    run_id: str
+    method: str
+    baseline: Baseline
+    place: str
+    headings: Mapping[str, str]
+    units: Mapping[str, str]
+    decision: GateDecision
+    questions: int
+    only_before: int
+    only_now: int
+    without_gold: int
+    same_corpus: bool
+    changed: Mapping[str, tuple[Any, Any]]
+    worsened: Sequence[WorsenedQuestion] = field(default=())
+
+
+def write_baseline(store: Path, name: str, method: str | None, path: Path) -> Baseline:
+    """Write the scores of an evaluation's methods, or of one, to a file. Raises NoReport, NotWritten."""
+    named = _finished(store, name)
+    wanted = [_chosen(named, method)] if method else [*named.groups]
+    sides = {each: named.side(store, each) for each in wanted}
+    ids = next(iter(sides.values())).scores.ids
+    baseline = Baseline(
+        experiment=named.run.name,
+        run_id=named.run.run_id,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        code_version=version("vitalfew"),
+        questions_fingerprint=_hashed(ids),
+        questions=ids.tolist(),
+        methods={each: _Now(store, side).as_baseline() for each, side in sides.items()},
+    )
+    files.write_json(path, asdict(baseline))
+    return baseline
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Raises NoReport where there is none or it is of another version, and DamagedRecord."""
+    try:
+        value = files.read_json(path)
+        if isinstance(value, dict) and (found := value.get("version")) not in (None, VERSION):
+            by = f"{value.get('code_version', 'another version')}"
+            raise NoReport(
+                f"{path} is a baseline of version {found}, written by vitalfew {by}; vitalfew {version('vitalfew')} "
+                f"reads version {VERSION}. {_anew(path)}"
+            )
+        return files.read_record(path, lambda value: validated(_BASELINE, value))
+    except FileNotFoundError:
+        raise NoReport(f"there is no baseline {path}; write one with: vitalfew check RUN --write {path}") from None
+    except DamagedRecord as error:
+        raise DamagedRecord(f"{error}. {_anew(path)}") from None
+
+
+def _anew(path: Path | str) -> str:
+    return f"Write it anew: vitalfew check RUN --write {path}"
+
+
+def check(
+    store: Path, name: str, method: str | None, path: Path, margins: Mapping[str, float], common: bool = False
+) -> Checked:
+    """Decide whether a method of a run is no worse than in the baseline at `path`, by the metrics that have a margin.
+
+    `method`: may be left out where the run has one; `common`: compare the questions of both where these or the corpora
+    differ. Raises NoReport where nothing can be compared, with the reason and the remedy; DamagedRecord; ValueError for
+    a margin below 0 or without a value.
+    """
+    baseline, named = read_baseline(path), _finished(store, name)
+    chosen = _chosen(named, method)
+    if chosen not in baseline.methods:
+        known = few(chosen, [*baseline.methods], "")
+        raise NoReport(f"{path} has no method {chosen!r}; it has: {known}. {_anew(path)}")
+    before, now = baseline.methods[chosen], _Now(store, named.side(store, chosen))
+    same_corpus = before.corpus == now.corpus
+    ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
+    if not common:
+        _refuse_others(path, before.corpus, now.corpus)
+        _refuse_other_questions(path, len(baseline.questions), len(now.scores.ids), len(ids))
+    if not len(ids):
+        raise NoReport(
+            f"{path} and run {named.run.run_id} have no question in common, so nothing can be paired: ask the questions"
+            f" that it has (questions.dataset, .where, .sample, .seed). {_anew(path)}"
+        )
+    kept = np.isin(ids, before.without_gold) == np.isin(ids, now.without_gold)
+    shared, without_gold = ids[kept], int((~kept).sum())
+    if not len(shared):
+        raise NoReport(f"all {len(ids):,} common questions have their gold passages in one of the two corpora alone")
+    earlier = QuestionScores(baseline.ids, {metric: _values(each) for metric, each in before.metrics.items()})
+    gated = {
+        metric: _gated(path, metric, margin, before, now, (earlier.of(metric, shared), now.scores.of(metric, shared)))
+        for metric, margin in margins.items()
+    }
+    return Checked(
+        experiment=named.run.name,
+        run_id=named.run.run_id,
+        method=chosen,
+        baseline=baseline,
+        place=str(path),
+        headings={metric: now.metrics[metric].heading for metric in gated},
+        units={metric: now.metrics[metric].unit for metric in gated},
+        decision=decide(gated),
+        questions=len(shared),
+        only_before=len(baseline.questions) - len(ids),
+        only_now=len(now.scores.ids) - len(ids),
+        without_gold=without_gold,
+        same_corpus=same_corpus,
+        changed=_changed(before.settings, now.settings),
+        worsened=[*_worsened(now, shared, gated)],
+    )
+
+
+def _finished(store: Path, name: str) -> NamedRun:
+    """The run of this id or experiment. Raises NoReport where a later one of the experiment is not finished: it is the
+    one that is meant."""
+    named = NamedRun(store, name)
+    if named.method:
+        raise NoReport(f"{name!r}: name the method by --method {named.method!r}")
+    run = named.run
+    if not run.run_id.startswith(name):
+        later = [each for each in read_runs(store) if _is_meant(each, name) and each.started > run.started]
+        for each in later:
+            reason = f" ({each.error})" if each.error else ""
+            raise NoReport(
+                f"the latest run of {each.name}, {each.run_id}, is {each.state}{reason}: run the same `vitalfew "
+                f"evaluate` to finish it, or name the one before, {run.run_id}"
+            )
+    return named
+
+
+def _is_meant(run: Run, name: str) -> bool:
+    return run.flow == "evaluate" and name in (run.name, LATEST)
+
+
+def _chosen(named: NamedRun, method: str | None) -> str:
+    """The method that is meant. Raises NoReport."""
+    known = [*named.groups]
+    if method is None and len(known) > 1:
+        raise NoReport(f"run {named.run.run_id} has several methods; name one by --method: {few('', known, '')}")
+    chosen = known[0] if method is None else method_named(method, known)
+    if chosen not in known:
+        raise NoReport(f"run {named.run.run_id} has no method {method!r}; it has: {few(chosen, known, '')}")
+    return chosen
+
+
+def _refuse_others(path: Path, before: SearchedCorpus | None, now: SearchedCorpus | None) -> None:
+    if before != now:
+        said = [
+            f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none" for corpus in (before, now)
+        ]
+        raise NoReport(
+            f"another corpus is searched than in {path}: it has {said[0]}, this run {said[1]}. {_anew(path)}, or "
+            "compare the questions whose gold passages are in both with --common"
+        )
+
+
+def _refuse_other_questions(path: Path, before: int, now: int, shared: int) -> None:
+    if not before == now == shared:
+        raise NoReport(
+            f"other questions are asked than in {path}: it has {before:,}, this run {now:,}, and {shared:,} are in "
+            f"both. {_anew(path)}, or compare those in both with --common"
+        )
+
+
+def _gated(
+    path: Path,
+    metric: str,
+    margin: float,
+    before: BaselineMethod,
+    now: "_Now",
+    values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
+) -> GatedMetric:
+    """A metric that can be decided on. Raises NoReport, ValueError."""
+    if metric in now.side.columns and metric not in now.metrics:
+        raise NoReport(_no_values(path, metric, values, now))
+    if metric not in now.metrics:
+        raise NoReport(f"no metric {metric!r} in run {now.run_id}; it has: {few(metric, [*now.metrics], '')}")
+    if metric not in before.metrics:
+        raise NoReport(f"{path} has no metric {metric!r}; it has: {few(metric, [*before.metrics], '')}. {_anew(path)}")
+    declared, known = now.metrics[metric], before.metrics[metric]
+    if declared.version != known.version:
+        raise NoReport(
+            f"{metric} was computed by version {known.version} for {path}, and by version {declared.version} in this "
+            f"run: the two cannot be compared. {_anew(path)}"
+        )
+    if declared.direction is None or declared.direction == "neither":
+        raise NoReport(f"{metric} is neither better high nor low, so it cannot become worse: gate another metric")
+    both = np.concatenate(values)
+    is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))
+    if is_share and margin >= 1:
+        raise ValueError(f"{metric} goes from 0 to 1: a margin of {margin:g} accepts any loss (2 % are 0.02)")
+    if np.isnan(values).any(axis=0).all():
+        raise NoReport(_no_values(path, metric, values, now))
+    return GatedMetric(*values, margin, declared.direction, is_share)
+
+
+def _no_values(path: Path, metric: str, values: Sequence[npt.NDArray[np.float64]], now: "_Now") -> str:
+    before, after = (int((~np.isnan(side)).sum()) for side in values)
+    needs = " and ".join(now.side.columns[metric].needs) or "single questions"
+    return (
+        f"no question has a value of {metric} on both sides: of {len(values[0]):,} it has {before:,} in {path} and "
+        f"{after:,} in this run. It needs {needs}, and a metric of all answers together has no value of a question"
+    )
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = sorted(before.keys() | now.keys())
+    return {name: (before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)}
+
+
+_SHOWN = 5
+
+
+def _worsened(now: "_Now", ids: npt.NDArray[np.int64], gated: Mapping[str, GatedMetric]) -> Iterator[WorsenedQuestion]:
+    """The questions that lost most, some of every metric; equals in the order of their ids."""
+    texts = dict(zip(now.asked["question_id"], now.asked["text"], strict=True))
+    for name, metric in gated.items():
+        before, after = np.asarray(metric.current), np.asarray(metric.candidate)
+        loss = np.nan_to_num((before - after) * (1 if metric.direction == "higher" else -1))
+        for place in np.argsort(-loss, kind="stable")[:_SHOWN]:
+            if loss[place] > 0:
+                yield WorsenedQuestion(name, texts[int(ids[place])], float(before[place]), float(after[place]))
+
+
+class _Now:
+    """A method of a run of this store, as a baseline holds it."""
+
+    def __init__(self, store: Path, side: Side) -> None:
+        self.store, self.side, self.scores, self.run_id = store, side, side.scores, side.run.run_id
+        tables = side.run.methods[side.group.methods[0].name]
+        self.scored = read_manifest(store, tables["scores"])
+        asked = read_manifest(store, tables["asked"])
+        self.asked = pl.DataFrame(asked.read(store, "asked"))
+        self.corpus, self.without_gold = self._corpus(tables)
+        self.settings = _settings(store, self.scored)
+        self.metrics = self._metrics()
+
+    def as_baseline(self) -> BaselineMethod:
+        print_of_settings = fingerprint(settings=self.settings)
+        return BaselineMethod(print_of_settings, self.settings, self.corpus, self.without_gold, self.metrics)
+
+    def _corpus(self, tables: Mapping[str, str]) -> tuple[SearchedCorpus | None, list[int]]:
+        """The corpus that was searched, and the questions whose gold passages are not all there."""
+        if "hits" not in tables:
+            return None, []
+        searched = read_manifest(self.store, tables["hits"]).inputs["passages"]
+        passages = read_manifest(self.store, searched).read(self.store, "passages", ["passage_id"])
+        ids = np.sort(passages["passage_id"].to_numpy())
+        return SearchedCorpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
+
+    def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
+        for row in self.asked.iter_rows(named=True):
+            gold, places = row["gold_passages"], row.get("gold_places")  # an older version's questions name no places
+            if not np.isin(gold, passages).all() if gold else places:
+                yield row["question_id"]
+
+    def _metrics(self) -> dict[str, ScoredMetric]:
+        versions = {
+            column["name"]: _version(self.scored, method)
+            for method in self.scored.method.values()
+            for column in method["columns"]
+        }
+        found = {}
+        for name, values in self.scores.values.items():
+            column = self.side.columns[name]
+            known: list[float | None] = [None if np.isnan(value) else float(value) for value in values]
+            found[name] = ScoredMetric(column.heading, column.unit, column.direction, versions.get(name, ""), known)
+        return found
+
+
+def _version(scored: Manifest, metric: Mapping[str, Any]) -> str:
+    """The versions that computed a metric: of the stage, of the metric, and its model's fingerprint if it has one."""
+    model = [fingerprint(model=metric["model"])[:8]] if "model" in metric else []
+    return ".".join([scored.version, str(metric["version"]), *model])
+
+
+def _settings(store: Path, scored: Manifest) -> dict[str, Any]:
+    """The settings of all stages that scores were made by, and fingerprints of the methods and models that they name;
+    without those of artifacts that were removed since."""
+    settings: dict[str, Any] = {}
+    due, seen = [scored], {scored.artifact}
+    while due:
+        manifest = due.pop()
+        if manifest.stage not in _OF_THE_CORPUS:
+            settings |= flat(manifest.config, f"{manifest.stage}.")
+            settings[f"{manifest.stage} ({IMPLEMENTATION})"] = fingerprint(
+                method=manifest.method, version=manifest.version
+            )
+        for name in sorted({*manifest.inputs.values()} - seen):
+            seen.add(name)
+            if made := Artifact(store, *name.split("/")).recorded_manifest():
+                due.append(made)
+    return dict(sorted(settings.items()))
+
+
+def _hashed(ids: npt.NDArray[np.int64]) -> str:
+    return blake2b(np.ascontiguousarray(ids, np.dtype("<i8")).tobytes(), digest_size=8).hexdigest()
+
+
+def _values(scored: ScoredMetric) -> npt.NDArray[np.float64]:
+    return np.array(scored.values, np.float64)  # None is NaN

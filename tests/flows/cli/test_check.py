@@ -1,0 +1,261 @@
+"""`vitalfew check`: a run against a baseline, its exit status, what it writes, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.flows.cli.test_main import run
+from tests.support.evaluating import copied, searchable
+from tests.support.evaluating import run as evaluate
+from tests.support.indexing import index
+
+RECALL = "passage_recall@10"
+METRICS = {"metrics": ["passage_recall", "conditions"]}
+
+
+def settings(top_k: int = 10, **given: Any) -> dict[str, Any]:
+    method = {"retrieve": {"retriever": "bm25", "top_k": top_k}}
+    return {"index": "test", "generate": None, "score": METRICS, "methods": {"keywords": method}, **given}
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run of the experiment `trial`, and `baseline.json` of it beside the store."""
+    folder = tmp_path_factory.mktemp("check")
+    store = copied(searchable(), folder / "store")
+    evaluate(store, settings())
+    written = run("check", "trial", "--write", folder / "baseline.json", "--store", store)
+    assert written.exit_code == 0, written.output
+    assert "45 questions" in written.output
+    return folder
+
+
+@pytest.fixture
+def folder(evaluated: Path, tmp_path: Path) -> Path:
+    copied(evaluated, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def check(folder: Path, *arguments: str | Path, name: str = "trial") -> tuple[int, str]:
+    """The exit status and all that is printed, in one line."""
+    given = ["--against", folder / "baseline.json", *arguments]
+    done = run("check", name, *given, "--store", folder / "store")
+    assert "Traceback" not in done.output
+    return done.exit_code, " ".join((done.output + done.stderr).replace("│", " ").split())
+
+
+def margin(loss: float, metric: str = RECALL) -> tuple[str, str]:
+    return "--margin", f"{metric}={loss}"
+
+
+def test_the_same_run_is_no_worse_within_a_wide_margin_and_in_doubt_within_a_narrow_one(folder: Path) -> None:
+    status, shown = check(folder, *margin(0.3))
+    assert (status, "keywords is no worse than the baseline, on 45 questions" in shown) == (0, True), shown
+    status, shown = check(folder, *margin(0.02))
+    assert status == 2, shown
+    assert f"{RECALL} is in doubt with 45 questions: about 390 would settle it" in shown
+    assert "No setting, model or version of a method has changed." in shown
+
+
+def test_fewer_hits_are_worse_and_the_report_says_what_changed_and_which_questions_lost(folder: Path) -> None:
+    evaluate(folder / "store", settings(top_k=1))
+    markdown, junit = folder / "out" / "check.md", folder / "out" / "check.xml"
+    status, shown = check(
+        folder, *margin(0.02), *margin(0.5, "passage_recall@1"), "--markdown", markdown, "--junit", junit
+    )
+    assert status == 1, shown
+    assert "keywords is worse than the baseline" in shown
+    assert "Changed: retrieve.top_k, 10 → 1." in shown
+    assert "Questions that became worse" in shown
+    assert "corrected for 2 metrics" in shown
+    text = markdown.read_text()
+    assert text.startswith("### keywords is worse than the baseline, on 45 questions\n")
+    assert "| **worse** |" in text
+    assert "| **no worse** |" in text
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert suite.attrib | {"tests": "2", "failures": "1", "errors": "0"} == suite.attrib
+    cases = {case.attrib["name"]: case for case in suite}
+    assert cases[RECALL].find("failure") is not None
+    assert cases["passage_recall@1"].find("failure") is None
+
+
+def test_a_doubt_is_an_error_of_junit(folder: Path) -> None:
+    check(folder, *margin(0.02), "--junit", folder / "check.xml")
+    (suite,) = ElementTree.parse(folder / "check.xml").getroot()
+    assert suite.attrib["errors"] == "1"
+    error = suite.find("testcase/error")
+    assert error is not None
+    assert error.attrib["type"] == "in doubt"
+    assert "about 390 would settle it" in (error.text or "")
+
+
+def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: Path) -> None:
+    evaluate(folder / "store", settings(questions={"sample": 20}))
+    status, shown = check(folder, *margin(0.3))
+    assert status == 3
+    assert "it has 45, this run 20, and 20 are in both" in shown
+    assert "--common" in shown
+    status, shown = check(folder, *margin(0.5), "--common")
+    assert status == 0, shown
+    assert "Left out: 25 questions of the baseline alone, 0 of this run alone." in shown
+
+
+def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: Path, tmp_path: Path) -> None:
+    notes = [{"text": f"The bridge of {name} was built in {year}.", "id": name} for name, year in TOWNS.items()]
+    asked = [
+        {"question": f"When was the bridge of {name} built?", "answers": [str(year)], "source": name}
+        for name, year in TOWNS.items()
+    ]
+    corpora = {"all": notes, "most": notes[:-4]}
+    store = tmp_path / "towns"
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
+    for name, rows in corpora.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+        index(store, f"jsonl:{tmp_path / name}.jsonl?id=id", bm25={"enabled": True})
+        evaluate(store, settings(questions={"dataset": f"jsonl:{tmp_path}/asked.jsonl"}))
+        if name == "all":
+            assert run("check", "trial", "--write", tmp_path / "baseline.json", "--store", store).exit_code == 0
+    (tmp_path / "store").symlink_to(store)
+    status, shown = check(tmp_path, *margin(0.5))
+    assert status == 3
+    assert "another corpus is searched" in shown
+    assert f"it has {len(notes)} passages" in shown
+    status, shown = check(tmp_path, *margin(0.5), "--common")
+    assert status == 0, shown
+    assert "Left out: 4 questions whose gold passages are in one of the two corpora alone." in shown
+    assert "different corpora" in shown
+
+
+TOWNS = {f"{stem}{end}": 1700 + 7 * place + number for number, end in enumerate(("mar", "in", "ow", "eth"))
+         for place, stem in enumerate(("Vel", "Kess", "Orr", "Tam", "Dun"))}  # fmt: skip
+
+
+def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path) -> None:
+    both = {name: {"retrieve": {"retriever": "bm25", "top_k": k}} for name, k in (("keywords", 10), ("five", 5))}
+    evaluate(folder / "store", settings(methods=both))
+    status, shown = check(folder, *margin(0.3))
+    assert (status, "several methods; name one by --method: keywords, five" in shown) == (3, True), shown
+    status, shown = check(folder, *margin(0.3), "--method", "five")
+    assert status == 3
+    assert "has no method 'five'; it has: keywords. Write it anew: vitalfew check RUN --write" in shown
+    assert check(folder, *margin(0.3), "--method", "keywords")[0] == 0
+    status, shown = check(folder, *margin(0.3), "--method", "other")
+    assert (status, "has no method 'other'; it has: keywords, five" in shown) == (3, True), shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "give the metrics to decide by"),
+        (margin(0.1, "recall"), "no metric 'recall' in run"),
+        (margin(-0.1), "a margin is the loss that is accepted, 0 or more"),
+        (margin(2), "a margin of 2 accepts any loss (2 % are 0.02)"),
+        (("--margin", RECALL), "write METRIC=LOSS"),
+        (("--margin", f"{RECALL}=two"), "write METRIC=LOSS"),
+        (("--margin", f"{RECALL}=nan"), "a margin is the loss that is accepted, 0 or more"),
+        ((*margin(0.1), *margin(0.2)), "has a margin already"),
+        (margin(0.1, "gold_words"), "neither better high nor low"),
+        ((*margin(0.1), "--write", "new.json"), "--write compares nothing"),
+        (("--marge", "1"), "No such option"),
+    ],
+)
+def test_options_that_do_not_fit_end_with_a_status_of_their_own(
+    folder: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    status, shown = check(folder, *arguments)
+    assert (status, words in shown) == (3, True), shown
+
+
+def rewritten(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    def rewrite(path: Path) -> None:
+        value = {name: member for name, member in json.loads(path.read_text()).items() if name != "seal"}
+        value.pop("vitalfew")
+        change(value)
+        path.unlink()  # it is a hard link
+        path.write_text(json.dumps(value))
+
+    return rewrite
+
+
+def replaced(content: str | None) -> Callable[[Path], None]:
+    def replace(path: Path) -> None:
+        path.unlink()
+        if content is not None:
+            path.write_text(content)
+
+    return replace
+
+
+def flipped(path: Path) -> None:
+    content = path.read_text().replace("1.0", "0.0", 1)
+    path.unlink()
+    path.write_text(content)
+
+
+def of_another_metric(value: dict[str, Any]) -> None:
+    value["methods"]["keywords"]["metrics"][RECALL]["version"] = "0.9"
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (replaced(None), "there is no baseline"),
+        (replaced(""), "is damaged"),
+        (replaced("{}"), "is damaged: experiment: Field required"),
+        (replaced("[1]"), "is damaged"),
+        (flipped, "it differs from what was written (seal)"),
+        (rewritten(lambda value: value.update(version=2)), "is a baseline of version 2, written by vitalfew"),
+        (rewritten(lambda value: value["questions"].pop()), "do not have its questions_fingerprint"),
+        (rewritten(lambda value: value["methods"]["keywords"]["metrics"][RECALL]["values"].pop()), "has 44 values"),
+        (rewritten(of_another_metric), "was computed by version 0.9"),
+        (rewritten(lambda value: value["methods"]["keywords"]["metrics"].pop(RECALL)), f"has no metric '{RECALL}'"),
+    ],
+)
+def test_a_baseline_that_cannot_be_used_says_how_to_write_it_anew(
+    folder: Path, damage: Callable[[Path], None], words: str
+) -> None:
+    damage(folder / "baseline.json")
+    status, shown = check(folder, *margin(0.3))
+    assert status == 3
+    assert words in shown, shown
+    assert "vitalfew check RUN --write" in shown
+
+
+def test_a_metric_that_no_question_has_says_what_it_needs(folder: Path) -> None:
+    unanswerable = {"question": "Who built the mill?"}
+    (folder / "asked.jsonl").write_text(json.dumps(unanswerable))
+    asked = settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"})
+    evaluate(folder / "store", asked)
+    assert run("check", "trial", "--write", folder / "new.json", "--store", folder / "store").exit_code == 0
+    done = run("check", "trial", "--against", folder / "new.json", *margin(0.3), "--store", folder / "store")
+    assert done.exit_code == 3
+    shown = " ".join(done.output.split())
+    assert f"no question has a value of {RECALL} on both sides" in shown
+    assert "It needs hits and gold passages" in shown
+
+
+def test_no_common_question_is_an_error_even_with_common(folder: Path) -> None:
+    (folder / "asked.jsonl").write_text(json.dumps({"question": "Who built the mill?"}))
+    evaluate(folder / "store", settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"}))
+    status, shown = check(folder, *margin(0.3), "--common")
+    assert (status, "have no question in common" in shown) == (3, True), shown
+
+
+def test_a_run_that_is_not_finished_is_not_checked_in_favour_of_an_older_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VITALFEW_TEST_HALT", str(folder))
+    (folder / "damaged").touch()
+    with pytest.raises(OSError, match="the model is damaged"):
+        evaluate(folder / "store", settings(generate={"generator": "tests.support.fakes:HaltedWords"}))
+    status, shown = check(folder, *margin(0.3))
+    assert (status, "the latest run of trial" in shown, "failed" in shown) == (3, True, True), shown
+    assert "the model is damaged" in shown
+    finished = json.loads((folder / "baseline.json").read_text())["run_id"]
+    assert check(folder, *margin(0.3), name=finished)[0] == 0
+    status, shown = check(folder, *margin(0.3), name="nothing")
+    assert (status, "no evaluation 'nothing'" in shown) == (3, True), shown
