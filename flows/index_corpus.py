@@ -25,9 +25,11 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> O
     return index_and_show(parameters)
 
 
-def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
-    """The common part of the flows that make an index; `quote`: quote the run before its start. Raises DoesNotFit."""
+def index_and_show(parameters: IndexCorpus, quote: bool = False, promoted: bool = True) -> Outcome:
+    """The common part of the flows that make an index. `quote`: quote the run before its start; `promoted`: let the
+    name stand for the result. Raises DoesNotFit."""
     plan = graph(parameters)
+    plan.promoted = promoted
     if not (done := plan.done()):
         if quote:
             quoted(plan).check()

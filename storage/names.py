@@ -19,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from vitalfew.storage import files
 
@@ -37,6 +37,8 @@ RunId = Annotated[str, StringConstraints(pattern=rf"^{RUN_ID}$")]
 IndexName = RunId
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", max_length=200)]
 """A stage, a flow, a table's note."""
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+"""The number of a generation of an index, from 1; 0 for none."""
 Process = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]+(-[0-9A-Za-z_]+){0,2})?$", max_length=100)]
 """The name of a process (storage/files/processes.py), or its id; empty if neither is known."""
 

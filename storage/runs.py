@@ -16,7 +16,18 @@ from pydantic import ConfigDict, TypeAdapter
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord, Record
-from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Process, RunId, Table, Word, validated
+from vitalfew.storage.names import (
+    STRICT,
+    ArtifactName,
+    IndexName,
+    Moment,
+    Number,
+    Process,
+    RunId,
+    Table,
+    Word,
+    validated,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE: Final = "unreadable"
@@ -52,13 +63,20 @@ class Run:
 
 @dataclass(frozen=True)
 class NamedIndex:
-    """The record behind `--index NAME`: the artifacts of an index and the settings they were made with."""
+    """The record behind `--index NAME`: the artifacts of an index and the settings they were made with.
+
+    `generation`: its number, 0 in a store that recorded none; `before`: those that were current before it and were not
+    rolled back, the latest last; `reached`: the highest number that ever was current.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
     run_id: RunId
     artifacts: dict[Word, ArtifactName]
     config: dict[str, Any]
+    generation: Number = 0
+    before: tuple[Number, ...] = ()
+    reached: Number = 0
 
     def located(self, store: Path) -> dict[str, Artifact]:
         """Its artifacts by role: passages, sentences, vectors, faiss, terms, bm25."""
@@ -186,7 +204,7 @@ def find_index(store: Path, name: str) -> NamedIndex:
 
 
 def remove_index(store: Path, name: str) -> None:
-    """Forget a name, and nothing else: `store gc` removes what nothing refers to. Raises IndexNotFound."""
+    """Remove the record of a name, and nothing else. Raises IndexNotFound."""
     files.remove(_index_path(store, name))
 
 

@@ -538,6 +538,20 @@ INDEXES = table(
     column("previous_run", TEXT, "run that made the version before; NULL for the first", nullable=True),
 )
 
+GENERATIONS = table(
+    "generations",
+    "a generation of an index: a finished build, whatever became of it",
+    column("name", TEXT, "name of the index"),
+    column("generation", INTEGER, "its number, which orders the generations of a name"),
+    column("made_at", pa.timestamp("us", "UTC"), "when it was built"),
+    column("run_id", TEXT, "run that built it"),
+    column("settings", TEXT, "fingerprint of all that determines it besides its corpus; empty in an older store"),
+    column("corpus", TEXT, "fingerprint of its passages"),
+    column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt; empty where none decided"),
+    column("current", BOOLEAN, "true for the generation that a search finds"),
+    column("removed", BOOLEAN, "true once `store gc` has removed artifacts of it"),
+)
+
 METHODS = table(
     "methods",
     "the artifact that holds a method's rows in one table of a run",

@@ -19,6 +19,8 @@ from vitalfew.flows.cli.main import app
 from vitalfew.tasks.models.causal import smollm2
 
 RUNNERS = {"index", "evaluate", "train"}
+NO_RUN = {"history", "promote", "rollback"}
+"""Commands below `index` that run nothing."""
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"
 FAST = {"index": []}
 """Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
@@ -53,7 +55,8 @@ class Reader:
 
 
 def _vitalfew(arguments: list[str]) -> None:
-    serially = ["--runner", "serial"] if arguments[0] in RUNNERS and "--runner" not in arguments else []
+    runs = arguments[0] in RUNNERS and not NO_RUN.intersection(arguments[1:2])
+    serially = ["--runner", "serial"] if runs and "--runner" not in arguments else []
     done = CliRunner().invoke(app, [*arguments, *serially], input="SELECT 42")
     assert done.exit_code == 0, f"vitalfew {arguments}\n{done.output}"
 

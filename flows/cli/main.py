@@ -12,6 +12,7 @@ from vitalfew.flows.cli import answer as answer_cli
 from vitalfew.flows.cli import check as check_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import generations as generations_cli
 from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
@@ -54,6 +55,9 @@ def _options(
 
 app.command()(demo_cli.demo)
 app.command(epilog=settings_help(IndexCorpus))(runs.index)
+app.command("index history")(generations_cli.history)
+app.command("index promote")(generations_cli.promote)
+app.command("index rollback")(generations_cli.rollback)
 app.command(epilog=settings_help(IndexCorpus))(costs_cli.plan)
 app.command(epilog=settings_help(Search))(runs.search)
 app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)

@@ -66,8 +66,14 @@ def index(
     does only the unfinished part, and another layout reuses all vectors.
 
         vitalfew index hotpotqa:questions.json squad:dev-v1.1.json --name wiki --set encode.context=late
+
+    Every finished build is a generation of the name. `index history NAME` lists them, `index promote NAME GENERATION`
+    lets the name stand for another one, and `index rollback NAME` for the one before.
     """
     prepare(verbose)
+    if datasets[0] in ("history", "promote", "rollback"):
+        command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
+        raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
     given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
     settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
     if not any("name" in layer for layer in settings):

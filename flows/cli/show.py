@@ -58,8 +58,22 @@ def indexed(parameters: IndexCorpus, outcome: Any) -> None:
     if len(outcome.reused) == len(outcome.manifests):
         out.print("Nothing to do: all artifacts already exist.")
     _quoted_and_actual(parameters, outcome)
+    _other_generation(parameters, outcome)
     out.print(f"Index [b]{parameters.name}[/] is ready:")
     say(f'  vitalfew search "…" --index {parameters.name}{escape(_store(parameters))}')
+
+
+def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
+    """Say where the name stands for another generation than the one that was built: it was rolled back."""
+    from vitalfew.storage.runs import find_index
+
+    now = find_index(parameters.store, parameters.name)
+    if {*now.artifacts.values()} != {manifest.artifact for manifest in outcome.manifests}:
+        out.print(
+            f"[yellow]A search finds generation {now.generation}[/], as somebody went back to it: this build is not "
+            "new. To use this one:"
+        )
+        say(f"  vitalfew index promote {parameters.name}{escape(_store(parameters))}")
 
 
 def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:

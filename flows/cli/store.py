@@ -217,19 +217,26 @@ def gc(
         float,
         typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run."),
     ] = 30,
+    keep: Annotated[
+        int,
+        typer.Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is."),
+    ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
 
-    Keeps the artifacts of named indexes, of active runs, and of unfinished runs that can be resumed by name. Always
-    keeps the records of runs and costs.
+    Keeps the artifacts of named indexes, of their last generations, of active runs, and of unfinished runs that can be
+    resumed by name. Always keeps the records of runs, generations and costs.
+
+    --keep N keeps the N latest generations of an index, and the N latest that were current: the current one and those
+    that `index rollback` goes back to.
     """
     from vitalfew.storage.upkeep.inventory import RetentionPolicy, check_store
     from vitalfew.storage.upkeep.removal import plan, remove
 
     check_store(store)
-    policy = RetentionPolicy(keep_runs, keep_unfinished)
+    policy = RetentionPolicy(keep_runs, keep_unfinished, keep)
     planned = plan(store, policy)
     if delete:
         outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
@@ -257,12 +264,13 @@ def rm(
     name: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")],
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Remove the name of an index. `gc --delete` then removes its artifacts, unless another index or run uses them."""
-    from vitalfew.storage.runs import remove_index
+    """Remove the name of an index and its history. `gc --delete` then removes the artifacts of all its generations,
+    unless another index or run uses them."""
+    from vitalfew.storage.generations import forget
     from vitalfew.storage.upkeep.inventory import check_store
 
     check_store(store)
-    remove_index(store, name)
+    forget(store, name)
     out.print(
         f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used.", highlight=False
     )

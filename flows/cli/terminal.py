@@ -252,7 +252,16 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 
 class ExplainedErrors(TyperGroup):
     """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
-    others are bugs."""
+    others are bugs.
+
+    A command whose name has two words comes before the one that is named by the first: `index history` is not `index`
+    with a data set.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if (name := " ".join(args[:2])) in self.commands and len(args) > 1:
+            return name, self.commands[name], args[2:]
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -7,9 +7,10 @@ from pathlib import Path
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexCorpus, Unit
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact, Manifest
-from vitalfew.storage.runs import INDEXING, NamedIndex, Run, save_index
+from vitalfew.storage import files, generations
+from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint
+from vitalfew.storage.generations import Generation
+from vitalfew.storage.runs import INDEXING, NamedIndex, Run
 from vitalfew.tasks.datasets.base import InputError, Passage
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.index import Index
@@ -21,10 +22,14 @@ from vitalfew.tasks.stage import Stage
 
 
 class IndexPlan(Plan):
-    """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct."""
+    """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct.
+
+    `promoted`: whether the name stands for the result once it is finished; `generation`: the result, then."""
 
     flow = INDEXING
     parameters: IndexCorpus
+    promoted = True
+    generation: Generation | None = None
 
     def __init__(self, parameters: IndexCorpus) -> None:
         parameters = completed(parameters)
@@ -63,8 +68,16 @@ class IndexPlan(Plan):
 
     def save(self, run: Run) -> None:
         artifacts = {stage.table: stage.artifact.name for stage in self.stages}
-        config = self.parameters.model_dump(mode="json")
-        save_index(self.store, NamedIndex(self.name, run.run_id, artifacts, config))
+        built = NamedIndex(self.name, run.run_id, artifacts, self.parameters.model_dump(mode="json"))
+        self.generation = generations.record(self.store, built, self.settings(), self.promoted)
+
+    def settings(self) -> str:
+        """A fingerprint of all that determines the index besides its corpus: settings, methods, weights."""
+        own = {
+            stage.name: [stage.config_identity(), None if isinstance(stage, Load) else stage.planned]
+            for stage in self.stages
+        }
+        return fingerprint(**own)
 
 
 def index_stages(parameters: IndexCorpus) -> list[Stage]:

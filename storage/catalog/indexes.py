@@ -6,13 +6,13 @@ came before. Runs one after another with the same artifacts are one version: a r
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage import runs
+from vitalfew.storage import generations, runs
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import INDEXING, NamedIndex, Run
@@ -84,6 +84,17 @@ def _place(alike: list[list[Run]], current: NamedIndex) -> int | None:
     """The place of the last version that has the artifacts of the current index."""
     wanted = {*current.artifacts.values()}
     return max((place for place, (run, *_) in enumerate(alike) if {*run.fingerprints} == wanted), default=None)
+
+
+def generation_rows(store: Path, complete: Container[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows of `schemas.GENERATIONS`. `complete`: the names of the artifacts that are there."""
+    for index in _current(store):
+        known = generations.history(store, index.name)
+        current = index.generation or known[-1].number
+        for each in known:
+            own = (each.number, each.made, each.run_id, each.settings, each.corpus, each.verdict)
+            removed = any(artifact not in complete for artifact in each.artifacts.values())
+            yield each.name, *own, each.number == current, removed
 
 
 def of_indexes(known: Iterable[IndexVersion], recorded: Iterable[Run]) -> set[str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
-from vitalfew.storage.catalog.indexes import holders, of_indexes, versions
+from vitalfew.storage.catalog.indexes import generation_rows, holders, of_indexes, versions
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.runs import Run
@@ -42,6 +42,7 @@ _EVERY = {
 _WITHOUT = {
     "runs": ("fingerprint", "run_id"),
     "indexes": ("fingerprint", "run_id"),
+    "generations": ("fingerprint",),
     "methods": ("fingerprint", "run_id"),
     "quotes": ("run_id",),
     "requests": ("run_id",),
@@ -162,7 +163,7 @@ def columns(table: str) -> dict[str, ColumnInfo]:
 
 logger = logging.getLogger("vitalfew")
 
-STORED = ("runs", "methods", "indexes")
+STORED = ("runs", "methods", "indexes", "generations")
 """Tables that the catalog holds itself: they are made of records."""
 
 OWN_RUNS = ("costs", "quotes", "requests")
@@ -289,6 +290,7 @@ def _write_tables(
     types = {name: "VARCHAR" for name in _ARTIFACTS} | {"completed": "TIMESTAMPTZ", "bytes": "BIGINT"}
     _write_table(connection, "artifacts", types | {"indexes": "VARCHAR[]"}, artifacts)
     _write_table(connection, "indexes", _types(schemas.INDEXES), [version.row(complete) for version in known])
+    _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(store, complete)])
     _write_runs(connection, recorded)
     return paths, current
 

@@ -51,6 +51,7 @@ from vitalfew.storage.files.records import (
     read_json,
     read_lines,
     read_record,
+    rewrite_json,
     write_json,
     write_json_once,
 )
@@ -75,9 +76,9 @@ __all__ = [
     "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight", "is_vouched_for",
     "make_private_folder", "map_array", "move_private", "open_private", "open_table", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
-    "read_tables", "read_tensors", "remembered_checksum", "rewrite_table", "seen_otherwise", "this_process",
-    "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json", "write_json_once",
-    "write_private", "write_rows", "write_table", "write_tensors",
+    "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
+    "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
+    "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 
 absolute = reached(Medium.absolute)

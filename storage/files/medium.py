@@ -11,6 +11,7 @@ RECORDS = (
     "*/*/manifest.json",
     "runs/*.json",
     "indexes/*.json",
+    "generations/*.json",
     "quotes/*/*.parquet",
     "costs/*/*.parquet",
     "requests/*/*.parquet",

@@ -38,6 +38,12 @@ def write_json_once(path: Path, value: Any) -> bool:
     return medium(path).write_once(path, _sealed(value).encode())
 
 
+def rewrite_json(path: Path, change: Callable[[], Any]) -> None:
+    """Write a record that `change` makes of the present one, which nobody replaces meanwhile: see `Medium.rewrite`,
+    which may call it again. Raises NotWritten, and what `change` raises; then the record stays."""
+    medium(path).rewrite(path, lambda temporary: temporary.write_bytes(_sealed(change()).encode()))
+
+
 def _sealed(value: Any) -> str:
     if not isinstance(value, dict):
         return _text(value)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage import files, runs
+from vitalfew.storage import files, generations, runs
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.costs import read_ledger, write_ledger
@@ -145,7 +145,7 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
     try:
         there = runs.find_index(target, name)
     except IndexNotFound:
-        runs.save_index(target, index)
+        generations.copy(source, target, name)
         return None
     if there.artifacts == index.artifacts:
         return None

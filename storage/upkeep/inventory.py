@@ -2,7 +2,9 @@
 
 An artifact is *referred to*, and kept by `store gc`, when
 
-- an index's name stands for it; of the completed runs of such a name, `keep_runs` keep theirs, the latest one included;
+- an index's name stands for it; of such a name, `generations` says how many of the latest keep theirs, and how many of
+  those that were current last;
+- of the completed runs of such a name, it is among those of the latest `keep_runs`;
 - of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;
 - a run that is running makes or uses it, or a process holds its lock. Whether a run of another machine, container or
   boot still works cannot be seen, nor of a run of an earlier version: it is believed until nothing of it has been
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from vitalfew.storage import files, journals, runs
+from vitalfew.storage import files, generations, journals, runs
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import seen_together
@@ -30,7 +32,7 @@ from vitalfew.storage.runs import Run
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """Names in the directory of an artifact's first table, which the directories of its other tables lack."""
-_OTHERS = {"costs", "indexes", "reports", "requests", "runs", "sources"}
+_OTHERS = {"costs", "generations", "indexes", "reports", "requests", "runs", "sources"}
 _KEPT_FLOWS = ("evaluate", "train")
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
@@ -38,10 +40,11 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """How much `gc` keeps: completed runs per name, and days to continue an unfinished run."""
+    """How much `gc` keeps: completed runs per name, days to continue an unfinished run, and generations per index."""
 
     keep_runs: int = 1
     unfinished_days: float = 30
+    generations: int = 3
 
     def latest(self, completed: list[Run]) -> list[Run]:
         return completed[max(0, len(completed) - self.keep_runs) :]
@@ -208,12 +211,19 @@ def _refer_to_index(
         index = runs.find_index(store, name)
     except DamagedRecord as error:
         raise UnknownReferences(f"{error}, or remove it with `vitalfew store rm {name}`") from error
+    try:
+        kept = generations.kept(store, name, policy.generations)
+    except DamagedRecord as error:
+        raise UnknownReferences(f"{error}; remove that file to give this generation up") from error
     completed = [
         run for run in recorded if run.flow not in _KEPT_FLOWS and run.name == name and run.state == "completed"
     ]
     for run in policy.latest(completed):
         for artifact in run.fingerprints:
             reasons.setdefault(artifact, f"run {run.run_id} is among the last {policy.keep_runs} of {name}")
+    for generation in kept:
+        for artifact in generation.artifacts.values():
+            reasons.setdefault(artifact, f"generation {generation.number} of {name}")
     for artifact in index.artifacts.values():
         reasons[artifact] = f"index {name}"
 

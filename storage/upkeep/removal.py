@@ -114,7 +114,8 @@ def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dic
         return references(store, policy)
 
     def latest() -> dict[str, str]:
-        records = [*files.find(store, "runs/*.json"), *files.find(store, "indexes/*.json")]
+        patterns = ("runs/*.json", "indexes/*.json", "generations/*.json")
+        records = [path for pattern in patterns for path in files.find(store, pattern)]
         return known(frozenset((path, _seen(path)) for path in records))
 
     return latest

@@ -9,7 +9,8 @@ from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.library.index import Index
 from vitalfew.library.questions import dataset_of
-from vitalfew.storage.runs import index_names
+from vitalfew.storage import generations
+from vitalfew.storage.runs import find_index, index_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,6 +58,27 @@ class Store:
     def indexes(self) -> list[str]:
         """The names of all indexes."""
         return index_names(self.place)
+
+    def history(self, name: str) -> "pl.DataFrame":
+        """The generations of an index: rows of the table `generations`, oldest first. Raises IndexNotFound."""
+        import polars as pl
+
+        find_index(self.place, name)
+        own = pl.col("name") == name
+        return self.sql("SELECT * FROM generations ORDER BY generation").filter(own)
+
+    def promote(self, name: str, generation: int | None = None) -> Index:
+        """Let an index's name stand for another generation, by default the latest, and open it; nothing is encoded.
+
+        Raises IndexNotFound, CannotPromote, DamagedRecord.
+        """
+        generations.promote(self.place, name, generation)
+        return Index(self.place, name)
+
+    def rollback(self, name: str) -> Index:
+        """Let an index's name stand for the generation that was current before, and open it. Raises as `promote`."""
+        generations.rollback(self.place, name)
+        return Index(self.place, name)
 
     def evaluate(
         self,

@@ -10,10 +10,13 @@ import httpx
 import pytest
 
 from tests.support.evaluating import searchable
-from tests.support.indexing import index
+from tests.support.indexing import parameters, without_catalog
 from tests.support.serving import Running, experiment, served, until
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.flows.serving.application import Limits, application
-from vitalfew.storage.runs import find_index, save_index
+from vitalfew.storage import generations
+from vitalfew.storage.runs import find_index
 
 QUESTION = "Who founded the town of Velmar?"
 
@@ -34,12 +37,9 @@ def fingerprint(client: httpx.Client) -> str:
     return str(asked.json()["fingerprint"])
 
 
-def test_an_index_that_moves_is_followed_and_no_request_fails(store: Path, tmp_path: Path) -> None:
-    first = find_index(store, "test")
-    index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
-    second = find_index(store, "test")
-    assert first.artifacts != second.artifacts
-    save_index(store, first)
+def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Path) -> None:
+    """Promoted and rolled back while requests come; a candidate is not answered from before it is promoted."""
+    _candidate(store)
     with serving(store, experiment(tmp_path)) as running:
         running.ready()
         ended = Event()
@@ -55,15 +55,29 @@ def test_an_index_that_moves_is_followed_and_no_request_fails(store: Path, tmp_p
             before = fingerprint(client)
             asked = [pool.submit(ask) for _ in range(3)]
             try:
-                save_index(store, second)
+                assert not running.app.state.service.served["passages"].follow()
+                generations.promote(store, "test", 2)
                 until(lambda: fingerprint(client) != before)
                 after = fingerprint(client)
-                save_index(store, first)
+                generations.rollback(store, "test")
                 until(lambda: fingerprint(client) == before)
+                generations.promote(store, "test")
+                until(lambda: fingerprint(client) == after)
             finally:
                 ended.set()
             for future in asked:
                 assert set(future.result()) <= {before, after}
+
+
+def _candidate(store: Path) -> None:
+    """Another build of the index, beside the one that is searched."""
+    plan = graph(parameters(store, "synthetic:passages=50,questions=5,seed=9", name="test"))
+    plan.promoted = False
+    with without_catalog():
+        plan.run(run_serially)
+    assert plan.generation
+    assert plan.generation.number == 2
+    assert find_index(store, "test").generation == 1
 
 
 def test_a_name_that_cannot_be_followed_leaves_what_is_served(store: Path, tmp_path: Path) -> None:

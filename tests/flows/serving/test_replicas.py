@@ -35,7 +35,7 @@ from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
 from vitalfew.flows.serving.errors import place
 from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
-from vitalfew.storage.runs import find_index, save_index
+from vitalfew.storage import generations
 from vitalfew.tasks.datasets.base import InputError
 
 # Without a cluster
@@ -412,10 +412,8 @@ def _full(server: RunningServer) -> None:
 @pytest.mark.slow
 def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, tmp_path: Path) -> None:
     store = Path(shutil.copytree(searchable(), tmp_path / "store"))
-    first = find_index(store, "test")
     index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
-    second = find_index(store, "test")
-    save_index(store, first)
+    generations.rollback(store, "test")
     ended = Event()
     with serving(nodes, tmp_path, "passages", store=store) as server, ThreadPoolExecutor(4) as pool:
         text = questions(1)[0]
@@ -434,7 +432,7 @@ def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, 
         before = server.answer(text).json()["fingerprint"]
         clients = [pool.submit(ask) for _ in range(4)]
         try:
-            save_index(store, second)
+            generations.promote(store, "test")
             soon(lambda: shown() != before)
             after = shown()
             # Only when both replicas have followed are so many answers in a row from the new index.

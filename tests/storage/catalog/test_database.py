@@ -29,6 +29,7 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
 from vitalfew.flows.pipelines.run import run_serially
+from vitalfew.storage import generations
 from vitalfew.storage.catalog import database
 from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS
@@ -228,6 +229,19 @@ def test_indexes_have_versions(store: Path) -> None:
     assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL') == [("test", 60)]
     assert sql(store, "SELECT count(*) FROM all_passages") == [(110,)]
     assert sql(store, "SELECT count(DISTINCT fingerprint) FROM artifacts WHERE indexes = ['test']")[0][0] >= 4
+
+
+def test_a_row_for_every_generation(store: Path, tmp_path: Path) -> None:
+    place = copied(store, tmp_path / "store")
+    generations.judge(place, "test", 2, "in doubt")
+    generations.rollback(place, "test")
+    shown = "SELECT name, generation, verdict, current, removed FROM generations WHERE generation < 3 ORDER BY 2"
+    assert sql(place, shown) == [("test", 1, "", True, False), ("test", 2, "in doubt", False, False)]
+    assert sql(place, "SELECT count(DISTINCT settings), count(DISTINCT corpus) FROM generations")[0][1] >= 2
+    assert sql(place, "SELECT run_id FROM generations WHERE current") == sql(
+        place, "SELECT run_id FROM indexes WHERE current"
+    )
+    assert sql(place, 'SELECT "index", count(*) FROM passages GROUP BY ALL') == [("test", 50)]
 
 
 def test_what_a_re_encoding_changed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import RetrieveConfig, Search
 from vitalfew.flows.cli.main import app
-from vitalfew.storage import files
+from vitalfew.storage import files, generations
 from vitalfew.storage.runs import find_index, read_runs
 from vitalfew.storage.upkeep import copying
 from vitalfew.tasks.registry import with_options
@@ -71,6 +71,7 @@ def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bu
         assert sql(place, paid) == sql(store, paid)
         assert [run.run_id for run in read_runs(place)] == [run.run_id for run in read_runs(store)]
         assert find_index(place, "test") == find_index(store, "test")
+        assert generations.history(place, "test") == generations.history(store, "test")
         done = CliRunner().invoke(app, ["store", "verify", "--store", str(place)])
         assert "No faults in 6 artifacts" in done.output
     assert not index(tmp_path / "home", CORPUS, **SETTINGS).new()

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from tests.support.damage import flip
 from tests.support.indexing import contents, index, parameters, sql
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.storage import runs
+from vitalfew.storage import generations, runs
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process
 from vitalfew.storage.runs import Run, find_index
@@ -44,8 +44,12 @@ def ls(store: Path) -> dict:
     return json.loads(done.stdout)
 
 
-def gc(store: Path, *options: str) -> dict:
-    done = store_command("gc", "--json", "--store", store, *options)
+CURRENT = RetentionPolicy(generations=1)
+"""Of a name, its current generation alone: what came before is removed."""
+
+
+def gc(store: Path, *options: str, keep: int = 1) -> dict:
+    done = store_command("gc", "--json", "--store", store, "--keep", keep, *options)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -235,9 +239,50 @@ def test_gc_keeps_as_many_runs_as_it_is_told(store: Path) -> None:
     assert gc(store, "--keep-runs", "2")["removals"] == []
 
 
+def test_gc_keeps_the_last_generations_and_those_to_roll_back_to(store: Path) -> None:
+    """Five generations, of which the first, second and third were current; the last two were not promoted."""
+    index(store, encode={"context": "pooled"})
+    every = generations.history(store, "test")
+    for number, other in ((4, every[0]), (5, every[1])):
+        built = replace(other.index, artifacts={**other.artifacts, "passages": f"passages/{number:016}"})
+        assert generations.record(store, built, promoted=False).number == number
+    assert not gc(store, keep=3)["removals"]  # as the default is
+    assert not json.loads(store_command("gc", "--json", "--store", store).stdout)["removals"]
+    kept = gc(store, keep=2)["kept"]
+    assert {*every[1].artifacts.values(), *every[2].artifacts.values()} <= kept.keys()
+    assert kept[every[1].artifacts["vectors"]] in ("generation 2 of test", "generation 5 of test")
+    assert kept[every[2].artifacts["vectors"]] == "index test"
+    generations.rollback(store, "test")
+    gc(store, "--delete", keep=1)
+    assert set(every[1].artifacts.values()) <= names(store)
+    assert [each.number for each in generations.history(store, "test")] == [1, 2, 3, 4, 5]
+    with pytest.raises(generations.CannotPromote, match="generation 1 of test was removed"):
+        generations.promote(store, "test", 1)
+    shown = CliRunner().invoke(app, ["index", "history", "test", "--json", "--store", str(store)])
+    states = [each["state"] for each in json.loads(shown.stdout)]
+    assert states == ["removed", "current", "", "removed", "removed"]  # the third is of the last run
+    index(store, encode={"context": "pooled"})  # made again, it is generation 6
+    assert find_index(store, "test").generation == 6
+    assert find_index(store, "test").artifacts == every[2].artifacts
+
+
+def test_gc_removes_nothing_where_a_generation_cannot_be_read(store: Path) -> None:
+    record = first(store, "generations/test.00001.json")
+    halve(record)
+    done = store_command("gc", "--delete", "--store", store)
+    assert done.exit_code == 1
+    assert "test.00001.json is damaged" in " ".join(done.output.split())
+    assert "remove that file" in " ".join(done.output.split())
+    assert "test.00001.json is damaged" in " ".join(store_command("verify", "--store", store).output.split())
+    record.unlink()
+    assert store_command("verify", "--store", store).exit_code == 0
+    assert gc(store)["removals"]
+
+
 def test_rm_forgets_a_name_and_gc_frees_the_rest(store: Path) -> None:
     index(store, name="other", encode={"units": ["passage"]})
     assert store_command("rm", "test", "--store", store).exit_code == 0
+    assert not [*store.glob("generations/test.*")]
     gc(store, "--delete")
     assert names(store) == used(store, "other")
     for name in ("test", "../runs/x", ""):
@@ -343,10 +388,10 @@ def take_at_once(artifact: Artifact) -> None:
 
 def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
     """What was to be removed is looked at again under its lock."""
-    planned = plan(store, RetentionPolicy())
+    planned = plan(store, CURRENT)
     assert planned.removals
     index(store, name="meanwhile", encode={"context": "passage"})
-    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, RetentionPolicy()))
+    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, CURRENT))
     assert set(outcome.values()) == {"index meanwhile"}
     assert used(store, "meanwhile") <= names(store)
 
@@ -356,7 +401,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
     store = tmp_path / "store"
     for context in ("passage", "late"):
         index(store, "synthetic:passages=12,questions=2,seed=3", encode={"context": context})
-    planned = plan(store, RetentionPolicy()).removals
+    planned = plan(store, CURRENT).removals
     removed = {removal.name for removal in planned}
     attempts = 0
     while planned and attempts < 100:
@@ -373,7 +418,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(os, "unlink", once)
             try:
-                list(remove(store, planned, RetentionPolicy()))
+                list(remove(store, planned, CURRENT))
             except (Interrupted, BaseExceptionGroup):
                 attempts += 1
         for name in removed:
@@ -381,7 +426,7 @@ def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch:
             whole = artifact.recorded_manifest()
             assert whole is None or artifact.damage(whole) is None
         assert {name for name in removed if (store / name).exists()} <= left
-        planned = plan(store, RetentionPolicy()).removals
+        planned = plan(store, CURRENT).removals
     assert attempts > 10
     assert not gc(store)["removals"]
     assert names(store) == used(store, "test")
@@ -411,14 +456,12 @@ def test_gc_leaves_files_of_an_artifact_that_a_process_works_on(store: Path) -> 
     artifact = artifacts(store)[0]
     left = artifact.directory / f".00000.parquet.{this_process()}1.tmp"
     left.write_bytes(b"x")
-    removals = [removal for removal in plan(store, RetentionPolicy()).removals if removal.kind == "file"]
+    removals = [removal for removal in plan(store, CURRENT).removals if removal.kind == "file"]
     assert len(removals) == 1
     with artifact.locked():
-        assert [why for _, why in remove(store, removals, RetentionPolicy())] == [
-            "a process is working on its artifact"
-        ]
+        assert [why for _, why in remove(store, removals, CURRENT)] == ["a process is working on its artifact"]
         assert left.exists()
-    assert [why for _, why in remove(store, removals, RetentionPolicy())] == [None]
+    assert [why for _, why in remove(store, removals, CURRENT)] == [None]
     assert not left.exists()
 
 

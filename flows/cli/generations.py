@@ -1,0 +1,97 @@
+"""`vitalfew index history`, `promote` and `rollback`: the generations of an index's name."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Column
+
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, FittedTable, StoreOption, out, say, table
+
+if TYPE_CHECKING:
+    from vitalfew.storage.generations import Generation
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the index.")]
+
+
+def history(
+    name: NameArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """List the generations of an index: its finished builds, and which of them a search finds.
+
+    settings and corpus are fingerprints: generations with the same settings differ in their corpus alone. verdict is
+    that of a gate, empty where none decided. `store gc` removes the artifacts of old generations; their lines stay.
+    A narrow terminal has no room for all columns; --json and the table generations have them.
+
+        vitalfew index history wiki
+    """
+    from vitalfew.storage import generations
+    from vitalfew.storage.runs import find_index
+
+    known = generations.history(store, name)
+    current, removed = find_index(store, name).generation or known[-1].number, generations.removed(store, known)
+    listed = [
+        {
+            "generation": each.number,
+            "state": "removed" if each.number in removed else "current" if each.number == current else "",
+            "made_at": each.made,
+            "run_id": each.run_id,
+            "settings": each.settings,
+            "corpus": each.corpus,
+            "verdict": each.verdict,
+        }
+        for each in known
+    ]
+    if as_json:
+        print(json.dumps(listed, indent=1))
+    else:
+        out.print(_shown(listed))
+
+
+def _shown(listed: list[dict[str, Any]]) -> FittedTable:
+    columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
+    number = Column("generation", justify="right")
+    shown = table(number, *columns, "verdict", spare=("settings", "corpus"))
+    for each in listed:
+        made = each["made_at"][:16].replace("T", " ")
+        own = (each["state"], made, each["run_id"], each["settings"][:8], each["corpus"][:8], each["verdict"])
+        shown.add_row(str(each["generation"]), *map(escape, own))
+    return shown
+
+
+def promote(
+    name: NameArgument,
+    generation: Annotated[
+        int | None, typer.Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Let an index's name stand for another generation: searches find it at once, and servers follow within seconds.
+
+    Nothing is encoded. `vitalfew index rollback NAME` takes it back.
+
+        vitalfew index promote wiki 3
+    """
+    from vitalfew.storage import generations
+
+    _tell(generations.promote(store, name, generation))
+
+
+def rollback(name: NameArgument, store: StoreOption = DEFAULT_STORE) -> None:
+    """Let an index's name stand for the generation that was current before.
+
+    Nothing is encoded. It holds until another generation is built or promoted: to index the same corpus again with the
+    same settings does not undo it.
+
+        vitalfew index rollback wiki
+    """
+    from vitalfew.storage import generations
+
+    _tell(generations.rollback(store, name))
+
+
+def _tell(chosen: "Generation") -> None:
+    say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {chosen.made[:16].replace('T', ' ')}).")

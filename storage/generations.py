@@ -1,0 +1,376 @@
+"""The generations of an index's name: its finished builds, and which of them a search finds.
+
+A generation is a record, `generations/NAME.00003.json`. The name's record, `indexes/NAME.json`, has the current one,
+and which were current before it. To promote one, or to roll back, reads and writes a few small records, whatever the
+size of the index. Numbers order generations: a clock may jump.
+
+The name's record changes in one step: under a lock in a directory, by a conditional write in a bucket. So of two that
+change it at once, the second sees what the first did. A generation is written before the name stands for it: whatever
+instant a build is killed at, the same command goes on.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, StringConstraints, TypeAdapter
+
+from vitalfew.storage import files, runs
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, validated
+from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
+
+logger = logging.getLogger("vitalfew")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus, empty in an
+    older store; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    name: IndexName
+    number: Number
+    made: Moment
+    run_id: RunId
+    artifacts: dict[Word, ArtifactName]
+    config: dict[str, Any]
+    settings: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
+    verdict: str = ""
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of its passages, which follows from the corpus and how it is read."""
+        return self.artifacts.get("passages", "").partition("/")[2]
+
+    @property
+    def index(self) -> NamedIndex:
+        """It as a search takes it, whether the name stands for it or not."""
+        return NamedIndex(self.name, self.run_id, self.artifacts, self.config, self.number)
+
+
+_GENERATION = TypeAdapter(Generation)
+
+
+class CannotPromote(ValueError):
+    """There is no such generation, or it cannot become current: the message says why, and what to do."""
+
+
+class IndexMoved(CannotPromote):
+    """The name stands for another generation than the caller has seen."""
+
+
+def history(store: Path, name: str) -> list[Generation]:
+    """All generations, oldest first; of a store that recorded none, its index is the first. One whose record is damaged
+    is left out with a warning. Raises IndexNotFound, DamagedRecord."""
+    index, places = find_index(store, name), _places(store, name)
+    known = [*filter(None, files.at_once(store, _readable, places.values()))]
+    if index.generation not in [each.number for each in known]:
+        known.append(_unrecorded(store, index, places))
+    return sorted(known, key=lambda each: each.number)
+
+
+def find(store: Path, name: str, number: int | None = None) -> Generation:
+    """A generation, by default the latest. Raises IndexNotFound, CannotPromote where there is none of this number, and
+    DamagedRecord."""
+    if number is None and not find_index(store, name).generation:
+        return history(store, name)[-1]
+    places = _places(store, name)
+    for place in reversed(places.values()) if number is None else [_place(store, name, number)]:
+        with suppress(FileNotFoundError):
+            return _read(place)
+    for each in history(store, name):  # it may be one that an older version wrote
+        if each.number == number:
+            return each
+    there = ", ".join(map(str, places)) or "1"
+    raise CannotPromote(f"index {name} in {store} has no generation {number}; there are: {there}")
+
+
+def missing(store: Path, generation: Generation) -> list[str]:
+    """The artifacts of a generation that are not in the store any more: `store gc` has removed them."""
+    names = [*generation.artifacts.values()]
+    there = files.at_once(store, lambda name: files.exists(store / name / "manifest.json"), names)
+    return [name for name, is_there in zip(names, there, strict=True) if not is_there]
+
+
+def removed(store: Path, known: Iterable[Generation]) -> set[int]:
+    """The numbers of the generations that miss an artifact, by one look at the store."""
+    there = {f"{path.parent.parent.name}/{path.parent.name}" for path in files.find(store, "*/*/manifest.json")}
+    return {each.number for each in known if not there.issuperset(each.artifacts.values())}
+
+
+def is_candidate(index: NamedIndex, generation: Generation) -> bool:
+    """Return true for a build that waits to be judged: no gate has, and the name never stood for it. `index`: what the
+    name stands for now."""
+    return not generation.verdict and generation.number > index.reached
+
+
+def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = True) -> Generation:
+    """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name
+    always becomes current.
+
+    A build with the artifacts of the current or the latest generation is that one. If the name stood for it once and
+    was moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`: see
+    `Generation`. Raises DamagedRecord where `promoted` is false.
+    """
+    with _turn(store, built.name):
+        now = _current(store, built.name, damaged_too=promoted)
+        generation = _same(store, built, now) or _new(store, built, settings)
+        unseen = now is None or generation.number > now.reached
+        if now and generation.number == now.generation:
+            again = replace(now, config=built.config)
+            _move(store, built.name, lambda latest: again if latest == now else latest or again)
+        elif now is None or (promoted and unseen):
+            _move(store, built.name, lambda latest: latest if latest and not promoted else _over(latest, generation))
+        return generation
+
+
+def judge(store: Path, name: str, number: int, verdict: str) -> Generation:
+    """Note the verdict of a gate on a generation. Raises as `find` does."""
+    find_index(store, name)
+    with _turn(store, name):
+        _current(store, name)
+        judged = replace(find(store, name, number), verdict=verdict)
+        files.write_json(_place(store, name, number), asdict(judged))
+        return judged
+
+
+def promote(store: Path, name: str, number: int | None = None, instead_of: int | None = None) -> Generation:
+    """Let the name stand for a generation, by default the latest, and return it.
+
+    `instead_of`: only if the name stands for this generation now, the one that a gate has compared with. Raises
+    IndexNotFound, CannotPromote (IndexMoved), and DamagedRecord.
+    """
+
+    def chosen_over(now: NamedIndex | None) -> NamedIndex:
+        if now and instead_of is not None and now.generation not in (instead_of, chosen.number):
+            raise IndexMoved(
+                f"index {name} was moved from generation {instead_of} to {now.generation} meanwhile: generation "
+                f"{chosen.number} was not compared with that one. Run the same command again"
+            )
+        return _over(now, chosen)
+
+    with suppress(DamagedRecord):  # a generation that is named is enough to write the record anew
+        find_index(store, name)
+    with _turn(store, name):
+        now = _current(store, name, damaged_too=number is not None)
+        chosen = find(store, name, number)
+        _check_stored(store, chosen)
+        _move(store, name, chosen_over)
+        _confirm_stored(store, chosen, now)
+        return chosen
+
+
+def rollback(store: Path, name: str) -> Generation:
+    """Let the name stand for the generation that was current before, and return that one. Raises as `promote` does."""
+
+    def back(latest: NamedIndex | None) -> NamedIndex:
+        if latest not in (now, before):
+            raise IndexMoved(
+                f"index {name} was moved by another command meanwhile; look with `vitalfew index history {name}`, then "
+                "run the same command again"
+            )
+        return before
+
+    find_index(store, name)  # nothing is written for a name that is not there
+    with _turn(store, name):
+        now = _current(store, name)
+        if now is None or not now.before:
+            number = now.generation if now else 1
+            raise CannotPromote(
+                f"index {name}: no other generation was current before generation {number}; "
+                f"`vitalfew index history {name}` lists all, and `vitalfew index promote {name} GENERATION` takes any"
+            )
+        chosen = find(store, name, now.before[-1])
+        _check_stored(store, chosen)
+        before = replace(chosen.index, before=now.before[:-1], reached=now.reached)
+        _move(store, name, back)
+        _confirm_stored(store, chosen, now)
+        return chosen
+
+
+def kept(store: Path, name: str, keep: int) -> list[Generation]:
+    """The generations whose artifacts `store gc` keeps: the `keep` latest, and of those that were current the `keep`
+    latest too, the current one included. Raises IndexNotFound, DamagedRecord."""
+    index, places = find_index(store, name), _places(store, name)
+    earlier = index.before[max(0, len(index.before) - keep + 1) :]
+    numbers = {*list(places)[-keep:], *earlier, index.generation} & places.keys()
+    read = files.at_once(store, _read_if_there, [places[number] for number in sorted(numbers)])
+    return [*filter(None, read)]
+
+
+def damage(store: Path, name: str) -> Iterator[DamagedRecord]:
+    """The errors of the records of a name's generations that are not as they were written."""
+    for place in _places(store, name).values():
+        try:
+            _read_if_there(place)
+        except DamagedRecord as error:
+            yield error
+
+
+def forget(store: Path, name: str) -> None:
+    """Remove a name with its history, and nothing else: `store gc` removes what nothing refers to. Raises
+    IndexNotFound."""
+    for place in _places(store, name).values():
+        files.remove(place)
+    runs.remove_index(store, name)
+
+
+def copy(source: Path, target: Path, name: str) -> None:
+    """Copy a name that the target lacks, with its history. Raises IndexNotFound, DamagedRecord."""
+    known, index = history(source, name), find_index(source, name)
+    for each in known:
+        files.write_json(_place(target, name, each.number), asdict(each))
+    number = index.generation or known[-1].number
+    runs.save_index(target, replace(index, generation=number, reached=max(index.reached, number)))
+
+
+# Records
+
+
+def _place(store: Path, name: str, number: int) -> Path:
+    return store / "generations" / f"{name}.{number:05d}.json"
+
+
+def _places(store: Path, name: str) -> dict[int, Path]:
+    """The records of a name's generations by number, oldest first; a kill may have kept the last from being written."""
+    split = ((path, path.stem.rpartition(".")) for path in files.find(store / "generations", "*.json"))
+    own = {int(number): path for path, (of, _, number) in split if of == name and re.fullmatch(r"[0-9]{5,9}", number)}
+    return dict(sorted(own.items()))
+
+
+def _read(place: Path) -> Generation:
+    """Raises FileNotFoundError, DamagedRecord."""
+
+    def named(value: dict[str, Any]) -> Generation:
+        generation: Generation = validated(_GENERATION, value)
+        if f"{generation.name}.{generation.number:05d}" != place.stem:
+            raise ValueError(f"it is the record of generation {generation.number} of {generation.name}")
+        return generation
+
+    return files.read_record(place, named)
+
+
+def _read_if_there(place: Path) -> Generation | None:
+    with suppress(FileNotFoundError):
+        return _read(place)
+    return None
+
+
+def _readable(place: Path) -> Generation | None:
+    try:
+        return _read_if_there(place)
+    except DamagedRecord as error:
+        logger.warning("a generation is left out: %s", error)
+        return None
+
+
+def _unrecorded(store: Path, index: NamedIndex, places: dict[int, Path]) -> Generation:
+    """Return the generation that a name stands for where no record says so: an older version has written it."""
+    number = index.generation or max(places, default=0) + 1
+    made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
+    return Generation(index.name, number, made.isoformat(), index.run_id, index.artifacts, index.config)
+
+
+def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
+    """Return the name's record, which has a number from here on; None if there is no such name. Raises DamagedRecord
+    unless `damaged_too`, for a caller that writes the record anew."""
+    try:
+        index = find_index(store, name)
+    except IndexNotFound:
+        return None
+    except DamagedRecord:
+        if damaged_too:
+            return None
+        raise
+    if index.generation:
+        return index
+    first = _unrecorded(store, index, _places(store, name))
+    files.write_json(_place(store, name, first.number), asdict(first))
+    numbered = replace(index, generation=first.number, reached=first.number)
+    return _move(store, name, lambda latest: numbered if latest == index else latest or numbered)
+
+
+def _same(store: Path, built: NamedIndex, now: NamedIndex | None) -> Generation | None:
+    """The current or the latest generation, if it has the artifacts of a build; it gets the way that was built now."""
+    latest = [*_places(store, built.name)][-1:]
+    for number in [*([now.generation] if now else []), *latest]:
+        with suppress(FileNotFoundError, DamagedRecord):
+            known = _read(_place(store, built.name, number))
+            if known.artifacts == built.artifacts:
+                again = replace(known, config=built.config)
+                if again != known:
+                    files.write_json(_place(store, built.name, number), asdict(again))
+                return again
+    return None
+
+
+def _new(store: Path, built: NamedIndex, settings: str) -> Generation:
+    made = datetime.now(UTC).isoformat()
+    while True:
+        number = max(_places(store, built.name), default=0) + 1
+        new = Generation(built.name, number, made, built.run_id, built.artifacts, built.config, settings)
+        if files.write_json_once(_place(store, built.name, number), asdict(new)):
+            return new
+
+
+# The name's record
+
+
+@contextmanager
+def _turn(store: Path, name: str) -> Iterator[None]:
+    """Keep others from changing what a name stands for. In a bucket conditional writes do."""
+    if files.is_in_bucket(store):
+        yield
+    else:
+        with files.locked(store / "indexes" / f".{name}.turn"):
+            yield
+
+
+def _move(store: Path, name: str, change: Callable[[NamedIndex | None], NamedIndex]) -> NamedIndex:
+    """Write a name's record, made from the present one (None: there is none that can be read), and return it."""
+    written: list[NamedIndex] = []
+
+    def changed() -> dict[str, Any]:
+        latest = None
+        with suppress(IndexNotFound, FileNotFoundError, DamagedRecord):
+            latest = find_index(store, name)
+        written.append(change(latest))
+        return asdict(written[-1])
+
+    files.rewrite_json(store / "indexes" / f"{name}.json", changed)
+    return written[-1]
+
+
+def _over(now: NamedIndex | None, chosen: Generation) -> NamedIndex:
+    """Return the name's record once a generation is promoted."""
+    if now is None:
+        return replace(chosen.index, reached=chosen.number)
+    if now.generation == chosen.number:
+        return now
+    return replace(chosen.index, before=(*now.before, now.generation), reached=max(now.reached, chosen.number))
+
+
+def _check_stored(store: Path, generation: Generation) -> None:
+    if gone := missing(store, generation):
+        raise CannotPromote(
+            f"generation {generation.number} of {generation.name} was removed: {gone[0]} is not in {store} any more. "
+            f"`vitalfew index history {generation.name}` shows which are there; to make it again, index its corpus "
+            f"with its settings (run {generation.run_id})"
+        )
+
+
+def _confirm_stored(store: Path, chosen: Generation, before: NamedIndex | None) -> None:
+    """Look again once nothing removes it any more: a `store gc` may have been at work. Raises CannotPromote, and then
+    the name stands for what it did."""
+    try:
+        _check_stored(store, chosen)
+    except CannotPromote:
+        if before:
+            _move(store, chosen.name, lambda now: before if now and now.generation == chosen.number else now or before)
+        raise

@@ -1,0 +1,458 @@
+"""The generations of an index's name: recorded, promoted and rolled back, on a disk and in a bucket."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.faulty import FaultyProxy, faulty
+from tests.support.indexing import without_catalog
+from tests.support.object_store import ObjectServer, s3_server
+from vitalfew.configs.paths import BucketPath
+from vitalfew.flows.cli.main import app
+from vitalfew.storage import files, generations
+from vitalfew.storage.files.directory import DIRECTORY
+from vitalfew.storage.files.medium import Medium
+from vitalfew.storage.generations import CannotPromote, IndexMoved
+from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index, save_index
+
+ROLES = ("passages", "sentences", "vectors", "faiss")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ObjectServer]:
+    with s3_server("generations") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def proxy(server: ObjectServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyProxy]:
+    with faulty(server) as between, pytest.MonkeyPatch.context() as patch:
+        for name, value in between.environment.items():
+            patch.setenv(name, value)
+        patch.setenv("VITALFEW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield between
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Empty."""
+    if request.param == "directory":
+        return tmp_path / "store"
+    return BucketPath("s3:", request.getfixturevalue("proxy").server.bucket, tmp_path.name)
+
+
+def built(store: Path, number: int, name: str = "notes") -> NamedIndex:
+    """A build whose artifacts are there, as far as their manifests say so."""
+    artifacts = {role: f"{role}/{number:016x}" for role in ROLES}
+    for artifact in artifacts.values():
+        files.write_json(store / artifact / "manifest.json", {})
+    return NamedIndex(name, f"run-{number}", artifacts, {"encode": {"context": str(number)}})
+
+
+def record(store: Path, number: int, **given) -> generations.Generation:
+    return generations.record(store, built(store, number), **given)
+
+
+def numbers(store: Path) -> list[int]:
+    return [each.number for each in generations.history(store, "notes")]
+
+
+def current(store: Path) -> int:
+    return find_index(store, "notes").generation
+
+
+def test_every_build_is_a_generation_and_the_name_moves_at_once(store: Path) -> None:
+    for number in (1, 2, 3):
+        assert record(store, number, settings=f"{number:016x}").number == number
+        assert current(store) == number
+        assert find_index(store, "notes").artifacts == built(store, number).artifacts
+    one, *_ = generations.history(store, "notes")
+    assert (one.run_id, one.settings, one.verdict) == ("run-1", f"{1:016x}", "")
+    assert one.corpus == f"{1:016x}"
+    again = record(store, 3)
+    assert (again.number, numbers(store)) == (3, [1, 2, 3])
+
+
+def test_a_candidate_is_recorded_and_promoted_after_its_verdict(store: Path) -> None:
+    assert record(store, 1, promoted=False).number == 1
+    assert current(store) == 1  # the first one of a name
+    candidate = record(store, 2, promoted=False)
+    assert current(store) == 1
+    assert generations.is_candidate(find_index(store, "notes"), candidate)
+    assert record(store, 2, promoted=False) == candidate  # the run was killed and comes again
+    generations.judge(store, "notes", 2, "rejected")
+    again = record(store, 2, promoted=False)
+    assert (again.verdict, numbers(store)) == ("rejected", [1, 2])
+    assert not generations.is_candidate(find_index(store, "notes"), again)
+    assert record(store, 1, promoted=False).number == 1  # the corpus is what it was: nothing is to be judged
+    assert not generations.is_candidate(find_index(store, "notes"), generations.find(store, "notes", 1))
+    assert generations.promote(store, "notes", 2, instead_of=1).verdict == "rejected"
+    assert current(store) == 2
+
+
+def test_a_name_that_moved_meanwhile_is_not_moved_by_an_old_verdict(store: Path) -> None:
+    record(store, 1)
+    record(store, 2, promoted=False)
+    record(store, 3)
+    with pytest.raises(IndexMoved, match="moved from generation 1 to 3 meanwhile"):
+        generations.promote(store, "notes", 2, instead_of=1)
+    assert current(store) == 3
+
+
+def test_rolling_back_goes_back_step_by_step_and_then_says_so(store: Path) -> None:
+    for number in (1, 2, 3, 4):
+        record(store, number)
+    generations.promote(store, "notes", 2)
+    assert [generations.rollback(store, "notes").number for _ in range(4)] == [4, 3, 2, 1]
+    with pytest.raises(CannotPromote, match="no other generation was current before generation 1"):
+        generations.rollback(store, "notes")
+    assert generations.promote(store, "notes").number == 4  # the latest
+    assert generations.rollback(store, "notes").number == 1
+    assert numbers(store) == [1, 2, 3, 4]
+
+
+def test_a_build_that_brings_nothing_new_undoes_no_rollback(store: Path) -> None:
+    for number in (1, 2):
+        record(store, number)
+    generations.rollback(store, "notes")
+    assert record(store, 2).number == 2
+    assert current(store) == 1
+    assert record(store, 3).number == 3
+    assert current(store) == 3
+
+
+def test_a_build_that_was_killed_before_the_name_moved_moves_it_when_it_comes_again(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(store, 1)
+
+    def killed(path: Path, change: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rewrite_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            record(store, 2)
+    assert (numbers(store), current(store)) == ([1, 2], 1)
+    assert record(store, 2).number == 2
+    assert (numbers(store), current(store)) == ([1, 2], 2)
+
+
+def test_a_store_without_history_has_one_generation(store: Path) -> None:
+    old = built(store, 7)
+    files.write_json(
+        store / "indexes" / "notes.json",
+        {key: value for key, value in asdict(old).items() if key not in ("generation", "before", "reached")},
+    )
+    (only,) = generations.history(store, "notes")
+    assert (only.number, only.artifacts, only.settings) == (1, old.artifacts, "")
+    assert only.made[:4] >= "2026"
+    assert generations.promote(store, "notes").number == 1
+    assert record(store, 8).number == 2
+    assert numbers(store) == [1, 2]
+    assert generations.rollback(store, "notes").artifacts == old.artifacts
+    assert find_index(store, "notes").config == old.config
+    save_index(store, built(store, 9))  # an older version wrote the name since
+    assert numbers(store) == [1, 2, 3]
+    assert generations.promote(store, "notes", 2).number == 2
+    assert generations.rollback(store, "notes").artifacts == built(store, 9).artifacts
+
+
+def test_a_clock_that_jumps_back_does_not_change_the_order(store: Path) -> None:
+    for number in (1, 2, 3):
+        record(store, number)
+    place = store / "generations" / "notes.00003.json"
+    files.write_json(place, {**files.read_json(place), "made": "1999-01-01T00:00:00+00:00"})
+    assert numbers(store) == [1, 2, 3]
+    assert generations.find(store, "notes").number == 3
+    assert generations.rollback(store, "notes").number == 2
+
+
+def test_what_is_not_there_is_refused_and_nothing_is_written(store: Path) -> None:
+    for wrong in ("notes", "../notes", ""):
+        for call in (generations.promote, generations.rollback, generations.history):
+            with pytest.raises(IndexNotFound, match="no index"):
+                call(store, wrong)
+        with pytest.raises(IndexNotFound):
+            generations.judge(store, wrong, 1, "held")
+    assert not files.find(store, "*") or not files.find(store / "indexes", ".*")
+    record(store, 1)
+    record(store, 2)
+    for number in (0, 3, -1):
+        with pytest.raises(CannotPromote, match=rf"has no generation {number}; there are: 1, 2"):
+            generations.promote(store, "notes", number)
+    files.remove(store / "faiss" / f"{1:016x}" / "manifest.json")
+    for refused in (lambda: generations.promote(store, "notes", 1), lambda: generations.rollback(store, "notes")):
+        with pytest.raises(CannotPromote, match=r"generation 1 of notes was removed: faiss/0+1 is not in"):
+            refused()
+    assert current(store) == 2
+
+
+def test_artifacts_that_go_while_a_generation_is_promoted_leave_the_name(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(store, 1)
+    record(store, 2)
+    rewrite = files.rewrite_json
+
+    def remove_meanwhile(path: Path, change: object) -> None:
+        rewrite(path, change)
+        files.remove(store / "faiss" / f"{1:016x}" / "manifest.json")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rewrite_json", remove_meanwhile)
+        with pytest.raises(CannotPromote, match="was removed"):
+            generations.rollback(store, "notes")
+    assert current(store) == 2
+
+
+def test_a_damaged_record_costs_one_generation_or_none(store: Path) -> None:
+    for number in (1, 2, 3):
+        record(store, number)
+    files.write_bytes(store / "generations" / "notes.00002.json", b"{")
+    assert numbers(store) == [1, 3]
+    with pytest.raises(files.DamagedRecord, match=r"notes\.00002\.json"):
+        generations.promote(store, "notes", 2)
+    assert generations.promote(store, "notes", 1).number == 1
+    files.write_bytes(store / "indexes" / "notes.json", b"{")
+    with pytest.raises(files.DamagedRecord):
+        generations.rollback(store, "notes")
+    assert generations.promote(store, "notes", 3).number == 3  # what is named is enough
+    assert current(store) == 3
+    files.write_bytes(store / "indexes" / "notes.json", b"{")
+    assert record(store, 3).number == 3  # and so is the same `vitalfew index`
+    assert current(store) == 3
+
+
+def test_a_name_that_is_removed_takes_its_history_along_and_no_other(store: Path) -> None:
+    record(store, 1)
+    record(store, 2)
+    other = generations.record(store, built(store, 5, name="notes.00001"))
+    generations.forget(store, "notes")
+    with pytest.raises(IndexNotFound):
+        generations.history(store, "notes")
+    assert generations.history(store, "notes.00001") == [other]
+    assert record(store, 3).number == 1
+
+
+# At once
+
+
+def test_of_builds_at_once_none_is_lost(store: Path) -> None:
+    record(store, 1)
+    several = [built(store, number) for number in range(2, 8)]
+    start = threading.Barrier(len(several))
+
+    def build(one: NamedIndex) -> int:
+        start.wait()
+        return generations.record(store, one).number
+
+    with ThreadPoolExecutor(len(several)) as pool:
+        got = [*pool.map(build, several)]
+    assert sorted(got) == [2, 3, 4, 5, 6, 7]
+    assert numbers(store) == [1, 2, 3, 4, 5, 6, 7]
+    now = find_index(store, "notes")
+    assert sorted([*now.before, now.generation]) == [1, 2, 3, 4, 5, 6, 7]
+    assert now.reached == 7
+
+
+def test_of_promotions_at_once_the_name_knows_all(store: Path) -> None:
+    for number in range(1, 7):
+        record(store, number, promoted=False)
+    start = threading.Barrier(5)
+
+    def promote(number: int) -> int:
+        start.wait()
+        return generations.promote(store, "notes", number).number
+
+    with ThreadPoolExecutor(5) as pool:
+        assert sorted(pool.map(promote, range(2, 7))) == [2, 3, 4, 5, 6]
+    now = find_index(store, "notes")
+    assert now.before[0] == 1
+    assert sorted([*now.before, now.generation]) == [1, 2, 3, 4, 5, 6]
+
+
+def test_two_that_roll_back_at_once_go_back_one_step_or_are_told(store: Path) -> None:
+    for number in range(1, 6):
+        record(store, number)
+    start = threading.Barrier(2)
+
+    def back(_: int) -> str:
+        start.wait()
+        try:
+            return str(generations.rollback(store, "notes").number)
+        except IndexMoved as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        said = sorted(pool.map(back, range(2)))
+    assert said in (["3", "4"], ["4", "4"]) or "moved by another command meanwhile" in said[1], said
+    assert current(store) == min(int(each) for each in said if each.isdigit())
+
+
+def test_a_promotion_that_a_bad_network_cuts_off_is_done_once(proxy: FaultyProxy, tmp_path: Path) -> None:
+    store = BucketPath("s3:", proxy.server.bucket, tmp_path.name)
+    for number in (1, 2, 3):
+        record(store, number)
+    with proxy.cut(every=2, kinds=("PUT",), within="indexes/notes.json"):
+        generations.rollback(store, "notes")
+        generations.promote(store, "notes", 1)
+    now = find_index(store, "notes")
+    assert (now.generation, now.before) == (1, (1, 2))
+
+
+def test_a_kill_at_any_moment_leaves_one_generation_or_the_other(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for number in (1, 2):
+        record(store, number)
+    for _ in range(10):
+        told, tell = os.pipe()
+        child = os.fork()
+        if not child:
+            while True:
+                for number in (1, 2):
+                    generations.promote(store, "notes", number)
+                    os.write(tell, b".")
+        os.read(told, 3)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(told)
+        os.close(tell)
+        now = find_index(store, "notes")
+        assert now.artifacts == built(store, now.generation).artifacts
+        assert generations.promote(store, "notes", 1).number == 1  # no lock is left behind
+    assert numbers(store) == [1, 2]
+
+
+# What it costs
+
+
+@contextmanager
+def counted(patch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """Counts the operations on a directory."""
+    counts: Counter[str] = Counter()
+
+    def counting(name: str):
+        call = getattr(DIRECTORY, name)
+
+        def counted(*arguments, **named):
+            counts[name] += 1
+            return call(*arguments, **named)
+
+        return counted
+
+    with patch.context() as patched:
+        for name in vars(Medium):
+            if not name.startswith("_"):
+                patched.setattr(DIRECTORY, name, counting(name), raising=False)
+        yield counts
+
+
+def fill(store: Path, several: int, shards: int) -> None:
+    """So many generations of so many shards."""
+    for number in range(several):
+        for role, artifact in built(store, number).artifacts.items():
+            for shard in range(shards):
+                files.write_bytes(store / artifact / f"{shard:05d}.{role}", b"")
+        record(store, number)
+
+
+def test_to_promote_takes_as_many_calls_whatever_the_size(
+    tmp_path: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So at 10⁷ passages as at these: 30 requests a command, of 10 to 30 ms each, some of them at a time."""
+    sizes = ((2, 1), (2, 5), (5, 1))  # generations, shards
+    stores = [tmp_path / str(place) for place in range(len(sizes))]
+    stores += [BucketPath("s3:", proxy.server.bucket, tmp_path.name, str(place)) for place in range(len(sizes))]
+    asked: list[Counter[str]] = []
+    for store, (several, shards) in zip(stores, sizes * 2, strict=True):
+        fill(store, several, shards)
+        proxy.count.clear()
+        with counted(monkeypatch) as counts:
+            generations.rollback(store, "notes")
+            generations.promote(store, "notes")
+        asked.append(Counter(proxy.count) if files.is_in_bucket(store) else counts)
+    assert asked[0] == asked[1] == asked[2]
+    assert asked[0]["locked"] == 2
+    assert asked[3] == asked[4] == asked[5]
+    assert not asked[3]["LIST"]
+    assert sum(asked[3].values()) <= 60
+
+
+# As a user sees it
+
+
+def command(*words: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["index", *map(str, words)], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+def test_the_commands_beside_the_one_that_indexes(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    at = ("--store", store)
+    for number in (1, 2):
+        record(store, number, settings=f"{number:016x}")
+    generations.judge(store, "notes", 2, "in doubt")
+    assert command("rollback", "notes", *at) == (0, f"Index notes is generation 1 now (made {_day(store)}).")
+    code, said = command("history", "notes", *at)
+    assert (code, said.count("run-"), "current" in said, "in doubt" in said) == (0, 2, True, True)
+    assert command("promote", "notes", *at)[0] == 0
+    assert current(store) == 2
+    assert command("promote", "notes", "1", *at)[0] == 0
+    assert current(store) == 1
+    for words, error in (
+        (("promote", "notes", "9"), "has no generation 9; there are: 1, 2"),
+        (("promote", "nots"), "no index 'nots'"),
+        (("history", "nots"), "there are: notes"),
+        (("rollback", "nots"), "no index 'nots'"),
+        ((*at, "promote", "notes"), f"options come after it: vitalfew index promote notes --store {store}"),
+    ):
+        code, said = command(*words, *(() if at[0] in words else at))
+        assert (code, error in said) == (1, True), said
+    code, said = command("promote", "notes", "two", *at)
+    assert (code, "Invalid value for 'GENERATION'" in said) == (2, True)
+    assert "Missing argument 'NAME'" in command("history")[1]
+    # A data set that is called so is one still.
+    assert "does not exist" in command("jsonl:history", "--name", "notes", *at)[1]
+
+
+def _day(store: Path) -> str:
+    return generations.find(store, "notes", 1).made[:16].replace("T", " ")
+
+
+def test_a_build_that_is_not_new_says_which_generation_is_searched(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    given = ("--name", "notes", "--store", store, "--runner", "serial")
+    fake = ("--set", "encode.encoder=tests.support.fakes:HashEncoder")
+    corpora = [f"synthetic:passages={size},questions=2,seed=3" for size in (8, 9)]
+    with without_catalog():
+        for corpus in corpora:
+            code, said = command(corpus, *given, *fake)
+            assert (code, "A search finds" in said) == (0, False), said
+        assert command("rollback", "notes", "--store", store)[0] == 0
+        said = command(corpora[1], *given, *fake)[1]
+    assert "A search finds generation 1" in said
+    assert f"vitalfew index promote notes --store {store}" in said
+
+
+def test_the_library_has_the_same_calls(tmp_path: Path) -> None:
+    import vitalfew as vf
+
+    store = vf.Store(tmp_path / "store")
+    for number in (1, 2):
+        record(store.place, number)
+    assert store.rollback("notes").named.generation == 1
+    assert store.promote("notes", 2).named.generation == 2
+    assert store.history("notes")["current"].to_list() == [False, True]
+    with pytest.raises(IndexNotFound):
+        store.history("nots")
