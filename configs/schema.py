@@ -130,6 +130,17 @@ class Place(Config):
         title="GPUs per worker",
         description="Share of a GPU per encoding worker: with 0.25, four workers share a GPU. Default on GPUs: 1.",
     )
+    max_usd: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        title="Max USD",
+        description="Most USD that the run may pay for requests to servers (openai): it stops before a request that "
+        "could pass this, and the same run with more money goes on. What was paid before does not count.",
+    )
+    until_cap: bool = Field(
+        False, title="Until the cap", description="Begin although the quote is above max_usd, and stop there."
+    )
 
 
 class Execution(Place):

@@ -16,6 +16,7 @@ from prefect.states import Failed
 
 from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
+from vitalfew.tasks.models.causal.engines.cap import CapReached
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,7 +57,7 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
             return function(*given, **named)
         except Exception as error:
             message = explanation(error)
-            if message is None or not _ends_a_deployments_run():
+            if message is None or not _ends_a_deployments_run(isinstance(error, CapReached)):
                 raise
             form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)
             return cast(R, Failed(message=form.in_words(message) if form else message))
@@ -64,15 +65,15 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _ends_a_deployments_run() -> bool:
-    """Return true in the last try of a deployment's run: Prefect tries again only what raises."""
+def _ends_a_deployments_run(at_once: bool) -> bool:
+    """Return true in a deployment's run: in its last try, or in any (`at_once`). Prefect repeats only what raises."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
         return False
     _tries[context.flow_run.id] += 1
     retries = context.flow.retries if context.flow else 0
     earlier = max(context.flow_run.run_count, 1) - 1  # when this process began with its first try
-    return earlier + _tries[context.flow_run.id] > (retries or 0)
+    return at_once or earlier + _tries[context.flow_run.id] > (retries or 0)
 
 
 def _shorten(record: logging.LogRecord) -> bool:

@@ -11,10 +11,11 @@ from prefect.events import emit_event
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import on_ray, show_costs, show_report
+from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.flows.ray_pool import ray_cluster
 from vitalfew.tasks.registry import stage_options
@@ -27,7 +28,8 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
     whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters
     use_secrets(whole)
     plan = graph(whole)
-    with nullcontext() if plan.done() else ray_cluster(whole):
+    check_cap(plan)
+    with one_cap(whole.max_usd), nullcontext() if plan.done() else ray_cluster(whole):
         outcome = plan.run(on_ray(whole.workers, keep=True))
     users: dict[str, list[str]] = {}
     for method, manifests in outcome.methods.items():

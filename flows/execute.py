@@ -11,7 +11,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +26,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
@@ -35,6 +37,7 @@ from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
+from vitalfew.tasks.models.causal.engines.cap import Purse, spending
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
@@ -96,6 +99,21 @@ def run_stages(name: str, stages: Sequence[Stage], run_id: str, pool: Workers) -
     rows = [row for manifest in manifests for row in cost_rows(manifest)]
     create_table_artifact(rows, key=f"costs-{name.replace('_', '-')}", description=f"Costs of {name}")
     return manifests
+
+
+_purses: dict[UUID, Purse] = {}
+"""The purses of the runs of this process, by the run's id."""
+
+
+@contextmanager
+def one_cap(most: float | None) -> Iterator[None]:
+    """Within the block requests cost at most so many USD, together with the run's earlier tries in this process."""
+    context = FlowRunContext.get()
+    if most is None or context is None or context.flow_run is None:
+        yield
+        return
+    with spending(_purses.setdefault(context.flow_run.id, Purse.of(most))):
+        yield
 
 
 def on_ray(workers: int | None, keep: bool = False) -> Execute:

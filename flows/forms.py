@@ -122,6 +122,10 @@ class OrWhole:
 _OPTION = re.compile(r"(`?)--set ([^\s`]*[^\s`,;:.])\1")
 
 
+_FIELDS = {"--max-usd": "max_usd", "--yes": "until_cap"}
+"""The fields of every form that stand for an option."""
+
+
 class Form(Place):
     """Parameters of a flow as a form has them: its own fields before those of the machine, and a field that may be left
     empty shown as an empty field."""
@@ -142,6 +146,8 @@ class Form(Place):
         more = self._title("more")
         whole = "; ".join(message.splitlines())
         told = _OPTION.sub(rf"\1\2\1 in {more}", whole.removeprefix("--set "))
+        for option, field in _FIELDS.items():
+            told = told.replace(option, self._title(field))
         if whole.startswith("--set ") or _quotes(told, getattr(self, "more", ())):
             return f"{more}: {told}"
         for setting, field in self.SETTINGS.items():

@@ -7,9 +7,10 @@ from prefect import flow
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import on_ray, show_costs
+from vitalfew.flows.execute import on_ray, one_cap, show_costs
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.ray_pool import ray_cluster
@@ -32,7 +33,8 @@ def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
             quoted(plan).check()
         else:
             plan.room()
-    with nullcontext() if done else ray_cluster(parameters):
+        check_cap(plan)
+    with one_cap(parameters.max_usd), nullcontext() if done else ray_cluster(parameters):
         outcome = plan.run(on_ray(parameters.workers))
     show_costs(parameters.store, outcome)
     return outcome

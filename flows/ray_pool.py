@@ -35,6 +35,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import PREPARATION, Artifact, Manifest
 from vitalfew.storage.costs import working_alone, working_on
 from vitalfew.tasks.models.batches import THREADS
+from vitalfew.tasks.models.causal.engines.cap import Cap, CapReached, Purse, purse_now, spending
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.files import is_in_bucket
 from vitalfew.tasks.stage import Progress, Stage
@@ -55,7 +56,7 @@ PASSED = (
 )
 """Variables of this process that the workers of a named cluster get, with all VITALFEW_* that hold no secret: Ray shows
 them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
-OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB")
+OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB", "VITALFEW_PRICES")
 """Variables that every machine has for itself."""
 SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
 SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
@@ -186,11 +187,14 @@ if "ray" not in sys.modules:  # it reads these when it is imported
 import ray  # noqa: E402
 from ray import cloudpickle  # noqa: E402
 from ray.exceptions import RayError, RayTaskError  # noqa: E402
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
 
 logger = logging.getLogger("vitalfew")
 
 OBJECT_STORE_BYTES = 80 << 20  # only small records travel between workers
 POLL_SECONDS = 0.3
+TILL_SECONDS = 60.0
+"""How long an answer of the actor that grants money is waited for."""
 LOSSES = 3
 """How often a shard may lose its actor before the run fails."""
 PREFIX, PROCESS = "ray-", "process"
@@ -268,6 +272,45 @@ class Job:
         return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage), own_places(stage))
 
 
+class RayTill:
+    """The way to a cap in another process, the actor of `till`. Where it is lost, nothing more is granted: nobody knows
+    what was paid."""
+
+    def __init__(self, actor: Any, most: float) -> None:
+        self.actor, self.most = actor, most
+
+    def reserve(self, usd: float) -> bool:
+        return bool(self._told(self.actor.reserve.remote(usd), False))
+
+    def settle(self, reserved: float, paid: float) -> None:
+        self._told(self.actor.settle.remote(reserved, paid), None)
+
+    def paid(self) -> float:
+        return float(self._told(self.actor.paid.remote(), self.most))
+
+    def set(self, paid: float) -> None:
+        self._told(self.actor.set.remote(paid), None)
+
+    def spent(self) -> float:
+        return float(self._told(self.actor.spent.remote(), self.most))
+
+    @staticmethod
+    def _told(call: Any, lost: Any) -> Any:
+        try:
+            return ray.get(call, timeout=TILL_SECONDS)
+        except RayTaskError:
+            raise
+        except RayError:
+            return lost
+
+
+def till_here(most: float) -> RayTill:
+    """Start a cap of `most` USD for several processes: an actor on this machine, which lasts as long as this one."""
+    remote: Any = ray.remote
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return RayTill(remote(num_cpus=0, scheduling_strategy=here)(Cap).remote(most), most)
+
+
 @dataclass(frozen=True, eq=False)
 class Hired:
     """An actor, and the node that it is on, once that is known."""
@@ -284,6 +327,7 @@ class Workers:
         self.limit = limit
         self.num_gpus = 0.0
         self.counter: Any = None
+        self.till: RayTill | None = None
         self.idle: list[Hired] = []
         self.starting: dict[Any, Any] = {}
         """Actors that wait for room, by the call that returns when they have started."""
@@ -292,7 +336,7 @@ class Workers:
 
     def run(self, stage: Stage, run_id: str, progress: "StageProgress") -> Manifest:
         """Execute a stage and return its manifest. Raises the errors of the actors; of a named cluster's, with the node
-        where the user has to mend something."""
+        where the user has to mend something. What the actors pay counts in this process's purse."""
         if manifest := stage.manifest():
             return manifest  # without an actor: a finished run has no cluster, and an actor would start one
         stage.artifact.begin(stage.description())  # by which a worker knows the store
@@ -306,25 +350,44 @@ class Workers:
                 with working_alone():  # this process has started Prefect's server, maybe, but nothing that prepares
                     stage.run_preparation(run_id, progress.add)
             else:
-                self._do(stage, run_id, [PREPARATION], 1, progress)
+                with self._granting():
+                    self._do(stage, run_id, [PREPARATION], 1, progress)
             progress.expect(stage.total_rows())
-            self._do(stage, run_id, stage.pending(), limit, progress)
+            with self._granting():
+                self._do(stage, run_id, stage.pending(), limit, progress)
         except RayTaskError as error:
             raise (error.cause if isinstance(error.cause, Exception) else error) from None
         except SystemError as error:  # Ray wraps the exception of a signal handler within its calls like this
             raise (error.__cause__ or error) from None
         return stage.finish()
 
+    @contextmanager
+    def _granting(self) -> Iterator[None]:
+        """Within the block the actors have `till` to ask for money, if that is capped. Nobody else pays meanwhile."""
+        purse = purse_now()
+        if purse is None or not isinstance(purse.till, Cap):
+            self.till = None
+            yield
+            return
+        if self.till is None or self.till.most != purse.most:
+            self.till = till_here(purse.most)
+        self.till.set(purse.till.paid())
+        try:
+            yield
+        finally:
+            purse.till.set(self.till.spent())
+
     def _do(self, stage: Stage, run_id: str, shards: Sequence[int], limit: int, progress: "StageProgress") -> None:
         """Do shards on at most `limit` actors. The others do the work of those that Ray finds no room for, as after the
-        loss of a node. Raises Unanswered at the end, once all other shards are done."""
+        loss of a node. Raises Unanswered at the end, once all other shards are done, and CapReached once no actor is at
+        work, so that the answers that they have paid for are kept."""
         waiting, busy, losses = deque(shards), dict[Any, tuple[Hired, int]](), Counter[int | None]()
-        job, unanswered = Job.of(stage, run_id), list[Unanswered]()
+        job, unanswered, stopped = Job.of(stage, run_id), list[Unanswered](), list[CapReached]()
         while waiting or busy:
             self._hire(min(limit, len(waiting) + len(busy)) - len(busy))
             while waiting and self.idle and len(busy) < limit:
                 hired, number = self.idle.pop(), waiting.popleft()
-                busy[hired.actor.do.remote(job, self.counter, number)] = hired, number
+                busy[hired.actor.do.remote(job, self.counter, number, self.till)] = hired, number
             progress.at_work({hired.node for hired, _ in busy.values() if "/" in hired.node})
             done, _ = ray.wait([*busy, *self.starting], timeout=POLL_SECONDS)
             for call in done:
@@ -335,8 +398,14 @@ class Workers:
                     waiting.appendleft(shard)
                 if isinstance(result, Unanswered):
                     unanswered.append(result)
+                if isinstance(result, CapReached):
+                    stopped.append(result)
+            if stopped:
+                waiting.clear()
             self._listen(progress)
         progress.at_work(())
+        if stopped:
+            raise stopped[-1]
         if unanswered:
             raise Unanswered.together(unanswered, stage.name)
 
@@ -452,14 +521,14 @@ class Worker:
         """The actor's node, once it has been started: HOST, or HOST/NODE in a cluster."""
         return self.node
 
-    def do(self, job: "Job", counter: Any, shard: int) -> Unanswered | None:
-        """Do a shard, or what comes before the first. Returns why it is not done where that may pass. Raises
-        ConfigError where this node does not see the store, or lacks a file."""
+    def do(self, job: "Job", counter: Any, shard: int, till: RayTill | None = None) -> Unanswered | CapReached | None:
+        """Do a shard, or what comes before the first; `till` grants what it costs, if that is capped. Returns why it is
+        not done where that may pass. Raises ConfigError where this node does not see the store, or lacks a file."""
         take_over(job.secrets)
         try:
-            with working_on(self.node), Telling(counter):
+            with working_on(self.node), Telling(counter), spending(Purse(till, till.most) if till else None):
                 self._do(job, counter, shard)
-        except Unanswered as error:
+        except (Unanswered, CapReached) as error:
             return error
         except (OSError, ValueError) as error:
             if not self.in_cluster:

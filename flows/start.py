@@ -1,16 +1,22 @@
 """Execute a run where it ends soonest: in this process, or on Prefect and Ray."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vitalfew.configs.schema import Execution
 
 
 def execute(
-    parameters: Execution, flow: Callable[[], Callable[[Any], Any]], before_ray: Callable[[], None] = lambda: None
+    parameters: Execution,
+    flow: Callable[[], Callable[[Any], Any]],
+    before_ray: Callable[[], None] = lambda: None,
+    ask: Callable[[str], bool] | None = None,
+    quoting: AbstractContextManager[Any] | None = None,
 ) -> Any:
     """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray; `before_ray` is
-    called before a server and workers start.
+    called before a server and workers start; `ask` asks whether to begin although the quote is above `max_usd`, and
+    `quoting` is entered while that quote is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     """
@@ -20,10 +26,12 @@ def execute(
     plan = graph(parameters)
     if not plan.done():
         # A finished run needs neither an estimate nor a server.
+        from vitalfew.flows.pipelines.quote.cap import check_cap
         from vitalfew.flows.pipelines.quote.runner import runner_for
         from vitalfew.flows.server.access import connect, is_named
 
         plan.room()
+        check_cap(plan, ask, quoting)
         if runner_for(plan, is_named()) == "ray":
             before_ray()
             connect(parameters.store)

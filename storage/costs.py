@@ -1,5 +1,6 @@
 """The ledger, with the time, tokens and price of every shard; and quotes, the expected costs of stages."""
 
+import os
 import socket
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -22,6 +23,8 @@ from vitalfew.storage.names import STRICT, Moment
 from vitalfew.storage.usage import Family, gpu_joules
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
+OWN_PRICES = "VITALFEW_PRICES"
+"""The environment variable with the path of another file of that form, which then counts instead."""
 
 
 @dataclass
@@ -177,27 +180,36 @@ class Prices:
 
     def of_tokens(self, model: str | None) -> float:
         """USD per million tokens of a model; one that is not listed costs none."""
+        return self.listed(model) or 0.0
+
+    def listed(self, model: str | None) -> float | None:
+        """As `of_tokens`; None where the list does not say: it lacks the model, or has one 0 for every model."""
         if isinstance(self.million_tokens, dict):
-            return self.million_tokens.get(model or "", 0.0)
-        return self.million_tokens
+            return self.million_tokens.get(model or "")
+        return self.million_tokens or None
 
 
 def read_prices(on: date) -> Prices:
-    """The list of configs/prices.yaml that holds on a day: the last one dated then or before, else the first one."""
-    lists = _price_lists()
+    """The list of prices that holds on a day: the last one dated then or before, else the first one."""
+    lists = _price_lists(prices_file())
     return next((prices for prices in reversed(lists) if prices.dated <= on), lists[0])
 
 
+def prices_file() -> Path:
+    """configs/prices.yaml, or the file that the user names."""
+    return Path(os.environ.get(OWN_PRICES) or PRICES)
+
+
 @cache
-def _price_lists() -> list[Prices]:
-    """Oldest first. Raises ValueError where the file is not as it should be."""
-    content = yaml.safe_load(PRICES.read_text(encoding="utf-8"))
+def _price_lists(path: Path) -> list[Prices]:
+    """Oldest first. Raises ValueError where the file is not as it should be, and FileNotFoundError."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     try:
         lists = [Prices(**each) for each in (content if isinstance(content, list) else [content])]
     except TypeError as error:
-        raise ValueError(f"{PRICES}: {error}; a list has dated, cpu_core_hour, gpu_hour, million_tokens") from error
+        raise ValueError(f"{path}: {error}; a list has dated, cpu_core_hour, gpu_hour, million_tokens") from error
     if not lists or any(type(each.dated) is not date for each in lists):
-        raise ValueError(f"{PRICES}: every list of prices needs `dated: YYYY-MM-DD`")
+        raise ValueError(f"{path}: every list of prices needs `dated: YYYY-MM-DD`")
     return sorted(lists, key=lambda each: each.dated)
 
 

@@ -36,6 +36,7 @@ from vitalfew.storage.costs import Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
+from vitalfew.tasks.models.causal.engines.cap import charging
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.readings import Memory, Reading
@@ -269,8 +270,8 @@ class Stage(ABC):
             files.remove(self.artifact.marker(PREPARATION))
 
     def run_shard(self, shard: int, run_id: str, progress: Progress) -> ShardRecord:
-        """Do one shard and mark it done. Raises MethodChanged, and Unanswered where requests have no answer; what came
-        for the others is in the journal."""
+        """Do one shard and mark it done. Raises MethodChanged, Unanswered where requests have no answer, and CapReached
+        where they would cost too much; what came for the others is in the journal."""
         self.confirm()
         journal = Journal(self.artifact, shard, run_id, self.num_gpus)
         meter = Meter(self.num_gpus, self.model_name)
@@ -300,7 +301,8 @@ class Stage(ABC):
 
         _working.append(give_up)
         try:
-            yield counted
+            with charging(self.model_name):
+                yield counted
         except Exception:
             raise
         except BaseException:

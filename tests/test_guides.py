@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from typer.testing import CliRunner
 
-from tests.support.documents import FRONT, GUIDES, Command, File, steps
+from tests.support.documents import FRONT, GUIDES, ROOT, Command, File, steps
 from tests.support.fakes import ChatServer, completion
 from tests.support.own_files import write_own_files
 from vitalfew.flows.cli.main import app
@@ -94,6 +95,15 @@ def _has_model() -> bool:
         return smollm2.find().is_dir()
     except FileNotFoundError:
         return False
+
+
+def test_the_workflow_that_a_reader_copies_has_the_commands_that_are_run_here() -> None:
+    page = [*steps(ROOT / "docs" / "guides" / "check.md")]
+    (workflow,) = (step for step in page if isinstance(step, File) and step.name.startswith(".github/workflows/"))
+    job = yaml.safe_load(workflow.content)["jobs"]["check"]
+    lines = [line for step in job["steps"] for line in step.get("run", "").splitlines() if line.startswith("vitalfew ")]
+    assert [line.split()[1] for line in lines] == ["index", "evaluate", "check"]
+    assert {*lines} <= {step.line for step in page if isinstance(step, Command)}
 
 
 def test_what_a_guide_needs_is_known_and_little_of_it_is_never_run() -> None:

@@ -8,7 +8,17 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import parse_assignments
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, out, prepare, say, table
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    MaxUsdOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    out,
+    prepare,
+    say,
+    table,
+)
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import Configured, RagAnswer
@@ -23,6 +33,7 @@ def answer(
         str, typer.Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
     ] = USUAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    max_usd: MaxUsdOption = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
@@ -36,9 +47,11 @@ def answer(
     """
     prepare(verbose)
     from vitalfew.flows.pipelines.answering import Answering, configured
+    from vitalfew.tasks.models.causal.engines.cap import Purse
 
     chosen = configured(store, method, index, parse_assignments(assignments or []))
-    found = Answering(store, chosen).answer([question])[0]
+    purse = None if max_usd is None else Purse.of(max_usd)
+    found = Answering(store, chosen, purse).answer([question])[0]
     if as_json:
         print(json.dumps({**asdict(found), "run": chosen.run}, ensure_ascii=False, indent=1))
     else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExitStatus(IntEnum):
-    """What the shell, and with it continuous integration, learns of a check."""
+    """The verdict of a check for the shell, and with it for continuous integration."""
 
     no_worse = 0
     worse = 1
@@ -25,7 +25,7 @@ class ExitStatus(IntEnum):
 
 
 class CheckCommand(TyperCommand):
-    """A command whose errors of every kind have their own exit status, which is none of the verdicts'."""
+    """A command whose errors, of every kind, have one exit status that differs from those of the verdicts."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:

@@ -178,10 +178,11 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
 
 def _with_workers(quoted: Any, costs: Sequence[Any], parameters: Execution) -> str:
     """Say how long a run takes and what it costs. `costs`: the quotes that have the USD."""
+    requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
     return (
         f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(each.usd for each in costs):.4f} USD at the prices in configs/prices.yaml"
+        f"{sum(each.usd for each in costs):.4f} USD at the prices in configs/prices.yaml{requests}"
     )
 
 

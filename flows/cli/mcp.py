@@ -6,7 +6,7 @@ import typer
 
 from vitalfew.configs.loading import parse_assignments
 from vitalfew.flows.cli.answer import USUAL
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, prepare
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, MaxUsdOption, SetOption, StoreOption, prepare
 
 
 def mcp(
@@ -14,6 +14,7 @@ def mcp(
         str, typer.Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
     ] = USUAL,
     index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
+    max_usd: MaxUsdOption = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
 ) -> None:
@@ -27,6 +28,8 @@ def mcp(
 
     from vitalfew.flows.pipelines.answering import Answering, configured
     from vitalfew.flows.serving.agents import Doors, agents_server
+    from vitalfew.tasks.models.causal.engines.cap import Purse
 
     chosen = configured(store, method, index, parse_assignments(assignments or []))
-    agents_server(Doors.of(Answering(store, chosen))).run()
+    purse = None if max_usd is None else Purse.of(max_usd)
+    agents_server(Doors.of(Answering(store, chosen, purse))).run()

@@ -21,11 +21,13 @@ from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     ConfigOption,
+    MaxUsdOption,
     RunnerOption,
     SetOption,
     StoreOption,
     VerboseOption,
     WorkersOption,
+    YesOption,
     execute,
     layers,
     out,
@@ -60,6 +62,8 @@ def index(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Index a corpus: load → split → encode → index.
@@ -81,7 +85,8 @@ def index(
     if corpus:
         if datasets or name or config or assignments:
             raise InputError(f"--corpus {corpus}: its data sets and settings are in its file, so give no others")
-        _index_corpus(corpus, {"store": store, "workers": workers, "runner": runner})
+        cap = {"max_usd": max_usd, "until_cap": yes or None}
+        _index_corpus(corpus, {"store": store, "workers": workers, "runner": runner, **cap})
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
@@ -89,7 +94,7 @@ def index(
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
     given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
-    settings = layers(config, assignments, **given)
+    settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
     if not any("name" in layer for layer in settings):
         raise InputError(_without_name(datasets))
     parameters = build(IndexCorpus, *settings)
@@ -208,6 +213,8 @@ def evaluate(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
     verbose: VerboseOption = False,
 ) -> Any:
     """Answer questions with several methods, and compare their quality, tokens, time and costs.
@@ -225,7 +232,8 @@ def evaluate(
 
     name, settings = find(experiment, store)
     given = {"store": store, "workers": workers, "runner": runner, "index": index}
-    parameters = evaluation(name, settings, *layers(None, assignments, **given))
+    further = {"max_usd": max_usd, "until_cap": yes or None}
+    parameters = evaluation(name, settings, *layers(None, assignments, **given, **further))
     outcome = execute(parameters, _evaluation_flow)
     show_report(outcome.report)
     for stages in outcome.methods.values():
@@ -299,6 +307,7 @@ def train(
     assignments: SetOption = None,
     workers: WorkersOption = None,
     runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Train a model with a recipe, and evaluate it on held-out data.
@@ -327,6 +336,7 @@ def train(
         more=tuple(assignments or ()),
         store=store,
         workers=workers,
+        max_usd=max_usd,
         out=directory and directory.absolute(),
     )
     parameters = form.training()

@@ -11,7 +11,17 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, SetOption, StoreOption, VerboseOption, err, out, prepare, say
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    MaxUsdOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    err,
+    out,
+    prepare,
+    say,
+)
 
 if TYPE_CHECKING:
     from vitalfew.flows.serving.configurations import Served
@@ -64,6 +74,7 @@ def serve(
             help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
         ),
     ] = False,
+    max_usd: MaxUsdOption = None,
     store: StoreOption = DEFAULT_STORE,
     assignments: SetOption = None,
     verbose: VerboseOption = False,
@@ -71,7 +82,8 @@ def serve(
     """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
 
     Settings are those that the last evaluation in this store chose. An index name that moves is followed. SIGTERM or
-    Ctrl-C ends the server when the accepted requests are answered. The file serve.yaml names several configurations:
+    Ctrl-C ends the server when the accepted requests are answered. --max-usd is for the time from its start to its end;
+    after that, questions are refused (402) and searches are not. The file serve.yaml names several configurations:
 
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000
@@ -84,13 +96,14 @@ def serve(
     from vitalfew.flows.serving.running import checked_keys, known_origins, listen, opened, read_entries, run
     from vitalfew.flows.serving.telemetry import tracing
     from vitalfew.storage.requests import RequestLog
+    from vitalfew.tasks.models.causal.engines.cap import Purse
 
     keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
     entries = read_entries(configurations, index, parse_assignments(assignments or []))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):
-        served = opened(store, entries)
+        served = opened(store, entries, None if max_usd is None else Purse.of(max_usd))
     _announce(served, f"http://{f'[{host}]' if ':' in host else host}:{port}", sorted(keys))
 
     def ready(seconds: float) -> None:

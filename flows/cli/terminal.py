@@ -196,6 +196,16 @@ RunnerOption = Annotated[
         "PREFECT_API_URL or RAY_ADDRESS names a server.",
     ),
 ]
+MaxUsdOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-usd",
+        metavar="USD",
+        min=0,
+        help="Stop before a request to a server (openai) could make this command pay more.",
+    ),
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Begin although the quote is above --max-usd, and stop there.")]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print progress messages.")]
 
 
@@ -313,4 +323,12 @@ def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> 
     does it on Prefect and Ray."""
     from vitalfew.flows import start
 
-    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store))
+    quoting = err.status("Quoting the requests to servers …")
+    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting)
+
+
+def asking() -> Callable[[str], bool] | None:
+    """Return a function that asks whoever is at the terminal a question; None where nobody is."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    return lambda question: typer.confirm(question, err=True)

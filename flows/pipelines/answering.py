@@ -18,6 +18,7 @@ from vitalfew.configs.evaluation import SECTIONS, Evaluate, Method, Questions
 from vitalfew.configs.loading import ConfigError, build, merged
 from vitalfew.flows.pipelines.evaluate import answering_stages, with_indexes
 from vitalfew.flows.pipelines.experiments import KINDS, complete, evaluation, find
+from vitalfew.flows.pipelines.paying import check_prices
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact, Held, fingerprint
 from vitalfew.storage.costs import charge
@@ -25,6 +26,7 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, Run, read_runs
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.causal.engines.cap import Purse, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.registry import UnknownName, method_named
@@ -195,9 +197,10 @@ class Answering:
     """Answers questions by a configured method. Models are loaded by the first question, or by `warm`. Calls from
     several threads take turns."""
 
-    def __init__(self, store: Path, chosen: Configured) -> None:
-        """Raises ConfigError, IndexMismatch, and the errors of a method whose model is missing."""
-        self.store, self.configured = store.absolute(), chosen
+    def __init__(self, store: Path, chosen: Configured, purse: Purse | None = None) -> None:
+        """`purse`: pays for requests to servers, of which others may too; None: nothing is capped. Raises ConfigError,
+        IndexMismatch, NoPrice, and the errors of a method whose model is missing."""
+        self.store, self.configured, self.purse = store.absolute(), chosen, purse
         self._asked = Artifact(self.store, "asked", "memory")
         stages = answering_stages(self.store, chosen.method, self._asked, chosen.index)
         self.stages = [stage for stage in stages if stage.name not in ABOUT_GOLD]
@@ -206,6 +209,8 @@ class Answering:
                 f"{chosen.experiment}:{chosen.method.name} disturbs its hits by those of other questions, which only "
                 "an evaluation has; leave out noise and order of `perturb`"
             )
+        if purse:
+            check_prices(self.stages)
         self.fingerprint = configuration(self.stages)
         for stage in self.stages:
             stage.artifact = Held(*_key(stage.artifact))
@@ -216,7 +221,8 @@ class Answering:
         self.answer([WARM_UP])
 
     def answer(self, questions: Sequence[str]) -> list[RagAnswer]:
-        """Answer questions together, in this order. Raises InputError for one that is empty or too long."""
+        """Answer questions together, in this order. Raises InputError for one that is empty or too long, and CapReached
+        where the purse has too little for one of them."""
         for question in questions:
             check(question)
         if not (texts := [*dict.fromkeys(questions)]):
@@ -253,7 +259,8 @@ class Answering:
             stage.inputs = {role: held.get(each.name, each) for role, each in given.items()}
             began, cpu = clock(), cpu_clock()  # which leave out the loading of a model
             try:
-                result = stage.work(0, no_tick)
+                with spending(self.purse), charging(stage.model_name):
+                    result = stage.work(0, no_tick)
             finally:
                 stage.inputs = given
             made.add(stage, result.tables, clock() - began, cpu_clock() - cpu, result.tokens)

@@ -24,6 +24,7 @@ from vitalfew.tasks.ask import HASHED
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.metrics.base import GOLD_ANSWERS, GOLD_PASSAGES, SUPPORTING_FACTS, Column
 from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.models.causal.engines.cap import capped
 from vitalfew.tasks.reports.contents import MetricSummary
 from vitalfew.tasks.reports.methods import groups
 from vitalfew.tasks.reports.runs import read_summaries
@@ -87,9 +88,12 @@ class ChoicePlan(EvaluationPlan):
         return {manifest.artifact: manifest for stage in self.stages if (manifest := self.manifest(stage))}
 
     def run(self, execute: Execute) -> Evaluated:
-        development = super().run(execute)
-        manifests = {manifest.artifact: manifest for manifest in development.manifests}
-        outcome = self._test(manifests, development.run.run_id).run(execute)
+        with capped(self.whole.max_usd):  # both halves together
+            development = super().run(execute)
+            manifests = {manifest.artifact: manifest for manifest in development.manifests}
+            test = self._test(manifests, development.run.run_id)
+            test.quoted_usd = self.quoted_usd
+            outcome = test.run(execute)
         return replace(outcome, development=development)
 
     def _test(self, manifests: Mapping[str, Manifest], run_id: str) -> EvaluationPlan:

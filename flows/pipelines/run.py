@@ -16,10 +16,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines.paying import stopped
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, read_runs, recorded_run
+from vitalfew.tasks.models.causal.engines.cap import CapReached, capped, dollars, purse_now
 from vitalfew.tasks.stage import Stage
 
 logger = logging.getLogger("vitalfew")
@@ -78,6 +80,8 @@ class StageProgress:
     ) -> None:
         if self._bar:
             self._bar.stop()
+        if isinstance(error, CapReached):
+            error.rows = self.rows
         if error is None and self.hook:
             self.hook(100.0, self._whole_line())
 
@@ -173,6 +177,10 @@ class Plan:
 
     flow: ClassVar[str]
     """The name of the flow in the record of a run."""
+    quoted_usd: float | None = None
+    """The USD that its requests to servers will cost, once that was compared with `max_usd`; None: not quoted."""
+    is_allowed = False
+    """Its quote was compared with `max_usd`."""
 
     def __init__(self, parameters: Execution, name: str, stages: Iterable[Stage]) -> None:
         """`name`: of the index or experiment the run is for; `stages`: in any order."""
@@ -219,7 +227,16 @@ class Plan:
         """Store the result of the run, when all its stages are finished."""
 
     def run(self, execute: Execute) -> Outcome:
-        """Execute the missing stages, step by step. Existing artifacts are reused."""
+        """Execute the missing stages, step by step. Existing artifacts are reused. Raises CapReached, once all answers
+        that were paid for are kept."""
+        with capped(self.parameters.max_usd):
+            outcome = self._run(execute)
+            if purse := purse_now():
+                paid, most = dollars(purse.till.paid()), dollars(purse.most)
+                logger.info("%s: %s were paid for requests to servers, of %s at most", self.name, paid, most)
+        return outcome
+
+    def _run(self, execute: Execute) -> Outcome:
         config = self.parameters.model_dump(mode="json")
         names = [stage.artifact.name for stage in self.stages]
         reused = {*names} - {stage.artifact.name for stage in self.missing()}
@@ -235,7 +252,10 @@ class Plan:
     def _do(self, step: Sequence[Stage], execute: Execute, run: Run) -> None:
         missing = [stage for stage in step if not self.manifest(stage)]
         if missing:
-            self._manifests |= {manifest.artifact: manifest for manifest in execute(missing, run.run_id)}
+            try:
+                self._manifests |= {manifest.artifact: manifest for manifest in execute(missing, run.run_id)}
+            except CapReached as error:
+                raise stopped(error, self.stages, missing, run.run_id, self.quoted_usd) from None
         for stage in step:
             self.check(stage, self._manifests[stage.artifact.name])
 

@@ -2,6 +2,12 @@
 
 from vitalfew.configs.section import Section
 from vitalfew.tasks.registry import resolve, with_options
+from vitalfew.tasks.stage import Stage
+
+
+def asks_servers(stage: Stage) -> bool:
+    """Return whether a stage's method, or one that it is made of, asks a server that may need a key."""
+    return isinstance(stage.config, Section) and bool(secrets(stage.config, stage.section))
 
 
 def secrets(section: Section, path: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from vitalfew.storage.files import Damaged
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.causal.engines.cap import CapReached
 
 logger = logging.getLogger("vitalfew")
 
@@ -45,6 +46,7 @@ class ErrorBody(BaseModel):
 ABOUT: dict[int, str] = {
     400: "The request names no model, or cannot be computed as it is",
     401: "A key is needed",
+    402: "The server may pay no more for a language model (--max-usd)",
     403: "A page of another site sent it",
     404: "There is no such address or model",
     405: "The address does not accept the method",
@@ -88,6 +90,8 @@ def of_computing(error: Exception, model: str) -> Refused:
     """The error of a request that could not be computed. Raises an error that is a bug."""
     if isinstance(error, InputError):
         return Refused(400, str(error))
+    if isinstance(error, CapReached):
+        return Refused(402, f"{model} cannot answer any more: {error}", "insufficient_quota")
     if isinstance(error, Full):
         return Refused(429, str(error), retry_after=error.retry_after)
     if isinstance(error, Closed):

@@ -49,6 +49,9 @@ class Metrics:
             "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
             registry=self.registry,
         )  # fmt: skip
+        if purse := next((each.answering.purse for each in served.values()), None):
+            paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
+            paid.set_function(purse.till.paid)
         for name, each in served.items():
             again.labels(name).set_function(partial(_again, each))
             waiting.labels(name).set_function(partial(_waiting, each))

@@ -34,6 +34,7 @@ from vitalfew.flows.serving.errors import DAMAGED, place
 from vitalfew.storage import generations
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.models.batches import THREADS
+from vitalfew.tasks.models.causal.engines.cap import Purse
 
 # isort: split
 # The pool, above, sets what Ray reads when it is imported.
@@ -80,7 +81,8 @@ class ReplicaResult:
 @dataclass(frozen=True)
 class ReplicaPlan:
     """All that a replica needs. `secrets` and `places`: see `Job` of the pool; `application`: its name for Ray Serve;
-    `presence`: the actor that lives as long as the server."""
+    `presence`: the actor that lives as long as the server; `till`: grants what requests to servers
+    cost, if that is capped."""
 
     name: str
     store: Path
@@ -90,6 +92,7 @@ class ReplicaPlan:
     places: Mapping[str, Path]
     application: str
     presence: Any
+    till: ray_pool.RayTill | None = None
 
 
 class Replica:
@@ -104,7 +107,8 @@ class Replica:
         _listen_at(node)
         ray_pool.check_places(plan.places, node)
         self.plan = plan
-        self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node)), plan.bounds)
+        purse = Purse(plan.till, plan.till.most) if plan.till else None
+        self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node), purse), plan.bounds)
         self.served.line.start()
         self.served.warm().result()
         Thread(target=self._watch, name="watch", daemon=True).start()
@@ -299,6 +303,7 @@ class Replicated(Served):
             places={setting: path for stage in stages for setting, path in ray_pool.own_places(stage).items()},
             application=self.application,
             presence=presence,
+            till=till if answering.purse and isinstance(till := answering.purse.till, ray_pool.RayTill) else None,
         )
 
     def deploy(self) -> Any:
@@ -360,6 +365,7 @@ def on_ray(served: Sequence[Served], replicas: Replicas) -> Iterator[list[Served
         if (there := ray.cluster_resources().get("CPU", 0)) < replicas.least * len(served):
             logger.warning("the cluster has %g CPUs, and a replica needs one: some replicas wait for a node", there)
         presence = _presence()
+        _share_cap(served)
         made: list[Replicated] = []
         try:
             for each in served:
@@ -368,6 +374,14 @@ def on_ray(served: Sequence[Served], replicas: Replicas) -> Iterator[list[Served
         finally:
             for replicated in made:
                 serve.delete(replicated.application)
+
+
+def _share_cap(served: Sequence[Served]) -> None:
+    """Let the replicas of all configurations pay from one cap, where there is one."""
+    if purse := next((each.answering.purse for each in served), None):
+        shared = Purse(ray_pool.till_here(purse.most), purse.most)
+        for each in served:
+            each.answering.purse = shared
 
 
 def _presence() -> Any:

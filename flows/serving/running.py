@@ -20,6 +20,7 @@ from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import KEYS, parse_keys
+from vitalfew.tasks.models.causal.engines.cap import Purse
 
 LOCAL = "127.0.0.1"
 DRAIN = 60
@@ -69,16 +70,16 @@ def _entries(name: str, index: str | None, settings: dict[str, Any]) -> dict[str
     }
 
 
-def opened(store: Path, entries: Mapping[str, Entry]) -> list[Served]:
-    """Plan every configuration; models are loaded later.
+def opened(store: Path, entries: Mapping[str, Entry], purse: Purse | None = None) -> list[Served]:
+    """Plan every configuration; models are loaded later. `purse`: pays for the requests of all of them to servers.
 
-    Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch."""
+    Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch, NoPrice."""
     made = []
     for model, entry in entries.items():
         chosen = configured(store, entry.method, entry.index, entry.set)
         # A method that is named without its name, because it is the only one, is still called by it.
         name = model if model != entry.method or ":" in model else f"{model}:{chosen.method.name}"
-        made.append(Served(name, Answering(store, chosen)))
+        made.append(Served(name, Answering(store, chosen, purse)))
     return made
 
 

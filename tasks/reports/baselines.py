@@ -39,7 +39,7 @@ IMPLEMENTATION = "model or version"
 
 
 @dataclass(frozen=True)
-class Corpus:
+class SearchedCorpus:
     """The passages that a method searched: the fingerprint of their ids, and how many there are."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -69,14 +69,14 @@ class BaselineMethod:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     fingerprint: str
     settings: dict[str, Any]
-    corpus: Corpus | None
+    corpus: SearchedCorpus | None
     without_gold: list[int]
     metrics: dict[str, ScoredMetric]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """An evaluation question by question. `questions`: their ids, ascending; each is a hash of the question's text, its
+    """An evaluation question by question. `questions`: their ids, ascending: hashes of the question's text, its
     gold answers and what it names as gold. `questions_fingerprint`: of all of them."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -189,7 +189,7 @@ def check(
 
     `method`: may be left out where the run has one; `common`: compare the questions of both where these or the corpora
     differ. Raises NoReport where nothing can be compared, with the reason and the remedy; DamagedRecord; ValueError for
-    a margin that is none.
+    a margin below 0 or without a value.
     """
     baseline, named = read_baseline(path), _finished(store, name)
     chosen = _chosen(named, method)
@@ -268,7 +268,7 @@ def _chosen(named: NamedRun, method: str | None) -> str:
     return chosen
 
 
-def _refuse_others(path: Path, before: Corpus | None, now: Corpus | None) -> None:
+def _refuse_others(path: Path, before: SearchedCorpus | None, now: SearchedCorpus | None) -> None:
     if before != now:
         said = [
             f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none" for corpus in (before, now)
@@ -308,7 +308,7 @@ def _gated(
             f"{metric} was computed by version {known.version} for {path}, and by version {declared.version} in this "
             f"run: the two cannot be compared. {_anew(path)}"
         )
-    if declared.direction not in ("higher", "lower"):
+    if declared.direction is None or declared.direction == "neither":
         raise NoReport(f"{metric} is neither better high nor low, so it cannot become worse: gate another metric")
     gated = paired(declared, values, margin)
     if gated.is_share and margin >= 1:
@@ -381,14 +381,14 @@ class MeasuredMethod:
         print_of_settings = fingerprint(settings=self.settings)
         return BaselineMethod(print_of_settings, self.settings, self.corpus, self.without_gold, self.metrics)
 
-    def _corpus(self, tables: Mapping[str, str]) -> tuple[Corpus | None, list[int]]:
-        """What was searched, and the questions whose gold passages are not all there."""
+    def _corpus(self, tables: Mapping[str, str]) -> tuple[SearchedCorpus | None, list[int]]:
+        """The corpus that was searched, and the questions whose gold passages are not all there."""
         if "hits" not in tables:
             return None, []
         searched = read_manifest(self.store, tables["hits"]).inputs["passages"]
         passages = read_manifest(self.store, searched).read(self.store, "passages", ["passage_id"])
         ids = np.sort(passages["passage_id"].to_numpy())
-        return Corpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
+        return SearchedCorpus(_hashed(ids), len(ids)), sorted(self._without_gold(ids))
 
     def _without_gold(self, passages: npt.NDArray[np.int64]) -> Iterator[int]:
         every = np.unique(self.asked["gold_passages"].explode().drop_nulls().to_numpy())
@@ -413,7 +413,7 @@ class MeasuredMethod:
 
 
 def _version(scored: Manifest, metric: Mapping[str, Any]) -> str:
-    """What computed a metric: the version of the stage, its own, and its model's fingerprint if it has one."""
+    """The versions that computed a metric: of the stage, of the metric, and its model's fingerprint if it has one."""
     model = [fingerprint(model=metric["model"])[:8]] if "model" in metric else []
     return ".".join([scored.version, str(metric["version"]), *model])
 

@@ -4,16 +4,22 @@ import logging
 from collections.abc import Iterator
 from logging.handlers import BufferingHandler
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 import numpy as np
 import pytest
+from prefect.context import FlowRunContext
 from prefect.exceptions import FailedRun
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
-from vitalfew.flows.errors import LOGGERS, explanation
+from vitalfew.flows.errors import LOGGERS, explained, explanation
+from vitalfew.flows.execute import one_cap
 from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source
 from vitalfew.storage.runs import find_index
+from vitalfew.tasks.models.causal.engines.cap import CapReached, purse_now
 from vitalfew.tasks.registry import UnknownName, resolve
 
 
@@ -107,3 +113,37 @@ def test_errors_of_other_forms() -> None:
     assert made.in_words("/no/a.jsonl does not exist") == "Sources: /no/a.jsonl does not exist"
     assert made.in_words("bm25.enabled: not with units") == "BM25: not with units"
     assert ReEncode(corpus="towns").in_words("unknown corpus 'towns'") == "Corpus: unknown corpus 'towns'"
+
+
+def ended(error: Exception, retries: int) -> Any:
+    """What a run of a deployment that raises an error comes to, in the first of its tries."""
+    run = SimpleNamespace(id=uuid4(), deployment_id=uuid4(), run_count=1)
+    context = SimpleNamespace(flow_run=run, flow=SimpleNamespace(retries=retries))
+
+    def fails(parameters: EvaluateForm) -> None:
+        raise error
+
+    with mock.patch.object(FlowRunContext, "get", return_value=context):
+        return explained(fails)(form(max_usd=0.5))
+
+
+def test_a_run_that_reached_its_cap_is_not_tried_again() -> None:
+    """A retry would pay once more."""
+    told = "All answers are kept: run the same command with --max-usd 0.74 or more to go on"
+    state = ended(CapReached(0.49, 0.5, 0.02, told), retries=1)
+    assert state.is_failed()
+    assert state.message.startswith("the cap of 0.5000 USD is reached: 0.4900 USD are paid")
+    assert state.message.endswith("with Max USD 0.74 or more to go on")
+    with pytest.raises(ConfigError):
+        ended(ConfigError("what may pass"), retries=1)
+
+
+def test_the_tries_of_a_run_have_one_cap() -> None:
+    context = SimpleNamespace(flow_run=SimpleNamespace(id=uuid4()))
+    with mock.patch.object(FlowRunContext, "get", return_value=context):
+        with one_cap(0.5):
+            first = purse_now()
+        with one_cap(0.5):
+            assert purse_now() is first is not None
+        with one_cap(None):
+            assert purse_now() is None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
+from vitalfew.tasks.models.causal.engines.cap import Purse
 
 
 class Rag:
@@ -22,15 +23,17 @@ class Rag:
         generator: str | None = None,
         model: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        max_usd: float | None = None,
     ) -> None:
-        """Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch, and the errors of a missing model."""
+        """`max_usd`: USD that all answers together may cost in requests to servers. Raises NoPrice,
+        UnknownName, ConfigError, IndexNotFound, IndexMismatch, and the errors of a missing model."""
         own = {"generator": generator, "model": model}
         generate = {key: value for key, value in own.items() if value is not None}
         whole = dict(settings or {})
         if generate:
             whole["generate"] = {**whole.get("generate", {}), **generate}
         self.configured = configured(store, method, index, whole)
-        self._answering = Answering(store, self.configured)
+        self._answering = Answering(store, self.configured, None if max_usd is None else Purse.of(max_usd))
 
     @property
     def name(self) -> str:
@@ -52,7 +55,7 @@ class Rag:
         self._answering.warm()
 
     def answer(self, question: str) -> RagAnswer:
-        """Raises InputError for a question that is empty or too long."""
+        """Raises InputError for a question that is empty or too long, CapReached where `max_usd` leaves too little."""
         return self._answering.answer([question])[0]
 
     def answers(self, questions: Sequence[str]) -> list[RagAnswer]:

@@ -40,15 +40,18 @@ class Store:
         settings: Settings | None = None,
         workers: int | None = None,
         runner: Runner | None = None,
+        max_usd: float | None = None,
+        until_cap: bool = False,
     ) -> Index:
         """Open an index; with data sets, index them first, as `vitalfew index` does.
 
         `datasets`: FORMAT:PATH?option=value, as `vitalfew datasets` lists them; finished work is not repeated, and a
-        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. Raises IndexNotFound,
-        ConfigError, InputError.
+        run that was killed goes on. `settings`: {"encode": {"context": "late"}}, as --set. `max_usd`, `until_cap`: as
+        of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
         """
         if datasets:
             given = _given(datasets=datasets, name=name, store=self.place, workers=workers, runner=runner)
+            given |= _given(max_usd=max_usd, until_cap=until_cap or None)
             self._execute(build(IndexCorpus, dict(settings or {}), given), _index_flow)
         return Index(self.place, name)
 
@@ -85,13 +88,16 @@ class Store:
         settings: Settings | None = None,
         workers: int | None = None,
         runner: Runner | None = None,
+        max_usd: float | None = None,
+        until_cap: bool = False,
     ) -> "Report":
         """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
         `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH), a Polars or
         pandas frame with columns `question` and `answers`, or a list of questions or of such rows; default: those of
-        the index. `settings`: {"questions": {"sample": 100}, "choose": None}, as --set. Raises UnknownName,
-        ConfigError, InputError, IndexNotFound, IndexMismatch, NoReport.
+        the index. `settings`: {"questions": {"sample": 100}, "choose": None}, as --set. `max_usd`: USD that may be paid
+        for requests to servers; `until_cap`: begin although the quote is above it. Raises UnknownName, ConfigError,
+        InputError, IndexNotFound, IndexMismatch, NoReport, CapReached.
         """
         from vitalfew.configs.loading import merged
         from vitalfew.flows.pipelines.experiments import evaluation, find
@@ -99,6 +105,7 @@ class Store:
 
         name, written = find(experiment, self.place)
         given = _given(store=self.place, workers=workers, runner=runner, index=index)
+        given |= _given(max_usd=max_usd, until_cap=until_cap or None)
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
@@ -119,15 +126,17 @@ class Store:
         generator: str | None = None,
         model: str | None = None,
         settings: Settings | None = None,
+        max_usd: float | None = None,
     ) -> "Rag":
         """A method that answers questions: EXPERIMENT:METHOD, with the settings that its last evaluation in this store
         chose; where it was not evaluated, with those of the experiment.
 
-        `generator`, `model`: another model answers. Raises UnknownName, ConfigError, IndexNotFound, IndexMismatch.
+        `generator`, `model`: another model answers. `max_usd`: USD that all answers together may cost in requests to
+        servers. Raises NoPrice, UnknownName, ConfigError, IndexNotFound, IndexMismatch.
         """
         from vitalfew.library.rag import Rag
 
-        return Rag(self.place, method, index, generator, model, settings)
+        return Rag(self.place, method, index, generator, model, settings, max_usd)
 
     def sql(self, query: str, timeout: float = 600) -> "pl.DataFrame":
         """The rows of one statement that only reads, on all artifacts (`vitalfew tables`). `timeout`: seconds.

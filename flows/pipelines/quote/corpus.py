@@ -21,6 +21,7 @@ import psutil
 from rich.filesize import decimal
 
 from vitalfew.configs.schema import IndexCorpus, LoadConfig
+from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.passages import TryPassages, typical
 from vitalfew.flows.pipelines.quote.trial import Announce, StageSample, in_processes
@@ -173,7 +174,8 @@ class Quoted:
     """A quote per stage that is not finished, in order. `names`: of all stages.
 
     `known`: the share of passages whose vectors the store holds; `start_seconds`: time outside the stages;
-    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk.
+    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk; `requests_usd`: the
+    part of the USD that is for requests to servers.
     """
 
     survey: Survey
@@ -184,6 +186,7 @@ class Quoted:
     start_seconds: float
     staging_bytes: float
     free_bytes: int
+    requests_usd: float = 0.0
 
     @property
     def disk_bytes(self) -> float:
@@ -233,15 +236,17 @@ def quote(plan: Quotable, announce: Announce = lambda text: None) -> Quoted:
     works = [_work(forecast, surveyed, parameters, known) for forecast in forecasts]
     pairs = [*zip(forecasts, works, strict=True)]
     save_quotes(plan.store, [forecast.quote(work) for forecast, work in pairs])
+    stages = [forecast.quote(_left(forecast.stage, work)) for forecast, work in pairs]
     return Quoted(
         survey=surveyed,
-        stages=[forecast.quote(_left(forecast.stage, work)) for forecast, work in pairs],
+        stages=stages,
         names=[stage.name for stage in plan.stages],
         workers=worker_count(parameters),
         known=known,
         start_seconds=start_seconds(parameters, len(missing)),
         staging_bytes=_staging(surveyed) if plan.load in missing else 0.0,
         free_bytes=files.free_bytes(plan.store),
+        requests_usd=sum(of_requests(forecast.stage, own) for forecast, own in zip(forecasts, stages, strict=True)),
     )
 
 

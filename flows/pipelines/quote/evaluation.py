@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.forecast import Forecast, Speed, Work, start_seconds, worker_count
 from vitalfew.flows.pipelines.quote.questions import (
     Assumption,
@@ -166,7 +167,8 @@ def _paid(stage: Stage) -> Iterator[JournalEntry]:
 @dataclass(frozen=True)
 class MethodQuote:
     """The cost that a method adds to that of the methods before it. `there`: it is finished; tokens in and out are
-    the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
+    the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models; `requests_usd`: the part of
+    `usd` that is for requests to servers."""
 
     method: str
     there: bool
@@ -177,6 +179,7 @@ class MethodQuote:
     other_tokens: int = 0
     wall_seconds: float = 0.0
     usd: float = 0.0
+    requests_usd: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -215,6 +218,11 @@ class QuotedEvaluation:
     @property
     def bases(self) -> list[str]:
         return [*dict.fromkeys(basis for part in self.parts for basis in part.bases)]
+
+    @property
+    def requests_usd(self) -> float:
+        """The part of the USD that is for requests to servers."""
+        return sum(method.requests_usd for method in self.methods)
 
     @property
     def wall_seconds(self) -> float:
@@ -280,4 +288,5 @@ def _with(row: MethodQuote, estimates: Estimates, stage: Stage) -> tuple[MethodQ
     elif stage.name not in estimates.trial.before:
         other += quote.tokens
     wall, usd = row.wall_seconds + quote.wall_seconds, row.usd + quote.usd
+    row = replace(row, requests_usd=row.requests_usd + of_requests(stage, quote))
     return replace(row, critic_tokens=critic, other_tokens=other, wall_seconds=wall, usd=usd), quote

@@ -15,10 +15,9 @@ from typing import Any
 import psutil
 
 from vitalfew.configs.schema import RunnerName
-from vitalfew.configs.section import Section
 from vitalfew.flows.pipelines.quote.forecast import start_seconds
 from vitalfew.flows.pipelines.run import Plan
-from vitalfew.flows.pipelines.secrets import secrets
+from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
 from vitalfew.tasks.datasets.base import Dataset
@@ -53,7 +52,7 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
     if (
         is_server_named
         or os.environ.get("RAY_ADDRESS")
-        or any(stage.num_gpus or _has_secrets(stage) for stage in stages)
+        or any(stage.num_gpus or asks_servers(stage) for stage in stages)
     ):
         return "ray"
     workers = plan.parameters.workers or psutil.cpu_count() or 1
@@ -66,10 +65,6 @@ def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
         return "ray" if saved else "serial"
     starting = start_seconds(plan.parameters, len({stage.name for stage in stages}))
     return "ray" if size.seconds * saved > starting else "serial"
-
-
-def _has_secrets(stage: Stage) -> bool:
-    return isinstance(stage.config, Section) and bool(secrets(stage.config, stage.section))
 
 
 def _size(plan: Plan, stages: Sequence[Stage]) -> _Size:

@@ -98,7 +98,7 @@ def headline(checked: Checked) -> str:
 
 
 def notes(checked: Checked) -> list[str]:
-    """What a reader of the table has to know, in sentences."""
+    """Everything that a reader of the table has to know, in sentences."""
     return [*_doubts(checked), *_left_out(checked), *_compared(checked), *_settings(checked)]
 
 
@@ -120,11 +120,11 @@ def _left_out(checked: Checked) -> Iterator[str]:
     for metric, decided in checked.decision.metrics.items():
         if decided.lost:
             yield (
-                f"{decided.lost:,} questions had a value of {metric} and have none now: for it to be no worse, they "
-                "count as the worst value."
+                f"{decided.lost:,} questions had a value of {metric} and lost it: for it to be no worse, they count "
+                "as the worst value."
             )
         if decided.gained:
-            yield f"{decided.gained:,} questions have a value of {metric} and had none: they are left out."
+            yield f"{decided.gained:,} questions gained a value of {metric}: they are left out."
     if checked.only_before or checked.only_now:
         yield (
             f"Left out: {checked.only_before:,} questions of the baseline alone, "

@@ -103,17 +103,26 @@ def test_the_interval_turns_with_the_sides_and_narrows_with_the_questions(questi
 def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
     generator = np.random.default_rng(0)
     before = generator.normal(1000, 100, 300)
-    after = before + generator.normal(30, 20, 300)
-    tokens = {"direction": "lower", "is_share": False}
+    after = before + generator.normal(60, 20, 300)
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
     own = decided(before, after, 10, **tokens)
     assert own.verdict == WORSE
-    assert own.difference == pytest.approx(30, abs=4)
+    assert own.difference == pytest.approx(60, abs=4)
     assert own.low is not None
     assert 10 < own.low < own.difference < (own.high or 0)
-    assert decided(before, after, 50, **tokens).verdict == NO_WORSE
+    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
     assert decided(after, before, 0, **tokens).verdict == NO_WORSE
-    assert decided(before, before, 5, **tokens).verdict == IN_DOUBT  # nobody knows how far a difference can reach
-    assert decided(np.zeros(300), np.zeros(300), 5, **tokens).low is None
+
+
+def test_losses_of_another_unit_may_be_as_large_as_the_largest_value_though_none_was_seen() -> None:
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
+    equal = np.full(300, 1000.0)
+    own, share = decided(equal, equal, 5, **tokens), counted(300, 0, 0)
+    assert own.verdict == IN_DOUBT
+    assert own.high == pytest.approx(1000 * (share.high or 0))
+    rare = equal + 500 * (np.arange(300) < 2)
+    assert (decided(equal, rare, 5, **tokens).high or 0) > 20
+    assert decided(np.zeros(300), np.zeros(300), 5, **tokens).low is None  # not even that is known
 
 
 def test_every_metric_has_to_be_shown_no_worse_and_one_suffices_to_be_worse() -> None:
@@ -148,6 +157,11 @@ def test_a_question_that_lost_its_value_cannot_show_that_nothing_was_lost() -> N
 def test_without_a_pair_there_is_nothing_to_say() -> None:
     own = decided([np.nan] * 20, np.ones(20))
     assert (own.verdict, own.questions, own.current, own.difference, own.settled_by) == (IN_DOUBT, 0, None, None, None)
+
+
+def test_a_margin_that_accepts_any_loss_takes_as_many_questions_as_an_interval() -> None:
+    assert counted(5, 1, 0, margin=1.0).settled_by == 10
+    assert counted(12, 1, 0, margin=1.0).verdict == NO_WORSE
 
 
 def test_a_mean_on_the_margin_is_settled_by_no_number() -> None:

@@ -17,6 +17,8 @@ import httpcore2
 import httpx2
 import openai
 
+from vitalfew.tasks.models.causal.engines.cap import payment_now
+
 logger = logging.getLogger("vitalfew")
 
 MOST_BYTES = 32 << 20
@@ -73,11 +75,22 @@ class BoundedClient(openai.DefaultHttpxClient):
             )
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request and read the whole answer. Raises OutOfBounds, httpx2.RequestError."""
+        """Send a request and read the whole answer. Raises OutOfBounds, httpx2.RequestError, and CapReached before it
+        is sent."""
+        payment = payment_now()
+        if payment:
+            payment.sent()
         token = _deadline.set(time.monotonic() + self._seconds)
         try:
-            return self._whole(super().send(request, **{**options, "stream": True}))
-        except httpx2.TimeoutException as error:
+            response = self._whole(super().send(request, **{**options, "stream": True}))
+            if payment and not response.is_success:
+                payment.free()
+            return response
+        except (httpx2.ConnectError, httpx2.TimeoutException) as error:
+            if payment and isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+                payment.free()  # nothing was sent
+            if isinstance(error, httpx2.ConnectError):
+                raise
             lacking = "connection" if isinstance(error, httpx2.ConnectTimeout) else "whole answer"
             raise TooSlow(
                 f"timed out: no {lacking} within {self._seconds:g} seconds; raise {self._section}.timeout if the "

@@ -6,6 +6,9 @@ prompts of a batch are one request. Without a memory the answers live as long as
 A refusal (the prompt is too long) is an answer, and becomes a row with an error. A failure that may pass (an outage, a
 limit of requests) is not an answer: the batch ends with `Unanswered` once all its prompts were asked, so that no shard
 is done before its requests are answered. The setting `accept_errors` makes it a row as well.
+
+Where the money of a command is capped (cap.py), no request is sent that may pass the cap: the batch ends with
+`CapReached` once those are answered that are under way.
 """
 
 import re
@@ -20,6 +23,7 @@ from typing import ClassVar, NamedTuple
 
 from vitalfew.configs.options import ServerOptions
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.cap import Account, CapReached, account_now
 from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
@@ -30,6 +34,8 @@ GOES_ON = (
     "fail every time, set accept_errors beside the model (--set generate.accept_errors=true): they become rows with an "
     "error"
 )
+FRAME_TOKENS = 200
+"""The most that a chat template with its system prompt adds to a prompt."""
 _HALVES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can name and UTF-8, so any table, cannot hold."""
 
@@ -84,6 +90,11 @@ class ServerAnswer(NamedTuple):
         """Return whether it is the server's answer: not a refusal, nor a failure that may pass."""
         return bool(self.tokens) or not self.completion.error
 
+    @property
+    def counted(self) -> int:
+        """The tokens, if the server counted those of the prompt too; else 0."""
+        return self.tokens if self.completion.prompt_tokens or self.completion.error else 0
+
 
 class RemoteOptions(EngineOptions, ServerOptions):
     """The settings of an engine that asks a server."""
@@ -104,6 +115,7 @@ class Remote(Engine):
         ConfigError; an exception of the function ends the batch."""
 
     def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+        """Raises also Unanswered, CapReached, and NoPrice where money is capped and the model has no price."""
         if assumption := _assumption.get():
             assumed = [assumption(self, prompt) for prompt in prompts]
             tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
@@ -144,24 +156,45 @@ class Remote(Engine):
     def _ask(
         self, due: dict[str, str], probe: Probe | None, memory: AnswerMemory | None
     ) -> Iterator[tuple[str, ServerAnswer]]:
-        """Yield the answers to prompts, with their keys, as they come."""
+        """Yield the answers to prompts, with their keys, as they come. Raises CapReached after the last of them."""
         if not due:
             return
+        account = account_now()  # of this thread, which those of the pool share
         ask = self.asker(probe)
 
         def paid(key: str, prompt: str) -> ServerAnswer:
-            answer = ask(prompt)
+            answer = self._answered(ask, prompt, account)
             if memory and answer.is_paid:
                 memory.keep([KeptAnswer(key, asdict(answer.completion), answer.tokens)])
             return answer
 
-        pool = ThreadPoolExecutor(self.options.concurrency)
+        pool, reached = ThreadPoolExecutor(self.options.concurrency), list[CapReached]()
         try:
             requests = {pool.submit(paid, key, prompt): key for key, prompt in due.items()}
             for done in as_completed(requests):
-                yield requests[done], done.result()
+                if done.cancelled():
+                    continue
+                try:
+                    yield requests[done], done.result()
+                except CapReached as error:
+                    reached.append(error)
+                    for request in requests:
+                        request.cancel()
+            if reached:
+                raise reached[-1]
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def _answered(self, ask: Callable[[str], ServerAnswer], prompt: str, account: Account | None) -> ServerAnswer:
+        """The answer to a prompt, once there is money for it. Raises CapReached."""
+        if not account:
+            return ask(prompt)
+        read = len(prompt.encode("utf-8", "surrogatepass"))  # no token is shorter than a byte
+        with account.payment(read + FRAME_TOKENS + self.options.max_tokens) as payment:
+            answer = ask(prompt)
+            if answer.is_paid:
+                payment.answered(answer.counted)
+            return answer
 
 
 def _writable(completion: Completion) -> Completion:

@@ -1,0 +1,178 @@
+"""A cap on money: what a server charges never passes it, and nothing is left reserved, whatever the server does."""
+
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import ChatServer, Reply, completion
+from tests.support.prices import PER_TOKEN, priced
+from vitalfew.configs.loading import ConfigError
+from vitalfew.storage.costs import OWN_PRICES
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, charging, spending
+from vitalfew.tasks.models.causal.engines.openai import OpenAI
+from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
+
+ANSWER, MOST = 9, 1 + FRAME_TOKENS + 150
+"""Tokens of an answer to a prompt of one byte, and the tokens that are reserved for it."""
+BUSY = Reply({"error": {"message": "slow down"}}, status=429)
+OOPS = Reply({"error": {"message": "oops"}}, status=500)
+
+
+@pytest.fixture(autouse=True)
+def _prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.002)
+    with priced(tmp_path, "openai:tiny"):
+        yield
+
+
+class Charging(ChatServer):
+    """A server that counts what it charges: for every answer that it computes, also one that nobody gets."""
+
+    def __init__(self, trouble: Callable[[str, int], Reply | None] = lambda prompt, attempt: None) -> None:
+        self.trouble, self.charged = trouble, 0
+        self._counting = threading.Lock()
+        super().__init__(self._reply)
+
+    def _reply(self, path: str, body: Any, attempt: int) -> Reply:
+        if path == "/v1/models":
+            return Reply({"object": "list", "data": []})
+        prompt = body["messages"][0]["content"]
+        trouble = self.trouble(prompt, attempt)
+        if trouble and trouble.status != 200:
+            return trouble
+        with self._counting:
+            self.charged += ANSWER
+        return trouble or completion("yes")
+
+    @property
+    def usd(self) -> float:
+        return self.charged * PER_TOKEN
+
+
+def ask(
+    server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: Any
+) -> list[Completion]:
+    options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 5.0, **more}
+    engine = OpenAI(OpenAI.Options(**options), "generate")
+    with spending(purse), charging(model):
+        return engine.complete([chr(97 + number) for number in range(count)])
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_what_is_charged_never_passes_the_cap(threads: int) -> None:
+    most = (MOST + 3.5 * ANSWER) * PER_TOKEN
+    purse = Purse.of(most)
+    with Charging() as server, pytest.raises(CapReached, match=r"0\.3825 USD is reached: 0\.0360 USD are paid") as told:
+        ask(server, purse, 26, concurrency=threads)
+    assert server.usd == pytest.approx(purse.till.paid()) == pytest.approx(4 * ANSWER * PER_TOKEN)
+    assert server.usd + MOST * PER_TOKEN > most, "there was room for another request"
+    assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+
+
+def test_several_processes_share_a_cap() -> None:
+    """As workers do: each has a purse of its own, and one till grants."""
+    most = 1.6 * MOST * PER_TOKEN
+    till = Purse.of(most).till
+    with Charging() as server, ThreadPoolExecutor(3) as workers:
+        asked = [workers.submit(ask, server, Purse(till, most), 26, concurrency=4) for _ in range(3)]
+        assert [type(each.exception()) for each in asked] == [CapReached] * 3
+    assert server.usd == pytest.approx(till.paid())
+    assert most - MOST * PER_TOKEN < server.usd <= most
+
+
+def test_without_a_cap_or_a_price_nothing_is_counted() -> None:
+    with Charging() as server:
+        assert len(ask(server, None, 5, model="unknown")) == 5
+
+
+@pytest.mark.parametrize("trouble", [BUSY, OOPS], ids=["429", "500"])
+def test_a_refused_attempt_costs_nothing(trouble: Reply) -> None:
+    purse = Purse.of((MOST + 4.5 * ANSWER) * PER_TOKEN)
+    with Charging(lambda prompt, attempt: trouble if attempt < 2 else None) as server:
+        assert len(ask(server, purse, 5)) == 5
+        assert len(server.prompts()) == 15
+    assert purse.till.paid() == pytest.approx(server.usd) == pytest.approx(5 * ANSWER * PER_TOKEN)
+    purse.hold(MOST * PER_TOKEN - 5 * ANSWER * PER_TOKEN)  # nothing is left reserved
+
+
+def test_what_fails_for_good_gives_its_money_back() -> None:
+    purse = Purse.of(1.2 * MOST * PER_TOKEN)
+    with Charging(lambda prompt, attempt: BUSY) as server, pytest.raises(Unanswered):
+        ask(server, purse, 6)
+    assert purse.till.paid() == 0
+    purse.hold(1.1 * MOST * PER_TOKEN)
+
+
+def test_a_server_that_is_not_there_charges_nothing() -> None:
+    purse = Purse.of(1.2 * MOST * PER_TOKEN)
+    with Charging() as server:
+        engine = OpenAI(OpenAI.Options(model="tiny", base_url=server.url, retries=1), "generate")
+        _ = engine.client
+    with spending(purse), charging("openai:tiny"), pytest.raises(Unanswered, match="Connection error"):
+        engine.complete(["a", "b"])
+    assert purse.till.paid() == 0
+
+
+@pytest.mark.parametrize(
+    "lost", [Reply(hang_up=True), Reply(b"no json"), completion("late")], ids=["cut", "bad", "late"]
+)
+def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
+    """So it counts as the most that it may cost, and every further attempt needs room of its own."""
+    late = lost.status == 200 and lost.body is not None and not isinstance(lost.body, bytes)
+    lost.delay = 0.6 if late else 0.0
+    most = 2.5 * MOST * PER_TOKEN
+    purse = Purse.of(most)
+    with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
+        ask(server, purse, 4, concurrency=2, timeout=0.2 if late else 5)
+    assert server.usd <= purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
+    assert len(server.prompts()) == 2
+
+
+@pytest.mark.parametrize("usage", [None, {"completion_tokens": 2}], ids=["none", "half"])
+def test_a_server_that_does_not_count_is_paid_the_most(usage: object) -> None:
+    reply = completion("yes")
+    reply.body["usage"] = usage
+    purse = Purse.of(2.5 * MOST * PER_TOKEN)
+    with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
+        ask(server, purse, 4, concurrency=1)
+    assert purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
+
+
+def test_nothing_may_be_paid() -> None:
+    with Charging() as server, pytest.raises(CapReached, match=r"cap of 0\.0000 USD"):
+        ask(server, Purse.of(0), 2)
+    assert server.prompts() == []
+
+
+@pytest.mark.parametrize("most", [-1, float("nan"), float("inf")])
+def test_an_amount_that_is_none(most: float) -> None:
+    with pytest.raises(ConfigError, match="max_usd must be an amount"):
+        Purse.of(most)
+
+
+def test_what_has_no_price_cannot_be_capped() -> None:
+    with Charging() as server, pytest.MonkeyPatch.context() as patch:
+        with pytest.raises(
+            NoPrice,
+            match=r"needs the price of judge:tiny: .*prices\.yaml lacks it.*million_tokens: \{\"judge:tiny\": 0\.40",
+        ):
+            ask(server, Purse.of(1), 2, model="judge:tiny")
+        patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
+        with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
+            ask(server, Purse.of(1), 2)
+        assert server.prompts() == []
+
+
+def test_a_server_of_ones_own_is_free(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("{dated: 2026-01-01, cpu_core_hour: 1, gpu_hour: 1, million_tokens: {'openai:tiny': 0}}")
+    with pytest.MonkeyPatch.context() as patch, Charging() as server:
+        patch.setenv(OWN_PRICES, str(own))
+        assert len(ask(server, Purse.of(0), 3)) == 3
