@@ -37,7 +37,7 @@ from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
-from vitalfew.tasks.models.causal.engines.cap import Purse, spending
+from vitalfew.tasks.models.causal.engines.cap import Purse, purse_now, spending
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
@@ -107,9 +107,10 @@ _purses: dict[UUID, Purse] = {}
 
 @contextmanager
 def one_cap(most: float | None) -> Iterator[None]:
-    """Within the block requests cost at most so many USD, together with the run's earlier tries in this process."""
+    """Within the block requests cost at most so many USD, together with the run's earlier tries in this process. Within
+    another one it changes nothing: a flow and those that it calls have one cap."""
     context = FlowRunContext.get()
-    if most is None or context is None or context.flow_run is None:
+    if most is None or purse_now() or context is None or context.flow_run is None:
         yield
         return
     with spending(_purses.setdefault(context.flow_run.id, Purse.of(most))):

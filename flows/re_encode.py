@@ -13,7 +13,7 @@ from prefect.states import Completed
 from vitalfew.configs.schema import Place
 from vitalfew.flows.errors import explained
 from vitalfew.flows.evaluate import evaluate
-from vitalfew.flows.execute import show_gate
+from vitalfew.flows.execute import one_cap, show_gate
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
 from vitalfew.flows.pipelines.gate import HELD, PROMOTED, REJECTED
@@ -50,8 +50,10 @@ def re_encode(parameters: ReEncode) -> Any:
     with alone_with(parameters.store, corpus.name) as free:
         if not free:
             return Completed(name="Skipped", message=f"Another run is re-encoding {corpus.name}; this run did nothing.")
+        settings = index_parameters(corpus, given)
         index = partial(index_and_show, quote=parameters.quote)
-        done = re_encode_corpus(corpus, index_parameters(corpus, given), index, evaluate, parameters.quote)
+        with one_cap(settings.max_usd):
+            done = re_encode_corpus(corpus, settings, index, evaluate, parameters.quote)
     return _told(parameters.store, done)
 
 

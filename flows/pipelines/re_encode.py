@@ -14,6 +14,7 @@ from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files, generations
 from vitalfew.storage.generations import Generation
 from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.tasks.models.causal.engines.cap import capped
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,16 @@ def re_encode_corpus(
 ) -> ReEncoded:
     """Index a corpus; a gate judges the new generation before the name stands for it.
 
-    `index` and `ask` execute the two runs; `quote`: quote what the gate asks. Raises the errors of both.
+    `index` and `ask` execute the two runs, under one cap; `quote`: quote what the gate asks. Raises the errors of both.
     """
     plan = graph(parameters)
     plan.promoted = corpus.gate is None
     before = _current(parameters)
-    with handed_over(parameters, plan):
-        outcome = index(parameters)
-    assert plan.generation
-    gated = judge(corpus, plan.generation, parameters, ask, quote)
+    with capped(parameters.max_usd):
+        with handed_over(parameters, plan):
+            outcome = index(parameters)
+        assert plan.generation
+        gated = judge(corpus, plan.generation, parameters, ask, quote)
     generation = gated.generation if gated else plan.generation
     return ReEncoded(outcome, generation, _current(parameters) != before, gated)
 
