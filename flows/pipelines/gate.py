@@ -236,7 +236,10 @@ class _Gate:
         of = WORSE if verdict == REJECTED else "in doubt"
         figures = "; ".join(_said(figure) for figure in found.figures if figure.verdict == of)
         needed = found.decision.settled_by if found.decision else None
-        settled = f" About {needed:,} questions would settle it." if needed else ""
+        settled = ""
+        if verdict == IN_DOUBT:
+            settled = f" About {needed:,} questions" if needed else " No number of questions like these"
+            settled += " would settle it."
         return f", {on}: {figures}.{settled} {self._remedy}"
 
     @property
