@@ -1,6 +1,6 @@
 """The verdict of a gate, for Prefect's page of a run and for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.tasks.reports.gating import LostQuestion
@@ -53,5 +53,5 @@ def _lost(each: LostQuestion) -> list[str]:
     return [heading + values, *(f"  - {when}: {escaped(' | '.join(found)) or 'nothing'}" for when, found in sides)]
 
 
-def _row(cells: Sequence[str] | map) -> str:  # type: ignore[type-arg]
+def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
