@@ -17,6 +17,8 @@ from prefect.states import Failed
 from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
 
+logger = logging.getLogger("vitalfew")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
@@ -55,8 +57,10 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*given, **named)
         except Exception as error:
-            message = explanation(error)
-            if message is None or not _ends_a_deployments_run():
+            message, left = explanation(error), _retries_left()
+            if left:
+                logger.warning("This try failed and is repeated, whatever the reason. Finished shards are kept.")
+            if left != 0 or message is None:
                 raise
             form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)
             return cast(R, Failed(message=form.in_words(message) if form else message))
@@ -64,15 +68,15 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _ends_a_deployments_run() -> bool:
-    """Return true in the last try of a deployment's run: Prefect tries again only what raises."""
+def _retries_left() -> int | None:
+    """How often a deployment's run that fails now is tried again: Prefect does so with what raises. None for others."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
-        return False
+        return None
     _tries[context.flow_run.id] += 1
     retries = context.flow.retries if context.flow else 0
     earlier = max(context.flow_run.run_count, 1) - 1  # when this process began with its first try
-    return earlier + _tries[context.flow_run.id] > (retries or 0)
+    return max(0, (retries or 0) + 1 - earlier - _tries[context.flow_run.id])
 
 
 def _shorten(record: logging.LogRecord) -> bool:

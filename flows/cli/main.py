@@ -11,6 +11,7 @@ from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import answer as answer_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import deploy as deploy_cli
 from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
@@ -65,6 +66,7 @@ app.command()(results.compare)
 app.command()(results.significance)
 app.command()(serve_cli.serve)
 app.command()(ui_cli.ui)
+app.command()(deploy_cli.deploy)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql_cli.sql)
 app.command()(tables.tables)
