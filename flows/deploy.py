@@ -117,7 +117,7 @@ def _settings(target: Target, flow: Flow[..., Any], corpus: Mapping[str, Any] | 
     limit = _limit(target, is_corpus=bool(corpus))
     return {
         "version": version("vitalfew"),
-        "description": f"{flow.description}\n\n{_told(limit)} {_retries(flow)}",
+        "description": "\n\n".join([str(flow.description).partition("\n\n")[0], _told(limit), _retries(flow)]),
         "tags": [TAG, *([f"corpus:{corpus['corpus']}"] if corpus else [])],
         "parameters": {"parameters": {**corpus}} if corpus else {},
         "parameter_openapi_schema": with_any_name(flow.parameters.model_dump(exclude_unset=True)),
@@ -146,8 +146,9 @@ def _told(limit: ConcurrencyLimitConfig) -> str:
 
 
 def _retries(flow: Flow[..., Any]) -> str:
-    again = f"A failed run is retried {flow.retries} time(s), whatever failed, after {flow.retry_delay_seconds:g} s. "
-    return f"{again if flow.retries else ''}{retries_of_stages()}"
+    delay = f"{flow.retry_delay_seconds:g} s" if flow.retries else ""
+    whole = f"A run that fails is tried again, whatever the reason: {flow.retries} x, after {delay}. " if delay else ""
+    return f"{whole}{retries_of_stages()}"
 
 
 def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iterator[Change]:
