@@ -221,9 +221,10 @@ def _applied(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse 
             client.update_deployment(there.id, DeploymentUpdate(**each.settings))
         differing += ["schedule"] if _reschedule(client, each, there, dry_run) else []
     except PrefectHTTPStatusError as error:
+        told = f"{error.response.status_code} {error.response.text}"
         raise ConfigError(
-            f"{each}: Prefect's server did not take the deployment ({error.response.status_code}): {error.response.text}. "
-            "The others before it are deployed: run the command again"
+            f"{each}: Prefect's server did not take the deployment: {told}. Those before it are deployed; run the "
+            "command again"
         ) from None
     return Change(str(each), "updated" if differing else "unchanged", tuple(differing), schedule)
 
