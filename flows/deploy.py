@@ -146,7 +146,7 @@ def _told(limit: ConcurrencyLimitConfig) -> str:
 
 
 def _retries(flow: Flow[..., Any]) -> str:
-    delay = f"{flow.retry_delay_seconds:g} s" if flow.retries else ""
+    delay = f"{flow.retry_delay_seconds} s" if flow.retries else ""
     whole = f"A run that fails is tried again, whatever the reason: {flow.retries} x, after {delay}. " if delay else ""
     return f"{whole}{retries_of_stages()}"
 

@@ -42,7 +42,10 @@ from vitalfew.flows.server.api import end_with_parent
 logger = logging.getLogger("vitalfew")
 
 AT_ONCE = 2
-"""Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise."""
+"""Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise.
+
+The runner keeps to it. Deployments for workers have limits of Prefect's instead, whose places are leases: a run that
+cannot renew its own is ended (flows/deploy.py)."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",
