@@ -70,11 +70,11 @@ def deploy(
 
     Deployments: index-corpus, evaluate, train, and re-encode/NAME for every corpus, with the `cron` of its file. Run it
     again after an update of vitalfew and whenever a file in corpora/ changes; it updates what differs, removes what is
-    gone, and leaves alone what you schedule or pause in Prefect's page. Workers need the installed package alone:
+    gone, and leaves alone what you schedule or pause in Prefect's page. PREFECT_API_URL names the server, and
+    `prefect worker start --pool vitalfew` starts a worker, which needs the installed package alone:
 
-        export PREFECT_API_URL=http://127.0.0.1:4200/api
         vitalfew deploy --store store
-        prefect worker start --pool vitalfew
+        vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
