@@ -45,7 +45,7 @@ AT_ONCE = 2
 """Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise.
 
 The runner keeps to it. Deployments for workers have limits of Prefect's instead, whose places are leases: a run that
-cannot renew its own is ended (flows/deploy.py)."""
+cannot renew its own is ended (flows/workers/deploy.py)."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",

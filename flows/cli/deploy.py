@@ -12,7 +12,7 @@ from vitalfew.flows.cli.doctor import POOL
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, table
 
 if TYPE_CHECKING:
-    from vitalfew.flows.deploy import Change
+    from vitalfew.flows.workers.deploy import Change
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|WEBHOOK|AUTH_STRING")
 _COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
@@ -47,7 +47,7 @@ def deploy(
             "--secret",
             metavar="NAME=BLOCK",
             help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
-            "Repeatable. Not needed for what the workers' own environment has.",
+            "Repeatable. Not needed for what the environment of the workers has.",
         ),
     ] = None,
     at_once: Annotated[
@@ -83,8 +83,8 @@ def deploy(
             f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
             f"Prefect, and give --secret {name}=BLOCK"
         )
-    from vitalfew.flows.deploy import Target
-    from vitalfew.flows.deploy import deploy as deployed
+    from vitalfew.flows.workers.deploy import Target
+    from vitalfew.flows.workers.deploy import deploy as deployed
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
     from vitalfew.storage import files

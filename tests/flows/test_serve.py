@@ -20,9 +20,9 @@ from prefect.testing.utilities import prefect_test_harness
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
-from vitalfew.flows.deploy import Target, deploy
+from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.forms import EvaluateForm
-from vitalfew.flows.pull import write_files
+from vitalfew.flows.workers.pull import write_files
 from vitalfew.flows.serve import FORMER, TAG, FollowedSchedules, replace_former, schedules
 
 FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train"]
@@ -209,7 +209,7 @@ def test_beside_a_bucket_a_deployment_carries_corpora_and_experiments(
     changed(Target(target.pool, bucket))
     (step,) = there(client)["evaluate"].pull_steps or []
     assert "{{" not in json.dumps(step)  # Prefect would fill it in
-    folder = Path(write_files(**step["vitalfew.flows.pull.write_files"])["directory"])
+    folder = Path(write_files(**step["vitalfew.flows.workers.pull.write_files"])["directory"])
     monkeypatch.chdir(folder)
     assert (folder / "experiments" / "mine.yaml").read_text() == text
     assert [method.name for method in EvaluateForm(experiment="mine", store=bucket).evaluation().methods] == ["naive"]

@@ -1,6 +1,6 @@
 """The pull step of deployments whose store is in a bucket: it writes the user's files that a run needs.
 
-Prefect calls it in the process of a run, before the flow; `flows/deploy.py` puts it into the deployments.
+Prefect calls it in the process of a run, before the flow; `flows/workers/deploy.py` puts it into the deployments.
 """
 
 import atexit

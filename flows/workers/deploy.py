@@ -31,7 +31,7 @@ from vitalfew.configs.paths import beside
 from vitalfew.flows.execute import retries_of_stages
 from vitalfew.flows.forms import STORE, with_any_name
 from vitalfew.flows.pipelines.named import read_corpora
-from vitalfew.flows.pull import packed, write_files
+from vitalfew.flows.workers.pull import packed, write_files
 from vitalfew.flows.serve import SCHEDULED, TAG, flows, schedule_of
 from vitalfew.storage import files
 
