@@ -66,7 +66,7 @@ RETRY_SECONDS = 5
 
 
 def retries_of_stages() -> str:
-    """What is tried again within a run, in a sentence for people."""
+    """Describe for people which failures within a run are retried."""
     return (
         f"Within a run, a stage is retried up to {RETRIES} times after {RETRY_SECONDS} s if a worker was lost, or a "
         "disk, a network or the memory failed; what the user has to correct is not retried."

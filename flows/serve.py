@@ -45,7 +45,7 @@ AT_ONCE = 2
 """Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise.
 
 The runner keeps to it. Deployments for workers have limits of Prefect's instead, whose places are leases: a run that
-cannot renew its own is ended (flows/workers/deploy.py)."""
+cannot renew its lease is ended (flows/workers/deploy.py)."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",
@@ -155,7 +155,7 @@ def schedules(store: Path, own: Path | None = None) -> list[DeploymentScheduleCr
 
 
 def schedule_of(corpus: Corpus) -> CronSchedule | None:
-    """When a corpus is re-encoded; None without a `cron`, and with a warning for one that is none."""
+    """When a corpus is re-encoded; None without a `cron`, and with a warning for one that Prefect cannot read."""
     if not corpus.cron:
         return None
     try:

@@ -83,10 +83,10 @@ def deploy(
             f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
             f"Prefect, and give --secret {name}=BLOCK"
         )
-    from vitalfew.flows.workers.deploy import Target
-    from vitalfew.flows.workers.deploy import deploy as deployed
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
+    from vitalfew.flows.workers.deploy import Target
+    from vitalfew.flows.workers.deploy import deploy as deployed
     from vitalfew.storage import files
 
     server = named_for_workers(store)

@@ -137,7 +137,7 @@ def connect(store: Path) -> None:
 def named_for_workers(store: Path) -> Server:
     """The server that Prefect's settings name, for deployments that workers run.
 
-    Raises ConfigError if they name none, or a `vitalfew ui`, which has its own, or if it does not answer.
+    Raises ConfigError if they name none, or a `vitalfew ui`, or if it does not answer.
     """
     from prefect.settings import get_current_settings
 
@@ -151,7 +151,7 @@ def named_for_workers(store: Path) -> Server:
     _check(server)
     if server.pid:
         raise ConfigError(
-            f"{server.address} is the `vitalfew ui` of {store}, which runs its own deployments and schedules: set "
+            f"{server.address} is the `vitalfew ui` of {store}, which has separate deployments and schedules: set "
             "PREFECT_API_URL to a server of `prefect server start`"
         )
     return server

@@ -31,8 +31,8 @@ from vitalfew.configs.paths import beside
 from vitalfew.flows.execute import retries_of_stages
 from vitalfew.flows.forms import STORE, with_any_name
 from vitalfew.flows.pipelines.named import read_corpora
-from vitalfew.flows.workers.pull import packed, write_files
 from vitalfew.flows.serve import SCHEDULED, TAG, flows, schedule_of
+from vitalfew.flows.workers.pull import packed, write_files
 from vitalfew.storage import files
 
 OF_THE_CORPUS = "corpus"
@@ -91,7 +91,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Change:
-    """What deploying does to a deployment. `settings`: the fields that differ, by Prefect's names."""
+    """A change of a deployment. `settings`: the fields that differ, by Prefect's names."""
 
     name: str
     state: State
@@ -154,7 +154,7 @@ def _retries(flow: Flow[..., Any]) -> str:
 def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iterator[Change]:
     """Register every deployment that is new or differs, and remove those of corpora that are gone.
 
-    `dry_run`: only tell; `replace`: also take over the deployments of another store. Raises ConfigError.
+    `dry_run`: change nothing; `replace`: also take over the deployments of another store. Raises ConfigError.
     """
     with get_client(sync_client=True) as client:
         asked = wanted(target)

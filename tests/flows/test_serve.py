@@ -20,10 +20,10 @@ from prefect.testing.utilities import prefect_test_harness
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
-from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.forms import EvaluateForm
-from vitalfew.flows.workers.pull import write_files
 from vitalfew.flows.serve import FORMER, TAG, FollowedSchedules, replace_former, schedules
+from vitalfew.flows.workers.deploy import Target, deploy
+from vitalfew.flows.workers.pull import write_files
 
 FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train"]
 
