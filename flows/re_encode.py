@@ -15,7 +15,7 @@ from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.webhook import tell
 from vitalfew.storage import files
 
-RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
+RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
 
 @flow(
