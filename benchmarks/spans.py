@@ -115,17 +115,26 @@ def write_multi_hop() -> None:
     MULTI_HOP.write_text(json.dumps([*multi_hop.questions(multi_hop.TEST, HOPS)]), encoding="utf-8")
 
 
+def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings: Any) -> str:
+    """Index a corpus with these settings, and return the name of the index."""
+    corpus_index = name.lower().replace(" ", "-") + suffix
+    index(datasets=corpus.datasets, name=corpus_index, store=store, **settings)
+    return corpus_index
+
+
 def run(
     store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
 ) -> Run:
-    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment."""
-    corpus_index = name.lower().replace(" ", "-")
-    index(datasets=corpus.datasets, name=corpus_index, store=store, bm25={"enabled": True})
+    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment. Where a
+    metric of facts decides, nothing is answered, and methods that choose among answers are left out."""
+    corpus_index = indexed(store, name, corpus, bm25={"enabled": True})
     asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": questions}
     settings: dict[str, Any] = {"questions": asked, "primary": corpus.primary}
     label, own = find(experiment)
-    if corpus.primary == FACTS:  # nothing is answered
-        own, given = ({key: value for key, value in each.items() if key != "generate"} for each in (own, given))
+    if corpus.primary == FACTS:
+        methods = {method: each for method, each in own["methods"].items() if "critique" not in (each or {})}
+        own = {**own, "methods": methods, "generate": None}
+        given = {key: value for key, value in given.items() if key != "generate"}
         settings["score"] = {"metrics": ["supporting_facts", "tokens"]}
     return evaluated(label, own, store, index=corpus_index, **merged(settings, given)).run
 
@@ -293,6 +302,7 @@ def main() -> None:
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(corpora(Path()))}; default: all")
     parser.add_argument("--experiment", default=NAME, help=f"{NAME}, or another one whose method `spans` is compared")
     parser.add_argument("--questions", type=int, help="of a corpus, at most; default: all")
+    parser.add_argument("--exact", action="store_true", help="index with encode.context=exact too, for methods with it")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the experiment")
     parser.add_argument("--json", type=Path, default=BUILD / "figures.json", help="all figures, for a program")
@@ -307,6 +317,8 @@ def main() -> None:
         )
     if "Multi-hop" in names:
         write_multi_hop()
+    for name in names if given.exact else ():
+        indexed(given.store, name, known[name], "-exact", encode={"context": "exact"})
     found = [
         each
         for name in names
