@@ -39,7 +39,8 @@ questions); **bold** where the interval excludes zero. Of QMSum, whose questions
 the supporting facts that the contexts show. Where a method uses less than 80 % of the budget, or has none, the mean
 tokens are in the cell; without a budget, as Oreo and PFE-Self-RAG, it is compared with naive RAG at the lowest budget
 that is not below its mean, or at the largest: PFE-Self-RAG, which answers from each of five passages by itself, reads
-more than naive RAG does.
+more than naive RAG does. The number of questions is in the heading, and in a cell where a method was asked fewer of
+them (n): its difference is that to naive RAG on the same questions.
 
 † The method's model (critic, filter or copier) was trained from the bundled reader, which may favour it where that
 reader answers, and not where another model does. The rows are read as they stand: no correction for their number is
@@ -143,32 +144,39 @@ def method_table(records: Iterable[Compared]) -> Iterator[str]:
         cells.setdefault(each.method, {})[each.corpus] = each
     known = [*find("all_methods")[1]["methods"]]
     methods = sorted(cells, key=lambda name: (known.index(name) if name in known else len(known), name))
-    by_corpus = {name: [own[name] for own in cells.values() if name in own] for own in cells.values() for name in own}
-    corpora = sorted(by_corpus, key=_place)
+    largest: dict[str, Compared] = {}
+    for each in sorted(records, key=lambda each: each.questions):
+        largest[each.corpus] = each
+    corpora = sorted(largest, key=_place)
     rows = (
-        (f"{method}{' †' * (method in DESCENDING)}", *(figure(cells[method].get(name)) for name in corpora))
+        (
+            f"{method}{' †' * (method in DESCENDING)}",
+            *(figure(cells[method].get(name), largest[name].questions) for name in corpora),
+        )
         for method in methods
     )
-    yield from table("method", *(_heading(name, by_corpus[name]) for name in corpora), of=rows)
+    yield from table("method", *(_heading(largest[name]) for name in corpora), of=rows)
 
 
 def _place(corpus: str) -> tuple[int, str]:
     return CORPORA.index(corpus) if corpus in CORPORA else len(CORPORA), corpus
 
 
-def _heading(corpus: str, records: Sequence[Compared]) -> str:
-    """The corpus with its metric, if that is not accuracy, and its questions."""
-    questions = sorted({each.questions for each in records})
-    metric = "" if records[0].metric == "accuracy" else ", facts shown"
-    return f"{corpus}{metric} ({' to '.join(f'{number:,}' for number in dict.fromkeys((questions[0], questions[-1])))})"
+def _heading(record: Compared) -> str:
+    """The corpus with its metric, if that is not accuracy, and the questions of a record."""
+    metric = "" if record.metric == "accuracy" else ", facts shown"
+    return f"{record.corpus}{metric} ({record.questions:,})"
 
 
-def figure(record: Compared | None) -> str:
-    """A cell: the mean, and the difference to naive RAG with its interval; '–' where the method was not run."""
+def figure(record: Compared | None, questions: int) -> str:
+    """A cell: the mean, and the difference to naive RAG with its interval; '–' where the method was not run.
+    `questions`: the number in the column's heading, which is not repeated."""
     if record is None:
         return "–"
     is_shorter = record.budget is None or record.tokens < SHORTER * record.budget
-    shown = f"{record.mean:.3f}" + (f" ({record.tokens:.0f} tokens)" if is_shorter else "")
+    about = [f"{record.tokens:.0f} tokens"] if is_shorter else []
+    about += [f"n = {record.questions:,}"] if record.questions != questions else []
+    shown = f"{record.mean:.3f}" + (f" ({', '.join(about)})" if about else "")
     if record.minus is not None:
         interval = "" if record.low is None else f" ({record.low:+.3f} to {record.high:+.3f})"
         minus = f"{record.minus:+.3f}{interval}"
