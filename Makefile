@@ -213,7 +213,8 @@ bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of
 	$(BIN)/python -m benchmarks.spans --primary answer_likelihood --set likelihood.model=$(MODEL) --set refine.max_tokens=120
 
 bench-methods: setup-tests  ## All methods on all corpora at 120 and 300 tokens (some hours)
-	$(BIN)/python -m benchmarks.spans --experiment all_methods --exact
+	$(BIN)/python -m benchmarks.spans --experiment all_methods --exact SQuAD "Python manual"
+	$(BIN)/python -m benchmarks.spans --experiment all_methods NQ HotpotQA Celery QMSum
 
 bench-hops: setup-tests  ## Questions of several hops over an invented world, and one hop against two on every corpus at hand
 	$(BIN)/python -m benchmarks.multi_hop
