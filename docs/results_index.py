@@ -36,9 +36,9 @@ Every method that the bundled models can run (experiment `all_methods`), at the 
 punctuation marks, not a model's tokens. A cell is the share of right answers and, in the same unit, its paired
 difference to naive RAG, whose passages are cut to as many tokens, with the 95 % interval (bootstrap over the
 questions); **bold** where the interval excludes zero. Of QMSum, whose questions ask for summaries, it is the share of
-the supporting facts that the contexts show. Where a method uses less than 80 % of the budget, or has none, the mean
-tokens are in the cell; without a budget, as Oreo and PFE-Self-RAG, it is compared with naive RAG at the lowest budget
-that is not below its mean, or at the largest: PFE-Self-RAG, which answers from five passages one by one, reads
+the supporting facts that the contexts show. Where a method uses less than 80 % of the budget, or is without one, its
+mean tokens are in the cell; without a budget, as Oreo and PFE-Self-RAG, it is compared with naive RAG at the lowest
+budget that is not below its mean, or at the largest: PFE-Self-RAG, which answers from five passages one by one, reads
 more than naive RAG does. The number of questions is in the heading, and in a cell where a method was asked fewer of
 them (n): its difference is that to naive RAG on the same questions.
 
