@@ -9,7 +9,7 @@ that the page shows, and methods without a budget.
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -87,7 +87,7 @@ def write(records: list[Compared], path: Path = RECORDS) -> None:
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
-class _Scored(Config, arbitrary_types_allowed=True):
+class _Scored(NamedTuple):
     """A method of a run. `values`, `tokens`: float64 (questions,), of the same questions for all methods."""
 
     name: str
@@ -138,7 +138,7 @@ def _scored(store: Path, run: Run, method: Method, metric: str) -> _Scored:
     found = read_question_scores(store, asked, [scores])
     values, tokens = (found.of(name, found.ids) for name in (metric, TOKENS))
     name = method.name.removesuffix(f" max_tokens={budget}")
-    return _Scored(name=name, budget=budget, answerer=_answerer(method, metric), values=values, tokens=tokens)
+    return _Scored(name, budget, _answerer(method, metric), values, tokens)
 
 
 def _answerer(method: Method, metric: str) -> str:
