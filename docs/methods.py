@@ -181,8 +181,8 @@ def main(
     records: Annotated[Path, typer.Option(help="File that the records are added to.")] = RECORDS,
 ) -> None:
     """Record how the methods of finished runs compare with naive RAG."""
+    about = {"machine": machine, "command": command, "commit": code_state()}
     for run in runs:
-        about = {"machine": machine, "command": command, "commit": code_state()}
         made = list(records_of(store, find_run(store, run), corpus, **about))
         write(made, records)
         typer.echo(f"{made[0].corpus}, {made[0].answerer}: {len(made)} records, {made[0].questions:,} questions")
