@@ -32,9 +32,9 @@ DESCENDING = ("reranked sentences", "reranked passages", "CRAG", "DSLR", "CXMI",
 SHORTER = 0.8
 """The share of the budget below which the tokens used are shown."""
 ABOUT_METHODS = """\
-Every method that the bundled models can run (experiment `all_methods`), at the same tokens of context: words and
-punctuation marks, not a model's tokens. A cell is the share of right answers and, in the same unit, its paired
-difference to naive RAG, whose passages are cut to as many tokens, with the 95 % interval (bootstrap over the
+The methods of the experiment `all_methods`, which are all that the bundled models can run, at the same tokens of
+context: words and punctuation marks, not a model's tokens. A cell is the share of right answers and, in the same unit,
+its paired difference to naive RAG, whose passages are cut to as many tokens, with the 95 % interval (bootstrap over the
 questions); **bold** where the interval excludes zero. Of QMSum, whose questions ask for summaries, it is the share of
 the supporting facts that the contexts show. Where a method uses less than 80 % of the budget, or is without one, its
 mean tokens are in the cell; without a budget, as Oreo and PFE-Self-RAG, it is compared with naive RAG at the lowest
@@ -134,7 +134,7 @@ def method_lines(records: Sequence[Compared]) -> Iterator[str]:
             at = [each for each in shown if each.against == budget]
             if at:
                 yield from (f"**{budget} tokens.** {conclusion(at)}", "", *method_table(at))
-        yield from (*_sources(shown), "")
+        yield from (*_missing(shown), *_sources(shown), "")
 
 
 def method_table(records: Iterable[Compared]) -> Iterator[str]:
@@ -202,6 +202,13 @@ def conclusion(records: Sequence[Compared]) -> str:
     said = [f"Ahead of {NAIVE}, the whole interval above zero: {'; '.join(best) or 'no method'}."]
     said.append(f"Behind it, the whole interval below zero: {'; '.join(worse) or 'no method'}.")
     return " ".join([*said, *([f"Neither on any corpus: {', '.join(level)}."] if level else ())])
+
+
+def _missing(records: Iterable[Compared]) -> Iterator[str]:
+    """Yield a sentence on the methods of the experiment that no corpus has a record of."""
+    there = {each.method for each in records}
+    if missing := [method for method in find("all_methods")[1]["methods"] if method not in there]:
+        yield from (f"Not run with this answerer so far: {', '.join(missing)}.", "")
 
 
 def _sources(records: Iterable[Compared]) -> Iterator[str]:
