@@ -197,18 +197,23 @@ def conclusion(records: Sequence[Compared]) -> str:
     of_counts: dict[tuple[int, int], list[str]] = {}
     for method, number in ahead.most_common():
         of_counts.setdefault((number, corpora[method]), []).append(method)
-    best = [f"{', '.join(own)} on {number} of {of} corpora" for (number, of), own in of_counts.items()]
+    best = [f"{_named(own)} on {number} of {of} corpora" for (number, of), own in of_counts.items()]
     worse = [f"{method} on {', '.join(own)}" for method, own in behind.items()]
     said = [f"Ahead of {NAIVE}, the whole interval above zero: {'; '.join(best) or 'no method'}."]
     said.append(f"Behind it, the whole interval below zero: {'; '.join(worse) or 'no method'}.")
-    return " ".join([*said, *([f"Neither on any corpus: {', '.join(level)}."] if level else ())])
+    return " ".join([*said, *([f"Neither on any corpus: {_named(level)}."] if level else ())])
+
+
+def _named(methods: Iterable[str]) -> str:
+    """The names as a list, without commas of their own."""
+    return ", ".join(method.replace(",", "") for method in methods)
 
 
 def _missing(records: Iterable[Compared]) -> Iterator[str]:
     """Yield a sentence on the methods of the experiment that no corpus has a record of."""
     there = {each.method for each in records}
     if missing := [method for method in find("all_methods")[1]["methods"] if method not in there]:
-        yield from (f"Not run with this answerer so far: {', '.join(missing)}.", "")
+        yield from (f"Not run with this answerer so far: {_named(missing)}.", "")
 
 
 def _sources(records: Iterable[Compared]) -> Iterator[str]:
