@@ -1,0 +1,288 @@
+"""`make bench-harder`: what methods are worth where retrieval is hard, among all passages at hand and many look-alikes.
+
+Questions of SQuAD (test half of those on articles that the reader was not trained on), NQ (test half) and HotpotQA's
+sample are asked of three pools: *small*, the corpus of docs/spans.md; *real*, the passages of all corpora at hand, those
+of 2WikiMultihopQA, QMSum, Python's manual and Celery's documentation included; *crowded*, these and look-alikes
+(lookalikes.py) of the passages that hold the answers of the questions asked. Look-alikes compete for wording, and are
+right for no question.
+
+The first table has recall@10 of every retriever in every pool: a top-10 unit is of a gold passage, or its text has a
+gold answer; of naive RAG also without the titles' help (recall in the crowded pool, of pools of fewer look-alikes). The
+second has the accuracy of the bundled reader by method and budget in the small and in the crowded pool, and the paired
+differences to naive RAG at equal tokens in both; *change* is the second difference minus the first, question by
+question. Intervals are 95 %, bootstrap over the questions. Oreo has its own length, and is compared at the smallest
+budget.
+
+    python -m benchmarks.harder [--store DIR] [--lookalikes N] [--questions N] [--celery DIR] [--recall] [CORPUS ...]
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+import numpy as np
+
+from benchmarks.celery_docs import documentation, specification
+from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, options, show, sql_list
+from benchmarks.lookalikes import Original, Stock, lookalikes
+from benchmarks.when import WIKI
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import merged
+from vitalfew.flows.pipelines.experiments import find
+from vitalfew.storage.ids import passage_id
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.datasets.base import Passage, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_scores, read_rows
+from vitalfew.tasks.reports.statistics.paired import Difference, paired_bootstrap
+
+BUILD = Path("build/bench/harder")
+EXPERIMENT, NAIVE, K, SEED = "spans/never_worse", "naive RAG", 10, 0
+BUDGETS = [120, 300]
+RECALLS = (f"passage_recall@{K}", f"answer_recall@{K}")
+SMALL, ALL_REAL, CROWDED = POOLS = ("small", "real", "crowded")
+RETRIEVERS: dict[str, dict[str, Any]] = {
+    NAIVE: {"retriever": "passage"},
+    "ParetoRAG": {"retriever": "core_context"},
+    "hybrid sentences": {"retriever": "hybrid", "alpha": 0.8},
+    "hybrid passages": {"retriever": "hybrid", "unit": "passage"},
+    "spans": {"retriever": "spans"},
+}
+MMR: dict[str, Any] = {"MMR": {"refine": {"refiner": "mmr", "mmr_lambda": 0.9}}}
+SETS = {"SQuAD": f"squad:{REAL['squad']}", "NQ": f"ctxs:{NQ}", "HotpotQA": f"hotpotqa:{REAL['hotpotqa']}"}
+Way = tuple[str, int | None]
+"""A method and its budget in tokens; None: its own length."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which questions of a corpus are asked, and the data sets and the index of its small pool."""
+
+    small: tuple[str, ...]
+    where: str
+    half: str | None = None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Values of the same questions by metric and way, float64 (questions,)."""
+
+    values: dict[str, dict[Way, Values]]
+
+    def minus_naive(self, metric: str, way: Way) -> Values:
+        values = self.values[metric]
+        budgets = [budget for _, budget in values if budget]
+        return values[way] - values[NAIVE, way[1] or (min(budgets) if budgets else None)]
+
+
+def asked() -> dict[str, Asked]:
+    unseen = f"len(list_intersect(titles, {sql_list(held_out())})) > 0"
+    return {
+        "SQuAD": Asked((SETS["SQuAD"],), f"source LIKE 'squad:%' AND {unseen}", "test"),
+        "NQ": Asked((SETS["NQ"], WIKI), "source LIKE 'ctxs:%' AND len(answers) > 0", "test"),
+        "HotpotQA": Asked((SETS["HotpotQA"], WIKI), "source LIKE 'hotpotqa:%'"),
+    }
+
+
+def real(celery: Path) -> tuple[str, ...]:
+    """Return the data sets of all passages at hand; `celery`: the folder of Celery's documentation."""
+    meetings = f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}"
+    return (*SETS.values(), WIKI, meetings, "python_manual:", specification(celery))
+
+
+def passages() -> dict[int, Original]:
+    """Return the passages of SQuAD, NQ and HotpotQA by id, with the gold answers of all questions asked of them."""
+    texts: dict[int, Passage] = {}
+    answers: dict[int, dict[str, None]] = {}
+    for name in SETS.values():
+        for _, record in parse_dataset(name)[1].records():
+            if isinstance(record, Passage):
+                texts.setdefault(passage_id(record.text), record)
+            elif isinstance(record, Question):
+                for gold in record.gold_passages:
+                    answers.setdefault(gold, {}).update(dict.fromkeys(record.answers))
+    return {key: Original(each.title, each.text, tuple(answers.get(key, ()))) for key, each in texts.items()}
+
+
+def write_lookalikes(gold: Collection[int], count: int) -> str:
+    """Write look-alikes of the gold passages, and return their data set."""
+    known = passages()
+    originals = [known[key] for key in sorted(gold)]
+    made = [*lookalikes(originals, Stock([*known.values()]), count, SEED)]
+    file = BUILD / f"lookalikes-{count}.json"
+    file.write_text(json.dumps([{"title": each.title, "text": each.text} for each in made]), encoding="utf-8")
+    per = np.bincount([each.original for each in made], minlength=len(originals))
+    words = np.mean([len(each.text.split()) for each in made])
+    print(
+        f"{len(made):,} look-alikes of {len(originals):,} passages: {np.median(per):.0f} of one in the median, "
+        f"{per.max()} at most, none of {(per == 0).sum()}; {words:.0f} words",
+        file=sys.stderr,
+    )
+    return f"titletext:{file}"
+
+
+def indexed(store: Path, name: str, datasets: Sequence[str]) -> str:
+    """Index a pool with keywords, and return the index's name."""
+    began = time.process_time()
+    load = index(datasets=tuple(datasets), name=name, store=store, bm25={"enabled": True}).manifests[0]
+    seconds = time.process_time() - began
+    print(f"{name}: {load.rows['passages']:,} passages, {seconds:,.0f} CPU seconds", file=sys.stderr, flush=True)
+    return name
+
+
+def recall(store: Path, pool: str, of: Asked, questions: int) -> Run:
+    """Retrieve, and answer nothing."""
+    settings: dict[str, Any] = {
+        "questions": {"where": of.where, "half": of.half, "sample": questions},
+        "retrieve": {"top_k": K},
+        "methods": {name: {"retrieve": retriever} for name, retriever in RETRIEVERS.items()},
+        "generate": None,
+        "score": {"metrics": ["passage_recall", "answer_recall"], "k": [K]},
+    }
+    return evaluated("harder-recall", settings, store, index=pool).run
+
+
+def answered(store: Path, pool: str, of: Asked, questions: int) -> Run:
+    name, own = find(EXPERIMENT)
+    settings = {
+        "questions": {"where": of.where, "half": of.half, "sample": questions},
+        "refine": {"max_tokens": BUDGETS},
+        "methods": MMR,
+        "baseline": NAIVE,
+        "score": {"metrics": ["accuracy", "f1", "answer_kept", "tokens"]},
+    }
+    return evaluated(f"harder-{name}", merged(own, settings), store, index=pool).run
+
+
+def scored(store: Path, run: Run, metrics: Sequence[str]) -> Scored:
+    budgets = {method.name: method.refine.max_tokens for method in Evaluate.model_validate(run.config).methods}
+    values: dict[str, dict[Way, Values]] = {metric: {} for metric in metrics}
+    for method, artifacts in run.methods.items():
+        way = method.removesuffix(f" max_tokens={budgets[method]}"), budgets[method]
+        of_asked, scores = (read_manifest(store, artifacts[table]) for table in ("asked", "scores"))
+        found = read_question_scores(store, of_asked, [scores])
+        for metric in metrics:
+            values[metric][way] = found.of(metric, found.ids)
+    return Scored(values)
+
+
+def joined(of_corpora: Sequence[Scored]) -> Scored:
+    """The questions of several corpora together."""
+    first = of_corpora[0].values
+    return Scored(
+        {m: {way: np.concatenate([each.values[m][way] for each in of_corpora]) for way in first[m]} for m in first}
+    )
+
+
+def paired(gaps: Values) -> Difference:
+    [found] = paired_bootstrap(np.zeros(len(gaps)), gaps[None])
+    return found
+
+
+def interval(gaps: Values) -> str:
+    found = paired(gaps)
+    if found.low is None or found.high is None:
+        return f"{found.mean_difference or 0:+.3f}"
+    return f"{found.mean_difference:+.3f} ({found.low:+.3f} to {found.high:+.3f})"
+
+
+Figures = Mapping[str, Mapping[str, Scored]]
+"""By corpus and by pool."""
+
+
+def recall_rows(figures: Figures) -> Iterator[Sequence[str]]:
+    for corpus, pools in figures.items():
+        for number, way in enumerate(pools[CROWDED].values[RECALLS[0]]):
+            cells = []
+            for metric in RECALLS:
+                cells += [f"{np.nanmean(pools[pool].values[metric][way]):.3f}" for pool in POOLS]
+                cells.append("" if way[0] == NAIVE else interval(pools[CROWDED].minus_naive(metric, way)))
+            count = len(pools[CROWDED].values[RECALLS[0]][way])
+            yield "" if number else f"{corpus}, {count:,}", way[0], *cells
+
+
+def accuracy_rows(figures: Figures) -> Iterator[Sequence[str]]:
+    for corpus, pools in figures.items():
+        small, crowded = pools[SMALL], pools[CROWDED]
+        tokens = crowded.values["context_tokens"]
+        for budget in BUDGETS:
+            ways = [way for way in crowded.values["accuracy"] if (way[1] or BUDGETS[0]) == budget]
+            for way in sorted(ways, key=lambda way: way[0] != NAIVE):
+                means = [f"{np.nanmean(each.values['accuracy'][way]):.3f}" for each in (small, crowded)]
+                before, after = (each.minus_naive("accuracy", way) for each in (small, crowded))
+                gaps = ("", "", "") if way[0] == NAIVE else map(interval, (before, after, after - before))
+                yield corpus, f"{budget}", way[0], *means, *gaps, f"{np.nanmean(tokens[way]):.0f}"
+
+
+def cells(figures: Figures) -> list[dict[str, Any]]:
+    """Return all figures, for JSON."""
+    return [
+        {
+            **{"corpus": corpus, "pool": pool, "metric": metric, "method": way[0], "budget": way[1]},
+            **{"mean": float(np.nanmean(values)), "minus_naive": asdict(paired(of.minus_naive(metric, way)))},
+        }
+        for corpus, pools in figures.items()
+        for pool, of in pools.items()
+        for metric, by_way in of.values.items()
+        for way, values in by_way.items()
+    ]
+
+
+def main() -> None:
+    known = asked()
+    parser = options(__doc__, BUILD / "store")
+    parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(known)}; default: all")
+    parser.add_argument("--lookalikes", type=int, default=100_000, help="in the crowded pool; 100000")
+    parser.add_argument("--questions", type=int, default=300, help="of a corpus, at most; 300")
+    parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
+    parser.add_argument("--recall", action="store_true", help="recall alone: nothing is answered")
+    parser.add_argument("--json", type=Path, default=BUILD / "figures.json", help="all figures, for a program")
+    given = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    corpora = {name: known[name] for name in given.corpora or known}
+    at_hand = real(given.celery or documentation(BUILD))
+    for name, of in corpora.items():
+        indexed(given.store, name.lower(), of.small)
+    indexed(given.store, ALL_REAL, at_hand)
+    runs = {name: recall(given.store, ALL_REAL, of, given.questions) for name, of in corpora.items()}
+    gold = {
+        passage
+        for run in runs.values()
+        for passages_ in read_rows(given.store, run, NAIVE, "asked")["gold_passages"]
+        for passage in passages_
+    }
+    indexed(given.store, CROWDED, (*at_hand, write_lookalikes(gold, given.lookalikes)))
+    names = {name: {SMALL: name.lower(), ALL_REAL: ALL_REAL, CROWDED: CROWDED} for name in corpora}
+
+    def measured(make: Any, pools: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, Scored]]:
+        found = {
+            name: {
+                pool: scored(given.store, make(given.store, names[name][pool], of, given.questions), metrics)
+                for pool in pools
+            }
+            for name, of in corpora.items()
+        }
+        return found | {"all": {pool: joined([each[pool] for each in found.values()]) for pool in pools}}
+
+    recalls = measured(recall, POOLS, RECALLS)
+    heads = [f"{metric.replace('_', ' ')}, {pool}" for metric in RECALLS for pool in (*POOLS, "minus naive, crowded")]
+    show(["questions", "retriever", *heads], recall_rows(recalls))
+    figures = {"recall": cells(recalls)}
+    if not given.recall:
+        accuracies = measured(answered, (SMALL, CROWDED), ("accuracy", "context_tokens"))
+        print()
+        gaps = ["minus naive, small", "minus naive, crowded", "change", "tokens, crowded"]
+        show(["corpus", "budget", "method", SMALL, CROWDED, *gaps], accuracy_rows(accuracies))
+        figures["accuracy"] = cells(accuracies)
+    given.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
