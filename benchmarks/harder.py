@@ -2,16 +2,14 @@
 
 Questions of SQuAD (test half of those on articles that the reader was not trained on), NQ (test half) and HotpotQA's
 sample are asked of three pools: *small*, the corpus of docs/spans.md; *real*, the passages of all corpora at hand, those
-of 2WikiMultihopQA, QMSum, Python's manual and Celery's documentation included; *crowded*, these and look-alikes
-(lookalikes.py) of the passages that hold the answers of the questions asked. Look-alikes compete for wording, and are
-right for no question.
+of 2WikiMultihopQA, QMSum, Python's manual and Celery's documentation included; *crowded*, these and look-alikes of the
+gold passages (lookalikes.py), which compete for wording and are right for no question.
 
 The first table has recall@10 of every retriever in every pool: a top-10 unit is of a gold passage, or its text has a
-gold answer; of naive RAG also without the titles' help (recall in the crowded pool, of pools of fewer look-alikes). The
-second has the accuracy of the bundled reader by method and budget in the small and in the crowded pool, and the paired
-differences to naive RAG at equal tokens in both; *change* is the second difference minus the first, question by
-question. Intervals are 95 %, bootstrap over the questions. Oreo has its own length, and is compared at the smallest
-budget.
+gold answer. The second has the accuracy of the bundled reader by method and budget in the small and in the crowded
+pool, and the paired differences to naive RAG at equal tokens in both; *change* is the latter difference minus the
+former, question by question. Intervals are 95 %, bootstrap over the questions. Oreo has its own length, and is compared
+at the smallest budget.
 
     python -m benchmarks.harder [--store DIR] [--lookalikes N] [--questions N] [--celery DIR] [--recall] [CORPUS ...]
 """

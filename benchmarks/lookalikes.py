@@ -8,6 +8,8 @@ other. All else stays: the wording of the topic. There are two sorts:
 - *the same subject*: the title and the names in it stay, as in another passage of the article; all else changes;
 - *another subject* (one in OTHERS): the title changes too, for another one of its kind ("… (film)").
 
+A name or number of a kind of which there are few stays.
+
 None contains a gold answer of a question that is asked of its original, neither by the normalisation of the metric
 `accuracy` nor by that of `answer_recall`: one that would is drawn anew some times, and else left out. So it is never a
 right passage and never answers its question. What it says is not true. All follows from the seed.
@@ -29,7 +31,7 @@ DRAWS, TURNS = 4, 1000
 """How often a look-alike is drawn before its original is passed over, and how often originals have a turn, at most."""
 OTHERS = 4
 FEW = 5
-"""A kind with fewer names than these lends its passages those of a wider kind."""
+"""Names of a kind, at least; and how many are drawn, of which the first that is not in the look-alike yet is taken."""
 
 _WORD = r"(?:(?:[A-Z]\.){2,}|[A-Z]\.(?= [A-Z])|[A-ZÀ-ÖØ-Þ](?:\w|[’'-](?!s\b)(?=\w))*)"
 _LINKS = ("of the", "of", "de", "von", "van")
@@ -131,37 +133,44 @@ class Stock:
 
     def exchanged(self, original: Original, number: int, keeps_title: bool, chance: Random) -> LookAlike:
         """Return a look-alike, whatever it contains."""
-        text = piece(original.text, chance)
-        subject = _DETAIL.sub("", original.title)
-        title = original.title if keeps_title else self._other(original.title, self._titles, _kinds_of_title, (), chance)
-        became = {subject: _DETAIL.sub("", title)}
+        text, title, subject = piece(original.text, chance), original.title, _DETAIL.sub("", original.title)
+        if not keeps_title:
+            title = self._other(title, self._titles, _kinds_of_title, (), chance)
         ranges = [*self.names(text, subject)]
-        found = {text[start:end] for start, end in ranges}
-        for name in sorted(found, key=lambda name: (-name.count(" "), name)):
-            if name.lower() != subject.lower():
+        names = {text[start:end] for start, end in ranges}
+        became = {subject: _DETAIL.sub("", title)}
+        for name in sorted(names, key=lambda name: (-name.count(" "), name)):
+            if name.lower() == subject.lower():
+                became[name] = became[subject]
+            else:
                 became[name] = _part(name, became) or self._other(name, self._names, _kinds, became.values(), chance)
-        parts, place = [], 0
-        for start, end in ranges:
-            parts += [text[place:start], became.get(text[start:end], became[subject])]
-            place = end
-        kept = {name: other for name, other in became.items() if name in found and name != other}
-        return LookAlike(title, "".join([*parts, text[place:]]), number, kept)
+        changed = {name: other for name, other in became.items() if name in names and name != other}
+        return LookAlike(title, _with(text, ranges, became), number, changed)
 
     @staticmethod
     def _other(
         name: str,
         names: Mapping[Kind, Sequence[str]],
-        kind_of: Callable[[str], Iterator[Kind]],
+        kinds_of: Callable[[str], Iterator[Kind]],
         taken: Collection[str],
         chance: Random,
     ) -> str:
         """Draw another name of the kind, or of a wider one where that has few; the same one where there is no other."""
-        for kind in kind_of(name):
+        for kind in kinds_of(name):
             others = names.get(kind, ())
             if len(others) >= FEW:
                 drawn = chance.sample(others, FEW)
                 return next((other for other in drawn if other != name and other not in taken), name)
         return name
+
+
+def _with(text: str, ranges: Iterable[tuple[int, int]], became: Mapping[str, str]) -> str:
+    """Return a text with what stands for the names at these ranges."""
+    parts, place = [], 0
+    for start, end in ranges:
+        parts += [text[place:start], became[text[start:end]]]
+        place = end
+    return "".join([*parts, text[place:]])
 
 
 def _part(name: str, became: Mapping[str, str]) -> str | None:
