@@ -1,9 +1,9 @@
 """`make bench-harder`: what methods are worth where retrieval is hard, among all passages at hand and many look-alikes.
 
 Questions of SQuAD (test half of those on articles that the reader was not trained on), NQ (test half) and HotpotQA's
-sample are asked of three pools: *small*, the corpus of docs/spans.md; *real*, the passages of all corpora at hand, those
-of 2WikiMultihopQA, QMSum, Python's manual and Celery's documentation included; *crowded*, these and look-alikes of the
-gold passages (lookalikes.py), which compete for wording and are right for no question.
+sample are asked of three pools: *small*, the corpus of docs/spans.md; *real*, the passages of all corpora at hand, with
+2WikiMultihopQA, QMSum, Python's manual and Celery's documentation; *crowded*, these and look-alikes of the gold
+passages (lookalikes.py), which compete for wording and are right for no question.
 
 The first table has recall@10 of every retriever in every pool: a top-10 unit is of a gold passage, or its text has a
 gold answer. The second has the accuracy of the bundled reader by method and budget in the small and in the crowded
@@ -29,15 +29,12 @@ import numpy as np
 
 from benchmarks.celery_docs import documentation, specification
 from benchmarks.common import DATA, NQ, REAL, evaluated, held_out, index, options, show, sql_list
-from benchmarks.lookalikes import Original, Stock, lookalikes
+from benchmarks.lookalikes import Stock, lookalikes, read_originals
 from benchmarks.when import WIKI
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import merged
 from vitalfew.flows.pipelines.experiments import find
-from vitalfew.storage.ids import passage_id
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.datasets.base import Passage, Question
-from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_scores, read_rows
 from vitalfew.tasks.reports.statistics.paired import Difference, paired_bootstrap
 
@@ -95,23 +92,9 @@ def real(celery: Path) -> tuple[str, ...]:
     return (*SETS.values(), WIKI, meetings, "python_manual:", specification(celery))
 
 
-def passages() -> dict[int, Original]:
-    """Return the passages of SQuAD, NQ and HotpotQA by id, with the gold answers of all questions asked of them."""
-    texts: dict[int, Passage] = {}
-    answers: dict[int, dict[str, None]] = {}
-    for name in SETS.values():
-        for _, record in parse_dataset(name)[1].records():
-            if isinstance(record, Passage):
-                texts.setdefault(passage_id(record.text), record)
-            elif isinstance(record, Question):
-                for gold in record.gold_passages:
-                    answers.setdefault(gold, {}).update(dict.fromkeys(record.answers))
-    return {key: Original(each.title, each.text, tuple(answers.get(key, ()))) for key, each in texts.items()}
-
-
 def write_lookalikes(gold: Collection[int], count: int) -> str:
     """Write look-alikes of the gold passages, and return their data set."""
-    known = passages()
+    known = read_originals(SETS.values())
     originals = [known[key] for key in sorted(gold)]
     made = [*lookalikes(originals, Stock([*known.values()]), count, SEED)]
     file = BUILD / f"lookalikes-{count}.json"
@@ -253,8 +236,8 @@ def main() -> None:
     gold = {
         passage
         for run in runs.values()
-        for passages_ in read_rows(given.store, run, NAIVE, "asked")["gold_passages"]
-        for passage in passages_
+        for passages in read_rows(given.store, run, NAIVE, "asked")["gold_passages"]
+        for passage in passages
     }
     indexed(given.store, CROWDED, (*at_hand, write_lookalikes(gold, given.lookalikes)))
     names = {name: {SMALL: name.lower(), ALL_REAL: ALL_REAL, CROWDED: CROWDED} for name in corpora}

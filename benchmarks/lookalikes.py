@@ -22,6 +22,9 @@ from dataclasses import dataclass
 from itertools import product
 from random import Random
 
+from vitalfew.storage.ids import passage_id
+from vitalfew.tasks.datasets.base import Passage, Question
+from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.metrics.answers import has_answer
 from vitalfew.tasks.metrics.ranking import first_correct
 
@@ -68,6 +71,20 @@ class LookAlike:
     text: str
     original: int
     exchanged: dict[str, str]
+
+
+def read_originals(datasets: Iterable[str]) -> dict[int, Original]:
+    """Return the distinct passages of data sets by id. Raises InputError for a file that is not there."""
+    passages: dict[int, Passage] = {}
+    answers: dict[int, dict[str, None]] = defaultdict(dict)
+    for dataset in datasets:
+        for _, record in parse_dataset(dataset)[1].records():
+            if isinstance(record, Passage):
+                passages.setdefault(passage_id(record.text), record)
+            elif isinstance(record, Question):
+                for gold in record.gold_passages:
+                    answers[gold].update(dict.fromkeys(record.answers))
+    return {key: Original(each.title, each.text, tuple(answers[key])) for key, each in passages.items()}
 
 
 def lookalikes(originals: Sequence[Original], stock: "Stock", count: int, seed: int) -> Iterator[LookAlike]:
