@@ -160,7 +160,8 @@ class Stock:
             if name.lower() == subject.lower():
                 became[name] = became[subject]
             else:
-                became[name] = _part(name, became) or self._other(name, self._names, _kinds, became.values(), chance)
+                taken = {subject, *names, *became.values()}
+                became[name] = _part(name, became) or self._other(name, self._names, _kinds, taken, chance)
         changed = {name: other for name, other in became.items() if name in names and name != other}
         return LookAlike(title, _with(text, ranges, became), number, changed)
 

@@ -108,12 +108,12 @@ def test_look_alikes_give_no_answer_to_the_questions_of_their_original(
 
 def test_a_part_of_a_name_becomes_a_part_of_the_other() -> None:
     names = ["Ada Lovelace", "Grace Hopper", "Mary Shelley", "Alan Turing", "Kurt Goedel", "Emmy Noether"]
-    others = [lookalikes.Original(f"Work {number}", f"It was by {name}.") for number, name in enumerate(names)]
+    others = [lookalikes.Original(f"{name[:3]} Pascal", f"It was {name}.") for name in names]
     one = lookalikes.Original("Nikola Tesla", "Nikola Tesla met Ada Lovelace, and Tesla left Lovelace.")
     made = [*lookalikes.lookalikes([one], lookalikes.Stock([one, *others]), 3, seed=0)]
     for each in made:
         first, last = each.exchanged["Ada Lovelace"].split()
-        assert each.title == "Nikola Tesla" or "Tesla" not in each.text
+        assert ("Tesla" in each.text) == (each.title == "Nikola Tesla")
         assert f"met {first} {last}, and" in each.text
         assert each.text.endswith(f"left {last}.")
 
