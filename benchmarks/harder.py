@@ -11,14 +11,15 @@ pool, and the paired differences to naive RAG at equal tokens in both; *change* 
 former, question by question. Intervals are 95 %, bootstrap over the questions. Oreo has its own length, and is compared
 at the smallest budget.
 
-    python -m benchmarks.harder [--store DIR] [--lookalikes N] [--questions N] [--celery DIR] [--recall] [CORPUS ...]
+    python -m benchmarks.harder [--store DIR] [--lookalikes N] [--questions N] [--answered N] [--celery DIR]
+        [--recall] [--without METHOD] [CORPUS ...]
 """
 
 import json
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -130,13 +131,14 @@ def recall(store: Path, pool: str, of: Asked, questions: int) -> Run:
     return evaluated("harder-recall", settings, store, index=pool).run
 
 
-def answered(store: Path, pool: str, of: Asked, questions: int) -> Run:
+def answered(store: Path, pool: str, of: Asked, questions: int, without: Collection[str]) -> Run:
     name, own = find(EXPERIMENT)
+    own["methods"] = {method: way for method, way in (own["methods"] | MMR).items() if method not in without}
     settings = {
         "questions": {"where": of.where, "half": of.half, "sample": questions},
         "refine": {"max_tokens": BUDGETS},
-        "methods": MMR,
         "baseline": NAIVE,
+        "optional": [],
         "score": {"metrics": ["accuracy", "f1", "answer_kept", "tokens"]},
     }
     return evaluated(f"harder-{name}", merged(own, settings), store, index=pool).run
@@ -222,8 +224,12 @@ def main() -> None:
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(known)}; default: all")
     parser.add_argument("--lookalikes", type=int, default=100_000, help="in the crowded pool; 100000")
     parser.add_argument("--questions", type=int, default=300, help="of a corpus, at most; 300")
+    parser.add_argument("--answered", type=int, help="of these, answered at most; default: all")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--recall", action="store_true", help="recall alone: nothing is answered")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="METHOD", help="not to answer by, such as CXMI"
+    )
     parser.add_argument("--json", type=Path, default=BUILD / "figures.json", help="all figures, for a program")
     given = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
@@ -242,22 +248,21 @@ def main() -> None:
     indexed(given.store, CROWDED, (*at_hand, write_lookalikes(gold, given.lookalikes)))
     names = {name: {SMALL: name.lower(), ALL_REAL: ALL_REAL, CROWDED: CROWDED} for name in corpora}
 
-    def measured(make: Any, pools: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, Scored]]:
+    def measured(run: Callable[[str, Asked], Run], pools: Sequence[str], metrics: Sequence[str]) -> Figures:
         found = {
-            name: {
-                pool: scored(given.store, make(given.store, names[name][pool], of, given.questions), metrics)
-                for pool in pools
-            }
+            name: {pool: scored(given.store, run(names[name][pool], of), metrics) for pool in pools}
             for name, of in corpora.items()
         }
         return found | {"all": {pool: joined([each[pool] for each in found.values()]) for pool in pools}}
 
-    recalls = measured(recall, POOLS, RECALLS)
+    recalls = measured(lambda pool, of: recall(given.store, pool, of, given.questions), POOLS, RECALLS)
     heads = [f"{metric.replace('_', ' ')}, {pool}" for metric in RECALLS for pool in (*POOLS, "minus naive, crowded")]
     show(["questions", "retriever", *heads], recall_rows(recalls))
     figures = {"recall": cells(recalls)}
     if not given.recall:
-        accuracies = measured(answered, (SMALL, CROWDED), ("accuracy", "context_tokens"))
+        accuracies = measured(
+            partial(answered, without=given.without), (SMALL, CROWDED), ("accuracy", "context_tokens")
+        )
         print()
         gaps = ["minus naive, small", "minus naive, crowded", "change", "tokens, crowded"]
         show(["corpus", "budget", "method", SMALL, CROWDED, *gaps], accuracy_rows(accuracies))

@@ -88,13 +88,17 @@ def read_originals(datasets: Iterable[str]) -> dict[int, Original]:
 
 
 def lookalikes(originals: Sequence[Original], stock: "Stock", count: int, seed: int) -> Iterator[LookAlike]:
-    """Yield that many look-alikes, no two alike, one of every original in turn; fewer where TURNS do not do."""
+    """Yield that many look-alikes, no two alike, one of every original in turn; fewer where TURNS do not do.
+
+    Those of an original do not depend on the others, nor on the count."""
     known = {each.text for each in originals}
     for turn, (number, original) in product(range(TURNS), enumerate(originals)):
         if not count:
             return
         for draw in range(DRAWS):
-            made = stock.exchanged(original, number, bool(turn % OTHERS), Random(f"{seed} {number} {turn} {draw}"))
+            made = stock.exchanged(
+                original, number, bool(turn % OTHERS), Random(f"{seed} {turn} {draw} {original.text}")
+            )
             if made.exchanged and made.text not in known and not gives(made, original.answers):
                 known.add(made.text)
                 count -= 1
