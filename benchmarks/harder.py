@@ -260,8 +260,11 @@ def main() -> None:
     show(["questions", "retriever", *heads], recall_rows(recalls))
     figures = {"recall": cells(recalls)}
     if not given.recall:
+        count = min(given.answered or given.questions, given.questions)
         accuracies = measured(
-            partial(answered, without=given.without), (SMALL, CROWDED), ("accuracy", "context_tokens")
+            lambda pool, of: answered(given.store, pool, of, count, given.without),
+            (SMALL, CROWDED),
+            ("accuracy", "context_tokens"),
         )
         print()
         gaps = ["minus naive, small", "minus naive, crowded", "change", "tokens, crowded"]
