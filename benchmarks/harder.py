@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,43 @@ def cells(figures: Figures) -> list[dict[str, Any]]:
     ]
 
 
+def index_pools(store: Path, corpora: Mapping[str, Asked], celery: Path, questions: int, count: int) -> None:
+    """Index the pools of all corpora; the crowded one has look-alikes of what the questions' gold passages are."""
+    for name, of in corpora.items():
+        indexed(store, name.lower(), of.small)
+    indexed(store, ALL_REAL, real(celery))
+    gold = {
+        passage
+        for of in corpora.values()
+        for passages in read_rows(store, recall(store, ALL_REAL, of, questions), NAIVE, "asked")["gold_passages"]
+        for passage in passages
+    }
+    indexed(store, CROWDED, (*real(celery), write_lookalikes(gold, count)))
+
+
+def measured(
+    store: Path, corpora: Mapping[str, Asked], pools: Sequence[str], metrics: Sequence[str], run: Callable[..., Run]
+) -> Figures:
+    """Return the scores of every corpus in every pool, and of all questions together; `run`: of an index and a corpus.
+
+    The index of a small pool has the name of its corpus."""
+    found = {
+        name: {pool: scored(store, run(name.lower() if pool == SMALL else pool, of), metrics) for pool in pools}
+        for name, of in corpora.items()
+    }
+    return found | {"all": {pool: joined([each[pool] for each in found.values()]) for pool in pools}}
+
+
+def show_recalls(figures: Figures) -> None:
+    heads = [f"{metric.replace('_', ' ')}, {pool}" for metric in RECALLS for pool in (*POOLS, "crowded, minus naive")]
+    show(["questions", "retriever", *heads], recall_rows(figures))
+
+
+def show_accuracies(figures: Figures) -> None:
+    gaps = ["small, minus naive", "crowded, minus naive", "change", "tokens, crowded"]
+    show(["corpus", "budget", "method", SMALL, CROWDED, *gaps], accuracy_rows(figures))
+
+
 def main() -> None:
     known = asked()
     parser = options(__doc__, BUILD / "store")
@@ -227,49 +265,23 @@ def main() -> None:
     parser.add_argument("--answered", type=int, help="of these, answered at most; default: all")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--recall", action="store_true", help="recall alone: nothing is answered")
-    parser.add_argument(
-        "--without", action="append", default=[], metavar="METHOD", help="not to answer by, such as CXMI"
-    )
+    parser.add_argument("--without", action="append", default=[], metavar="METHOD", help="not to answer by")
     parser.add_argument("--json", type=Path, default=BUILD / "figures.json", help="all figures, for a program")
     given = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     corpora = {name: known[name] for name in given.corpora or known}
-    at_hand = real(given.celery or documentation(BUILD))
-    for name, of in corpora.items():
-        indexed(given.store, name.lower(), of.small)
-    indexed(given.store, ALL_REAL, at_hand)
-    runs = {name: recall(given.store, ALL_REAL, of, given.questions) for name, of in corpora.items()}
-    gold = {
-        passage
-        for run in runs.values()
-        for passages in read_rows(given.store, run, NAIVE, "asked")["gold_passages"]
-        for passage in passages
-    }
-    indexed(given.store, CROWDED, (*at_hand, write_lookalikes(gold, given.lookalikes)))
-    names = {name: {SMALL: name.lower(), ALL_REAL: ALL_REAL, CROWDED: CROWDED} for name in corpora}
-
-    def measured(run: Callable[[str, Asked], Run], pools: Sequence[str], metrics: Sequence[str]) -> Figures:
-        found = {
-            name: {pool: scored(given.store, run(names[name][pool], of), metrics) for pool in pools}
-            for name, of in corpora.items()
-        }
-        return found | {"all": {pool: joined([each[pool] for each in found.values()]) for pool in pools}}
-
-    recalls = measured(lambda pool, of: recall(given.store, pool, of, given.questions), POOLS, RECALLS)
-    heads = [f"{metric.replace('_', ' ')}, {pool}" for metric in RECALLS for pool in (*POOLS, "minus naive, crowded")]
-    show(["questions", "retriever", *heads], recall_rows(recalls))
-    figures = {"recall": cells(recalls)}
+    index_pools(given.store, corpora, given.celery or documentation(BUILD), given.questions, given.lookalikes)
+    found = measured(given.store, corpora, POOLS, RECALLS, lambda *of: recall(given.store, *of, given.questions))
+    show_recalls(found)
+    figures = {"recall": cells(found)}
     if not given.recall:
         count = min(given.answered or given.questions, given.questions)
-        accuracies = measured(
-            lambda pool, of: answered(given.store, pool, of, count, given.without),
-            (SMALL, CROWDED),
-            ("accuracy", "context_tokens"),
-        )
+        metrics = ("accuracy", "context_tokens")
+        answers = partial(answered, given.store, questions=count, without=given.without)
+        found = measured(given.store, corpora, (SMALL, CROWDED), metrics, answers)
         print()
-        gaps = ["minus naive, small", "minus naive, crowded", "change", "tokens, crowded"]
-        show(["corpus", "budget", "method", SMALL, CROWDED, *gaps], accuracy_rows(accuracies))
-        figures["accuracy"] = cells(accuracies)
+        show_accuracies(found)
+        figures["accuracy"] = cells(found)
     given.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
 
