@@ -5,11 +5,11 @@ sample are asked of three pools: *small*, the corpus of docs/spans.md; *real*, t
 2WikiMultihopQA, QMSum, Python's manual and Celery's documentation; *crowded*, these and look-alikes of the gold
 passages (lookalikes.py), which compete for wording and are right for no question.
 
-The first table has recall@10 of every retriever in every pool: a top-10 unit is of a gold passage, or its text has a
-gold answer. The second has the accuracy of the bundled reader by method and budget in the small and in the crowded
-pool, and the paired differences to naive RAG at equal tokens in both; *change* is the latter difference minus the
-former, question by question. Intervals are 95 %, bootstrap over the questions. Oreo has its own length, and is compared
-at the smallest budget.
+The tables have recall@10 of every retriever in every pool (the share of the gold passages that a top-10 unit is of, and
+whether the text of one has a gold answer), and the accuracy of the bundled reader by method and budget in the small and
+in the crowded pool, with the paired differences to naive RAG, at equal tokens, in both; *change* is the latter
+difference minus the former, question by question. Intervals are 95 %, bootstrap over the questions. Oreo has its own
+length, and is compared at the smallest budget.
 
     python -m benchmarks.harder [--store DIR] [--lookalikes N] [--questions N] [--answered N] [--celery DIR]
         [--recall] [--without METHOD] [CORPUS ...]
@@ -181,28 +181,36 @@ Figures = Mapping[str, Mapping[str, Scored]]
 """By corpus and by pool."""
 
 
-def recall_rows(figures: Figures) -> Iterator[Sequence[str]]:
-    for corpus, pools in figures.items():
-        for number, way in enumerate(pools[CROWDED].values[RECALLS[0]]):
-            cells = []
-            for metric in RECALLS:
-                cells += [f"{np.nanmean(pools[pool].values[metric][way]):.3f}" for pool in POOLS]
-                cells.append("" if way[0] == NAIVE else interval(pools[CROWDED].minus_naive(metric, way)))
-            count = len(pools[CROWDED].values[RECALLS[0]][way])
-            yield "" if number else f"{corpus}, {count:,}", way[0], *cells
+def gaps(small: Scored, crowded: Scored, metric: str, way: Way) -> list[str]:
+    """Return the differences to naive RAG in both pools, and what they differ by."""
+    if way[0] == NAIVE:
+        return ["", "", ""]
+    before, after = (each.minus_naive(metric, way) for each in (small, crowded))
+    return [interval(before), interval(after), interval(after - before)]
 
 
-def accuracy_rows(figures: Figures) -> Iterator[Sequence[str]]:
+def recall_rows(figures: Figures, metric: str) -> Iterator[Sequence[str]]:
     for corpus, pools in figures.items():
-        small, crowded = pools[SMALL], pools[CROWDED]
-        tokens = crowded.values["context_tokens"]
+        for number, way in enumerate(pools[CROWDED].values[metric]):
+            means = [f"{np.nanmean(pools[pool].values[metric][way]):.3f}" for pool in POOLS]
+            count = len(pools[CROWDED].values[metric][way])
+            yield (
+                *("" if number else f"{corpus}, {count:,}", way[0], *means),
+                *gaps(pools[SMALL], pools[CROWDED], metric, way),
+            )
+
+
+def accuracy_rows(figures: Figures, metric: str = "accuracy") -> Iterator[Sequence[str]]:
+    for corpus, pools in figures.items():
+        values, tokens = pools[CROWDED].values[metric], pools[CROWDED].values["context_tokens"]
         for budget in BUDGETS:
-            ways = [way for way in crowded.values["accuracy"] if (way[1] or BUDGETS[0]) == budget]
-            for way in sorted(ways, key=lambda way: way[0] != NAIVE):
-                means = [f"{np.nanmean(each.values['accuracy'][way]):.3f}" for each in (small, crowded)]
-                before, after = (each.minus_naive("accuracy", way) for each in (small, crowded))
-                gaps = ("", "", "") if way[0] == NAIVE else map(interval, (before, after, after - before))
-                yield corpus, f"{budget}", way[0], *means, *gaps, f"{np.nanmean(tokens[way]):.0f}"
+            ways = [way for way in values if (way[1] or BUDGETS[0]) == budget]
+            for number, way in enumerate(sorted(ways, key=lambda way: way[0] != NAIVE)):
+                means = [f"{np.nanmean(pools[pool].values[metric][way]):.3f}" for pool in (SMALL, CROWDED)]
+                yield (
+                    *("" if number else f"{corpus}, {len(values[way]):,}, {budget} tokens", way[0]),
+                    *(*means, *gaps(pools[SMALL], pools[CROWDED], metric, way), f"{np.nanmean(tokens[way]):.0f}"),
+                )
 
 
 def cells(figures: Figures) -> list[dict[str, Any]]:
@@ -246,14 +254,18 @@ def measured(
     return found | {"all": {pool: joined([each[pool] for each in found.values()]) for pool in pools}}
 
 
+DIFFERENCES = ("small, minus naive", "crowded, minus naive", "change")
+
+
 def show_recalls(figures: Figures) -> None:
-    heads = [f"{metric.replace('_', ' ')}, {pool}" for metric in RECALLS for pool in (*POOLS, "crowded, minus naive")]
-    show(["questions", "retriever", *heads], recall_rows(figures))
+    for metric in RECALLS:
+        print(f"\n{metric.replace('_', ' ')}\n")
+        show(["questions", "retriever", *POOLS, *DIFFERENCES], recall_rows(figures, metric))
 
 
 def show_accuracies(figures: Figures) -> None:
-    gaps = ["small, minus naive", "crowded, minus naive", "change", "tokens, crowded"]
-    show(["corpus", "budget", "method", SMALL, CROWDED, *gaps], accuracy_rows(figures))
+    print("\naccuracy\n")
+    show(["questions", "method", SMALL, CROWDED, *DIFFERENCES, "tokens, crowded"], accuracy_rows(figures))
 
 
 def main() -> None:
@@ -279,7 +291,6 @@ def main() -> None:
         metrics = ("accuracy", "context_tokens")
         answers = partial(answered, given.store, questions=count, without=given.without)
         found = measured(given.store, corpora, (SMALL, CROWDED), metrics, answers)
-        print()
         show_accuracies(found)
         figures["accuracy"] = cells(found)
     given.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
