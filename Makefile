@@ -206,6 +206,9 @@ bench-titles: setup-tests  ## Recall and accuracy with titles before what is enc
 bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
 	$(BIN)/python -m benchmarks.when
 
+bench-harder: setup-tests  ## Recall and accuracy where retrieval is hard: among all passages at hand and 10^5 look-alikes (hours)
+	$(BIN)/python -m benchmarks.harder
+
 bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
 	$(BIN)/python -m benchmarks.spans
 

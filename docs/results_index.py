@@ -233,6 +233,7 @@ def _pages() -> Iterator[str]:
             ("Where sentences pay", "when.md", "on which corpora, at equal tokens?", _when()),
             ("Context modes and alpha", "contexts.md", "which context vector, which alpha?", _contexts()),
             ("Titles", "titles.md", "does it help to encode titles?", _titles()),
+            ("Harder retrieval", "harder.md", "what if the first ten miss more of the gold passages?", _harder()),
             ("PFE-Self-RAG", "pfe_self_rag.md", "does picking from the Pareto front help?", _pfe()),
             (
                 "Sparse RAG",
@@ -287,6 +288,20 @@ def _titles() -> str:
     column = "passage recall@10"
     everywhere, squad = (page("titles").cell(f"{of} | ParetoRAG `late`", column) for of in ("all, 753", "SQuAD, 351"))
     return f"recall@10 of ParetoRAG `late` over all questions {everywhere}; on SQuAD {squad}"
+
+
+def _harder() -> str:
+    cell = page("harder").cell
+    naive = {corpus: [cell(f"{corpus}, 80 | naive RAG", pool) for pool in ("small", "crowded")] for corpus in _ASKED}
+    fallen = ", ".join(f"{corpus} {' → '.join(recalls)}" for corpus, recalls in naive.items())
+    gains = (cell(f"all, 240 | {name}", "crowded, minus naive") for name in ("ParetoRAG", "hybrid passages"))
+    nq = cell("NQ, 80 | ParetoRAG", "crowded, minus naive", after="**Answer recall@10**")
+    return f"""among 10⁴ generated look-alikes recall@10 of naive RAG falls ({fallen}); over all questions ParetoRAG
+        is ahead by {", hybrid passages by ".join(gains)}. On NQ ten sentences have the answer less often than ten
+        passages: {nq}"""
+
+
+_ASKED = ("SQuAD", "NQ", "HotpotQA")
 
 
 def _pfe() -> str:
