@@ -8,7 +8,7 @@ the third what the training changed. Differences are paired over the questions, 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,19 +44,27 @@ def read(store: Path, name: str) -> Found:
 
 def means(found: Found, adapters: Sequence[str]) -> Iterator[Sequence[str]]:
     for method, by_adapter in found.items():
-        cells = [mean_interval(by_adapter[adapter])[0] for adapter in adapters]
-        yield method, *(f"{one.mean:.3f} ({one.low:.3f} to {one.high:.3f})" for one in cells)
+        cells = [mean_interval(by_adapter[one])[0] if one in by_adapter else None for one in adapters]
+        yield (
+            method,
+            *("" if cell is None else f"{cell.mean:.3f} ({cell.low:.3f} to {cell.high:.3f})" for cell in cells),
+        )
 
 
 def against_rivals(found: Found, adapters: Sequence[str]) -> Iterator[Sequence[str]]:
     for rival, by_adapter in found.items():
         if rival != SPARSE:
-            yield rival, *(difference(by_adapter[adapter], found[SPARSE][adapter]) for adapter in adapters)
+            yield rival, *(minus(found[SPARSE], by_adapter, one, one) for one in adapters)
 
 
 def changes(found: Found, adapters: Sequence[str]) -> Iterator[Sequence[str]]:
     for method, by_adapter in found.items():
-        yield method, *(difference(by_adapter[BUNDLED], by_adapter[adapter]) for adapter in adapters)
+        yield method, *(minus(by_adapter, by_adapter, one, BUNDLED) for one in adapters)
+
+
+def minus(values: Mapping[str, np.ndarray], base: Mapping[str, np.ndarray], of: str, of_base: str) -> str:
+    """Return the difference between two methods or adapters; nothing where the run lacks one of them."""
+    return difference(base[of_base], values[of]) if of in values and of_base in base else ""
 
 
 def main() -> None:
@@ -64,7 +72,7 @@ def main() -> None:
     parser.add_argument("--run", default="sparse_rag/ten_contexts", help="id of a run, or name of an experiment")
     given = parser.parse_args()
     found = read(given.store, given.run)
-    adapters = [*next(iter(found.values()))]
+    adapters = max(([*by_adapter] for by_adapter in found.values()), key=len)
     print(f"{len(found[SPARSE][BUNDLED])} questions; F1 by adapters\n")
     show(["method", *adapters], means(found, adapters))
     print(f"\n{SPARSE}'s F1 minus that of\n")
