@@ -44,7 +44,7 @@ def read(store: Path, name: str) -> Found:
 
 def means(found: Found, adapters: Sequence[str]) -> Iterator[Sequence[str]]:
     for method, by_adapter in found.items():
-        cells = [mean_interval(by_adapter[one])[0] if one in by_adapter else None for one in adapters]
+        cells = [mean_interval(by_adapter[one][None])[0] if one in by_adapter else None for one in adapters]
         yield (
             method,
             *("" if cell is None else f"{cell.mean:.3f} ({cell.low:.3f} to {cell.high:.3f})" for cell in cells),
