@@ -206,11 +206,18 @@ bench-titles: setup-tests  ## Recall and accuracy with titles before what is enc
 bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
 	$(BIN)/python -m benchmarks.when
 
+bench-harder: setup-tests  ## Recall and accuracy where retrieval is hard: among all passages at hand and 10^5 look-alikes (hours)
+	$(BIN)/python -m benchmarks.harder
+
 bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
 	$(BIN)/python -m benchmarks.spans
 
-bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of bench-spans: MODEL=DIR (many hours; goes on where it stopped)
-	$(BIN)/python -m benchmarks.spans_llm --model $(MODEL)
+bench-spans-llm: setup-tests  ## The gold answers' likelihood by the contexts of 120 tokens: MODEL=DIR, a language model (many hours)
+	$(BIN)/python -m benchmarks.spans --primary answer_likelihood --set likelihood.model=$(MODEL) --set refine.max_tokens=120
+
+bench-methods: setup-tests  ## All methods on all corpora at 120 and 300 tokens (some hours)
+	$(BIN)/python -m benchmarks.spans --experiment all_methods --exact SQuAD "Python manual"
+	$(BIN)/python -m benchmarks.spans --experiment all_methods NQ HotpotQA Celery QMSum
 
 bench-hops: setup-tests  ## Questions of several hops over an invented world, and one hop against two on every corpus at hand
 	$(BIN)/python -m benchmarks.multi_hop

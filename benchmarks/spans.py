@@ -14,6 +14,10 @@ claimed where it reaches the goal.
 
 Over all corpora the questions are drawn together, or within every corpus, for the mean of the corpora's differences.
 
+`make bench-methods` runs `all_methods` in its place, and `make bench-spans-llm MODEL=DIR` asks a causal language model,
+which no method knows, how likely it finds the gold answer by the contexts of 120 tokens (`--primary answer_likelihood`,
+in nats, for which there is no goal).
+
     python -m benchmarks.spans [--store DIR] [--experiment NAME] [--questions N] [--set KEY=VALUE] [CORPUS ...]
 """
 
@@ -47,6 +51,8 @@ MULTI_HOP = BUILD / "multi_hop.json"
 NAME, OURS, BEST = "spans/never_worse", "spans", "the best rival"
 MARGIN, OVER_ALL = -0.02, 0.0
 """The lowest bounds of a difference that reach the goals: of a corpus, and of all."""
+LIKELIHOOD = "answer_likelihood"
+PRIMARY = ("accuracy", LIKELIHOOD, f"{LIKELIHOOD}_per_token")
 TOKENS = "context_tokens"
 RESAMPLES = 10_000
 HOPS = 300
@@ -64,6 +70,11 @@ class Scored:
     metric: str
     values: dict[Way, Values]
     tokens: dict[Way, Values]
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether the metric is a share, of which the goals are."""
+        return not self.metric.startswith(LIKELIHOOD)
 
     @property
     def questions(self) -> int:
@@ -115,18 +126,29 @@ def write_multi_hop() -> None:
     MULTI_HOP.write_text(json.dumps([*multi_hop.questions(multi_hop.TEST, HOPS)]), encoding="utf-8")
 
 
+def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings: Any) -> str:
+    """Index a corpus with these settings, and return the name of the index."""
+    corpus_index = name.lower().replace(" ", "-") + suffix
+    index(datasets=corpus.datasets, name=corpus_index, store=store, **settings)
+    return corpus_index
+
+
 def run(
     store: Path, experiment: str, name: str, corpus: Corpus, questions: int | None, given: Mapping[str, Any]
 ) -> Run:
-    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment."""
-    corpus_index = name.lower().replace(" ", "-")
-    index(datasets=corpus.datasets, name=corpus_index, store=store, bm25={"enabled": True})
+    """Index a corpus and evaluate an experiment on it; `given`: settings that replace those of the experiment. Where a
+    metric of facts decides, nothing is answered, and methods that choose among answers are left out."""
+    corpus_index = indexed(store, name, corpus, bm25={"enabled": True})
     asked = {"dataset": corpus.questions, "where": corpus.where, "half": corpus.half, "sample": questions}
     settings: dict[str, Any] = {"questions": asked, "primary": corpus.primary}
     label, own = find(experiment)
-    if corpus.primary == FACTS:  # nothing is answered
-        own, given = ({key: value for key, value in each.items() if key != "generate"} for each in (own, given))
+    if corpus.primary == FACTS:
+        methods = {method: each for method, each in own["methods"].items() if "critique" not in (each or {})}
+        own = {**own, "methods": methods, "generate": None}
+        given = {key: value for key, value in given.items() if key != "generate"}
         settings["score"] = {"metrics": ["supporting_facts", "tokens"]}
+    elif corpus.primary.startswith(LIKELIHOOD):
+        settings["score"] = {"metrics": [*own["score"]["metrics"], LIKELIHOOD]}
     return evaluated(label, own, store, index=corpus_index, **merged(settings, given)).run
 
 
@@ -197,14 +219,15 @@ def by_rival(of_corpora: Sequence[Scored]) -> Iterator[Sequence[str]]:
     rivals = methods_of(of_corpora)[1:]
     for each in of_corpora:
         found = compared(each.gaps())
+        least = MARGIN if each.has_goal else -np.inf
         for budget in each.budgets:
             at = {way[0]: found[way] for way in each.rivals(budget)}
-            cells = (shown(at[rival], MARGIN) if rival in at else "" for rival in rivals)
+            cells = (shown(at[rival], least) if rival in at else "" for rival in rivals)
             best = found[BEST, budget]
-            verdict = goal(best.low if best.low is not None else -1.0, MARGIN)
+            verdict = goal(best.low if best.low is not None else -1.0, least) if each.has_goal else ""
             yield (
                 *(f"{each.corpus}, {each.metric}", f"{each.questions:,}", f"{budget}", *cells),
-                *(f"{each.best(budget)[0]}, {shown(best, MARGIN)}", verdict),
+                *(f"{each.best(budget)[0]}, {shown(best, least)}", verdict),
             )
 
 
@@ -212,10 +235,11 @@ def over_all(of_corpora: Sequence[Scored]) -> Iterator[Sequence[str]]:
     """Yield ours minus every rival by budget, all questions together and as the mean of the corpora."""
     rivals = [*methods_of(of_corpora)[1:], BEST]
     whole, means = together(of_corpora), mean_of_corpora(of_corpora)
+    least = OVER_ALL if of_corpora[0].has_goal else -np.inf
     for budget in [*of_corpora[0].budgets, None]:
-        cells = (shown(whole[rival, budget], OVER_ALL) if (rival, budget) in whole else "" for rival in rivals)
+        cells = (shown(whole[rival, budget], least) if (rival, budget) in whole else "" for rival in rivals)
         yield length(budget), "questions", *cells
-        cells = (interval(*means[rival, budget], OVER_ALL) if (rival, budget) in means else "" for rival in rivals)
+        cells = (interval(*means[rival, budget], least) if (rival, budget) in means else "" for rival in rivals)
         yield length(budget), "corpora", *cells
 
 
@@ -274,8 +298,10 @@ def pooled(of_corpora: Sequence[Scored], known: Mapping[str, Corpus]) -> dict[st
     """Return the corpora that are answered, and all of them, each by its primary metric."""
     primary = [each for each in of_corpora if each.metric == known[each.corpus].primary]
     answered = [each for each in primary if each.metric != FACTS]
-    pools = {"accuracy": answered, "accuracy, and facts recall where nothing is answered": primary}
-    return {name: own for name, own in pools.items() if own}
+    pools = {answered[0].metric: answered} if answered else {}
+    if len(primary) > len(answered) and all(each.has_goal for each in answered):  # shares alone have a common mean
+        pools["accuracy, and facts recall where nothing is answered"] = primary
+    return pools
 
 
 def measured(
@@ -293,13 +319,20 @@ def main() -> None:
     parser.add_argument("corpora", nargs="*", metavar="CORPUS", help=f"of {', '.join(corpora(Path()))}; default: all")
     parser.add_argument("--experiment", default=NAME, help=f"{NAME}, or another one whose method `spans` is compared")
     parser.add_argument("--questions", type=int, help="of a corpus, at most; default: all")
+    parser.add_argument(
+        "--primary", default=PRIMARY[0], choices=PRIMARY, help="the metric, where questions are answered"
+    )
+    parser.add_argument("--exact", action="store_true", help="index with encode.context=exact too, for methods with it")
     parser.add_argument("--celery", type=Path, help="the folder docs of celery 5.7.0; default: fetched")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the experiment")
     parser.add_argument("--json", type=Path, default=BUILD / "figures.json", help="all figures, for a program")
     given = parser.parse_args()
     names = given.corpora or [*corpora(Path())]
     celery = documentation(BUILD) if "Celery" in names and not given.celery else given.celery or Path()
-    known = corpora(celery)
+    known = {
+        name: replace(corpus, primary=given.primary) if corpus.primary == PRIMARY[0] else corpus
+        for name, corpus in corpora(celery).items()
+    }
     settings = parse_assignments(given.set)
     if OURS not in find(given.experiment)[1]["methods"]:
         parser.error(
@@ -307,6 +340,8 @@ def main() -> None:
         )
     if "Multi-hop" in names:
         write_multi_hop()
+    for name in names if given.exact else ():
+        indexed(given.store, name, known[name], "-exact", encode={"context": "exact"})
     found = [
         each
         for name in names

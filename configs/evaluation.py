@@ -346,8 +346,8 @@ PRIMARY = Field(
 
 OPTIONAL: Any = Field(
     (),
-    description="Methods to leave out, with a sentence in the report, where the index cannot serve them; not the "
-    "baseline. For example a method that needs keywords (`bm25.enabled`).",
+    description="Methods to leave out, with a sentence in the report, where the index cannot serve them, or no index "
+    "has their `variant`; not the baseline. For example a method that needs keywords (`bm25.enabled`).",
 )
 
 

@@ -36,7 +36,6 @@ from vitalfew.storage import files
 ROOT = Path(__file__).parents[1]
 POOL = "vitalfew"
 WORKER = "local"
-DEPLOYMENTS = "deploy/prefect.yaml"
 SERVED = "quickstart:ParetoRAG"
 
 
@@ -101,14 +100,10 @@ def _start_worker(parts: Processes, exports: Mapping[str, str]) -> None:
     """Deploy the flows, for the store in the bucket, and start the worker that runs them."""
     own = {"PREFECT_HOME": str(parts.folder / "worker"), "PREFECT_RUNNER_POLL_FREQUENCY": "2"}
     environment = _clean(parts) | QUIET | dict(exports) | own
-    prefect = [sys.executable, "-m", "prefect", "--no-prompt"]
+    deploy = _module("vitalfew.flows.cli", "deploy", "--pool", POOL, "--store", exports["VITALFEW_STORE"])
     with parts.log("deploy").open("wb") as log:
-        for words in (
-            ["work-pool", "create", POOL, "--type", "process"],
-            ["deploy", "--all", "--prefect-file", DEPLOYMENTS],
-        ):
-            if subprocess.run([*prefect, *words], cwd=ROOT, env=environment, stdout=log, stderr=log).returncode:
-                raise ProcessEnded(f"the flows were not deployed:\n{parts.last_words('deploy')}")
+        if subprocess.run(deploy, cwd=ROOT, env=environment, stdout=log, stderr=log).returncode:
+            raise ProcessEnded(f"the flows were not deployed:\n{parts.last_words('deploy')}")
     parts.start("worker", _module("deploy.worker", "--pool", POOL, "--name", WORKER), environment)
 
 

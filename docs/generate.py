@@ -3,8 +3,8 @@
 
 It is in no package of the product, because it reads all of them, the commands among them, and none needs it. It shows
 what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone,
-papers.md on docs/results/papers.json, and the index of the results on that and on the other pages of docs/results/:
-neither on the machine, nor on the terminal, nor on a store.
+papers.md on docs/results/papers.json, and the index of the results on that, on docs/results/methods.json and on the
+other pages of docs/results/: neither on the machine, nor on the terminal, nor on a store.
 """
 
 import inspect
@@ -258,7 +258,7 @@ PAPERS = Page(
 )
 RESULTS = Page(
     "Results",
-    "docs/results_index.py, docs/results/papers.json and the pages of docs/results/",
+    "docs/results_index.py, docs/results/methods.json, docs/results/papers.json and the pages of docs/results/",
     results_index.ABOUT,
     results_index.lines,
 )

@@ -40,9 +40,10 @@ def papers_page() -> Iterator[str]:
         "apart`); new ones join them.",
         "",
         "## Experiments without a paper",
-        "`quickstart` (naive RAG, ParetoRAG, spans, PFE-Self-RAG and Oreo side by side), `paretorag/front` (quality "
-        "against tokens over every method without a checkpoint), `paretorag/keywords` (BM25 and its fusion with "
-        "vectors) and `paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
+        "`quickstart` (naive RAG, ParetoRAG, spans, PFE-Self-RAG and Oreo side by side), `all_methods` (every method "
+        "that the bundled models can run, [on every corpus](results/index.md#all-methods-on-all-corpora)), "
+        "`paretorag/front` (quality against tokens over every method without a checkpoint), `paretorag/keywords` (BM25 "
+        "and its fusion with vectors) and `paretorag/when` (where sentences pay, and where not) do not repeat a paper.",
     )
 
 

@@ -1,15 +1,19 @@
-"""docs/results/index.md: what every page of results says, in a line. The prose is here; the figures are read, from
-docs/results/papers.json and from the page that the line is about, so that the index says no other figure than they do.
+"""docs/results/index.md: all methods on all corpora, and what every page of results says, in a line. The prose is here;
+the figures are read, from docs/results/methods.json, docs/results/papers.json and the page that a line is about, so
+that the index says no other figure than they do.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from docs.markdown import table
 from docs.measured import measured
+from docs.methods import BUDGETS, CORPORA, NAIVE, NOBODY, Compared, compared
+from vitalfew.flows.pipelines.experiments import find
 
 ABOUT = """\
 The line below every heading gives the source of its figures: *command · machine · date · commit*. The commit is the one
@@ -22,6 +26,26 @@ The **benchmark corpus** is the 9,179 distinct passages of a sample of HotpotQA,
 dev set together, encoded with all-MiniLM-L6-v2. `VITALFEW_DATA` names the folder with these files; if one is missing, a
 benchmark runs on generated text and says so."""
 DOCS = Path(__file__).parent
+READER = "reader"
+DESCENDING = ("reranked sentences", "reranked passages", "CRAG", "DSLR", "CXMI", "Oreo", "PFE-Self-RAG")
+"""Methods whose bundled model was trained from the bundled reader."""
+SHORTER = 0.8
+"""The share of the budget below which the tokens used are shown."""
+ABOUT_METHODS = """\
+The methods of the experiment `all_methods`, which are all that the bundled models can run, at the same tokens of
+context: words and punctuation marks, not a model's tokens. A cell is the share of right answers and, in the same unit,
+its paired difference to naive RAG, whose passages are cut to as many tokens, with the 95 % interval (bootstrap over the
+questions); **bold** where the interval excludes zero. Of QMSum, whose questions ask for summaries, it is the share of
+the supporting facts that the contexts show. Where a method uses less than 80 % of the budget, or is without one, its
+mean tokens are in the cell; without a budget, as Oreo and PFE-Self-RAG, it is compared with naive RAG at the lowest
+budget that is not below its mean, or at the largest: PFE-Self-RAG, which answers from five passages one by one, reads
+more than naive RAG does. The number of questions is in the heading, and in a cell where a method was asked fewer of
+them (n): its difference is that to naive RAG on the same questions.
+
+† The method's model (critic, filter or copier) was trained from the bundled reader, which may favour it where that
+reader answers, and not where another model does. The rows are read as they stand: no correction for their number is
+made. Four methods that ask SmolLM2 take 40 CPU seconds a question and were run on fewer corpora: [every
+rival](rivals.md)."""
 
 
 class Quoted:
@@ -91,6 +115,117 @@ def recorded(experiment: str, corpus: str, method: str, metric: str, minus: str 
 
 
 def lines() -> Iterator[str]:
+    yield from _pages()
+    yield from method_lines(compared())
+
+
+def method_lines(records: Sequence[Compared]) -> Iterator[str]:
+    """Yield a section with a table for every answerer and budget; nothing without records."""
+    if not records:
+        return
+    yield from ("## All methods on all corpora", ABOUT_METHODS, "")
+    answerers = dict.fromkeys(each.answerer for each in records if each.answerer != NOBODY)
+    for answerer in sorted(answerers, key=lambda name: (name != READER, name)):
+        shown = [
+            each for each in records if each.answerer in ((answerer, NOBODY) if answerer == READER else (answerer,))
+        ]
+        yield from (f"### Answered by {'the bundled reader' if answerer == READER else answerer}", "")
+        for budget in BUDGETS:
+            at = [each for each in shown if each.against == budget]
+            if at:
+                yield from (f"**{budget} tokens.** {conclusion(at)}", "", *method_table(at))
+        yield from (*_missing(shown), *_sources(shown), "")
+
+
+def method_table(records: Iterable[Compared]) -> Iterator[str]:
+    """Yield the table of a budget: rows are methods, columns corpora."""
+    cells: dict[str, dict[str, Compared]] = {}
+    for each in records:
+        cells.setdefault(each.method, {})[each.corpus] = each
+    known = [*find("all_methods")[1]["methods"]]
+    methods = sorted(cells, key=lambda name: (known.index(name) if name in known else len(known), name))
+    largest: dict[str, Compared] = {}
+    for each in sorted(records, key=lambda each: each.questions):
+        largest[each.corpus] = each
+    corpora = sorted(largest, key=_place)
+    rows = (
+        (
+            f"{method}{' †' * (method in DESCENDING)}",
+            *(figure(cells[method].get(name), largest[name].questions) for name in corpora),
+        )
+        for method in methods
+    )
+    yield from table("method", *(_heading(largest[name]) for name in corpora), of=rows)
+
+
+def _place(corpus: str) -> tuple[int, str]:
+    return CORPORA.index(corpus) if corpus in CORPORA else len(CORPORA), corpus
+
+
+def _heading(record: Compared) -> str:
+    """The corpus with its metric, if that is not accuracy, and the questions of a record."""
+    metric = "" if record.metric == "accuracy" else ", facts shown"
+    return f"{record.corpus}{metric} ({record.questions:,})"
+
+
+def figure(record: Compared | None, questions: int) -> str:
+    """A cell: the mean, and the difference to naive RAG with its interval; '–' where the method was not run.
+    `questions`: the number in the column's heading, which is not repeated."""
+    if record is None:
+        return "–"
+    is_shorter = record.budget is None or record.tokens < SHORTER * record.budget
+    about = [f"{record.tokens:.0f} tokens"] if is_shorter else []
+    about += [f"n = {record.questions:,}"] if record.questions != questions else []
+    shown = f"{record.mean:.3f}" + (f" ({', '.join(about)})" if about else "")
+    if record.minus is not None:
+        interval = "" if record.low is None else f" ({record.low:+.3f} to {record.high:+.3f})"
+        minus = f"{record.minus:+.3f}{interval}"
+        shown += f", **{minus}**" if record.is_ahead or record.is_behind else f", {minus}"
+    return shown
+
+
+def conclusion(records: Sequence[Compared]) -> str:
+    """Say on how many corpora every method is ahead of naive RAG by an interval, and on which it is behind."""
+    rivals = [each for each in records if each.method != NAIVE]
+    corpora = Counter(each.method for each in rivals)
+    ahead = Counter(each.method for each in rivals if each.is_ahead)
+    behind: dict[str, list[str]] = {}
+    for each in rivals:
+        if each.is_behind:
+            behind.setdefault(each.method, []).append(each.corpus)
+    level = [method for method in corpora if not ahead[method] and method not in behind]
+    of_counts: dict[tuple[int, int], list[str]] = {}
+    for method, number in ahead.most_common():
+        of_counts.setdefault((number, corpora[method]), []).append(method)
+    best = [f"{_named(own)} on {number} of {of} corpora" for (number, of), own in of_counts.items()]
+    worse = [f"{method} on {', '.join(own)}" for method, own in behind.items()]
+    said = [f"Ahead of {NAIVE}, the whole interval above zero: {'; '.join(best) or 'no method'}."]
+    said.append(f"Behind it, the whole interval below zero: {'; '.join(worse) or 'no method'}.")
+    return " ".join([*said, *([f"Neither on any corpus: {_named(level)}."] if level else ())])
+
+
+def _named(methods: Iterable[str]) -> str:
+    """The names as a list, without commas of their own."""
+    return ", ".join(method.replace(",", "") for method in methods)
+
+
+def _missing(records: Iterable[Compared]) -> Iterator[str]:
+    """Yield a sentence on the methods of the experiment that no corpus has a record of."""
+    there = {each.method for each in records}
+    if missing := [method for method in find("all_methods")[1]["methods"] if method not in there]:
+        yield from (f"Not run with this answerer so far: {_named(missing)}.", "")
+
+
+def _sources(records: Iterable[Compared]) -> Iterator[str]:
+    """Yield a line for everything that figures come from, with their corpora."""
+    found: dict[str, dict[str, None]] = {}
+    for each in sorted(records, key=lambda each: _place(each.corpus)):
+        source = f"`{each.command}` · {each.machine} · {each.date} · {each.commit}"
+        found.setdefault(source, {})[each.corpus] = None
+    yield from (f"*{source}* ({', '.join(corpora)})  " for source, corpora in found.items())
+
+
+def _pages() -> Iterator[str]:
     rows = (
         (f"[{title}]({place})", question, " ".join(answer.split()))
         for title, place, question, answer in (
@@ -98,6 +233,7 @@ def lines() -> Iterator[str]:
             ("Where sentences pay", "when.md", "on which corpora, at equal tokens?", _when()),
             ("Context modes and alpha", "contexts.md", "which context vector, which alpha?", _contexts()),
             ("Titles", "titles.md", "does it help to encode titles?", _titles()),
+            ("Harder retrieval", "harder.md", "what if the first ten miss more of the gold passages?", _harder()),
             ("PFE-Self-RAG", "pfe_self_rag.md", "does picking from the Pareto front help?", _pfe()),
             (
                 "Sparse RAG",
@@ -152,6 +288,20 @@ def _titles() -> str:
     column = "passage recall@10"
     everywhere, squad = (page("titles").cell(f"{of} | ParetoRAG `late`", column) for of in ("all, 753", "SQuAD, 351"))
     return f"recall@10 of ParetoRAG `late` over all questions {everywhere}; on SQuAD {squad}"
+
+
+def _harder() -> str:
+    cell = page("harder").cell
+    naive = {corpus: [cell(f"{corpus}, 80 | naive RAG", pool) for pool in ("small", "crowded")] for corpus in _ASKED}
+    fallen = ", ".join(f"{corpus} {' → '.join(recalls)}" for corpus, recalls in naive.items())
+    gains = (cell(f"all, 240 | {name}", "crowded, minus naive") for name in ("ParetoRAG", "hybrid passages"))
+    nq = cell("NQ, 80 | ParetoRAG", "crowded, minus naive", after="**Answer recall@10**")
+    return f"""among 10⁴ generated look-alikes recall@10 of naive RAG falls ({fallen}); over all questions ParetoRAG
+        is ahead by {", hybrid passages by ".join(gains)}. On NQ ten sentences have the answer less often than ten
+        passages: {nq}"""
+
+
+_ASKED = ("SQuAD", "NQ", "HotpotQA")
 
 
 def _pfe() -> str:

@@ -18,6 +18,8 @@ from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.models.causal.engines.cap import CapReached
 
+logger = logging.getLogger("vitalfew")
+
 P = ParamSpec("P")
 R = TypeVar("R")
 LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
@@ -56,8 +58,12 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*given, **named)
         except Exception as error:
-            message = explanation(error)
-            if message is None or not _ends_a_deployments_run(isinstance(error, CapReached)):
+            message, left = explanation(error), _retries_left()
+            if left and isinstance(error, CapReached):
+                left = 0  # Prefect repeats only what raises, and no try may pay what this one may not
+            if left:
+                logger.warning("This try failed and is repeated, whatever the reason. Finished shards are kept.")
+            if left != 0 or message is None:
                 raise
             form = next((each for each in (*given, *named.values()) if isinstance(each, Form)), None)
             return cast(R, Failed(message=form.in_words(message) if form else message))
@@ -65,15 +71,15 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _ends_a_deployments_run(at_once: bool) -> bool:
-    """Return true in a deployment's run: in its last try, or in any (`at_once`). Prefect repeats only what raises."""
+def _retries_left() -> int | None:
+    """How often a deployment's run that fails now is tried again: Prefect does so with what raises. None for others."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None or context.flow_run.deployment_id is None:
-        return False
+        return None
     _tries[context.flow_run.id] += 1
     retries = context.flow.retries if context.flow else 0
     earlier = max(context.flow_run.run_count, 1) - 1  # when this process began with its first try
-    return at_once or earlier + _tries[context.flow_run.id] > (retries or 0)
+    return max(0, (retries or 0) + 1 - earlier - _tries[context.flow_run.id])
 
 
 def _shorten(record: logging.LogRecord) -> bool:

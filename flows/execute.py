@@ -43,6 +43,7 @@ from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.plots.drawing import data_uri
 from vitalfew.tasks.reports.shown.gated import markdown_gate
 from vitalfew.tasks.reports.shown.markdown import escaped, markdown_report
+from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.stage import Stage
 
 if TYPE_CHECKING:
@@ -67,19 +68,36 @@ def _hear_again(
 sys.unraisablehook = _hear_again
 
 
+RETRIES = 2
+RETRY_SECONDS = 5
+
+
+def retries_of_stages() -> str:
+    """Describe for people which failures within a run are retried."""
+    return (
+        f"Within a run, a stage is retried up to {RETRIES} times after {RETRY_SECONDS} s if a worker was lost, or a "
+        "disk, a network or the memory failed; what the user has to correct is not retried."
+    )
+
+
 def _is_transient(task: Any, run: Any, state: Any) -> bool:
     """Retry errors that may pass (a lost worker, a full disk), not errors that the user has to correct."""
     error = state.result(raise_on_failure=False)
-    retried = is_lost(error) or isinstance(error, (OSError, MemoryError))
-    return retried and not isinstance(error, FileNotFoundError)
+    passing = is_lost(error) or isinstance(error, (OSError, MemoryError))
+    if not passing or isinstance(error, FileNotFoundError):
+        return False
+    if run.run_count <= RETRIES:
+        left = f"try {run.run_count + 1} of {RETRIES + 1}, in {RETRY_SECONDS} s; finished shards are kept"
+        logger.warning("%s is retried (%s), because this may pass: %s", run.name, left, one_line(str(error)))
+    return True
 
 
 @task(
     task_run_name="{name}",
     cache_policy=NO_CACHE,
     persist_result=False,
-    retries=2,
-    retry_delay_seconds=5,
+    retries=RETRIES,
+    retry_delay_seconds=RETRY_SECONDS,
     retry_condition_fn=_is_transient,
     log_prints=False,
 )

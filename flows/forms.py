@@ -7,6 +7,7 @@ written anew when they have changed. A user's own method ("module:Class") goes i
 of `--set`.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import build, merged, parse_assignments
+from vitalfew.configs.paths import store_place, store_setting
 from vitalfew.configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
 from vitalfew.configs.section import Config
 from vitalfew.configs.training import TrainModel, TrainOreo
@@ -103,6 +105,26 @@ def _fill(field: dict[str, Any], kind: Kind, known: Sequence[str]) -> None:
         field |= {"default": known[0]} if len(known) == 1 else {}
 
 
+def with_any_name(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A deployment's schema whose marked fields take any text: on a server that does not see the store, names would
+    be those of the day on which the deployment was made."""
+    free = deepcopy(dict(schema))
+    for definition in free.get("definitions", {}).values():
+        for field in definition.get("properties", {}).values():
+            if field.pop(MARK, None):
+                field.pop("enum", None)
+    return free
+
+
+STORE = "VITALFEW_STORE"
+"""The environment variable by which a deployment names its store."""
+
+
+def deployed_store() -> Path:
+    """The store of a deployment's run that names none. Raises ValueError."""
+    return store_place(os.environ.get(STORE) or Path("store"))
+
+
 @dataclass(frozen=True)
 class OrWhole:
     """Marks parameters that are a form, or those that the form stands for, as a script gives them and schedules of
@@ -113,8 +135,10 @@ class OrWhole:
         due = {name for name, field in whole.model_fields.items() if field.is_required()} - form.model_fields.keys()
 
         def read(given: Any, as_form: Callable[[Any], Any]) -> Any:
-            is_whole = isinstance(given, whole) or (isinstance(given, Mapping) and due & given.keys())
-            return whole.model_validate(given) if is_whole else as_form(given)
+            if isinstance(given, whole):
+                return whole.model_validate(given)
+            is_whole = isinstance(given, Mapping) and due & given.keys()
+            return whole.model_validate({"store": deployed_store(), **given}) if is_whole else as_form(given)
 
         return core_schema.no_info_wrap_validator_function(read, handler(form))
 
@@ -132,6 +156,12 @@ class Form(Place):
 
     SETTINGS: ClassVar[Mapping[str, str]] = {}
     """The fields that stand for a setting, by the setting."""
+
+    store: Annotated[Path, BeforeValidator(store_setting)] = Field(
+        default_factory=deployed_store,
+        description="Place of all artifacts: a directory, or a prefix of a bucket (s3://BUCKET/PREFIX). Empty: the "
+        "store of the deployment.",
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from vitalfew.flows.webhook import tell, tell_held
 from vitalfew.storage import files
 from vitalfew.storage.generations import Generation
 
-RETRY_SECONDS = float(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
+RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
 
 @flow(

@@ -10,9 +10,11 @@ import asyncio
 import logging
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self, cast
 from uuid import UUID
@@ -32,6 +34,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
+from vitalfew.configs.schema import Corpus
 from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.server.access import PATIENCE
 from vitalfew.flows.server.api import end_with_parent
@@ -39,14 +42,17 @@ from vitalfew.flows.server.api import end_with_parent
 logger = logging.getLogger("vitalfew")
 
 AT_ONCE = 2
-"""Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise."""
+"""Runs that work at the same time; others wait. A run takes the whole machine unless its `workers` say otherwise.
+
+The runner keeps to it. Deployments for workers have limits of Prefect's instead, whose places are leases: a run that
+cannot renew its lease is ended (flows/workers/deploy.py)."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
     "vitalfew.flows.index_corpus:index_corpus",
     "vitalfew.flows.re_encode:re_encode",
     "vitalfew.flows.train:train",
 )
-"""The deployments of the UI, in its order: flows whose one parameter, `parameters`, is a `Place`."""
+"""The flows of the deployments, in the order of the UI: flows whose one parameter, `parameters`, is a `Place`."""
 SCHEDULED = "re-encode"
 """The deployment that has the schedules of the corpora."""
 LOOK_EVERY = 15.0
@@ -95,13 +101,18 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     asyncio.run(_serve(runner, followed))
 
 
+def flows() -> Iterator[Flow[..., Any]]:
+    """The flows of all deployments."""
+    for entrypoint in FLOWS:
+        module, _, name = entrypoint.partition(":")
+        yield getattr(import_module(module), name)
+
+
 def deployments(store: Path, own: Path | None = None) -> list[RunnerDeployment]:
     """The deployments of all flows for this store, with the schedules of the corpora, except those whose files or
     schedules cannot be read. Raises ConfigError."""
     served = []
-    for entrypoint in FLOWS:
-        module, _, name = entrypoint.partition(":")
-        flow = getattr(import_module(module), name)
+    for flow in flows():
         if flow.name == SCHEDULED:
             served.append(_deployment(flow, _place(store, own), schedules(store, own)))
         else:
@@ -123,6 +134,7 @@ def _deployment(flow: Flow[..., Any], given: dict[str, Any], schedules: list[Any
         parameters={"parameters": given} if given else {},
         schedules=schedules,
         tags=[TAG],
+        version=version("vitalfew"),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
     return cast(RunnerDeployment, deployment)  # not awaitable: no event loop runs here
@@ -136,14 +148,21 @@ def schedules(store: Path, own: Path | None = None) -> list[DeploymentScheduleCr
     """The schedules of re-encoding in the files of the corpora. Raises ConfigError where their directory is gone."""
     made = []
     for name, corpus in read_corpora(store, own)[0].items():
-        if corpus.cron:
+        if schedule := schedule_of(corpus):
             given = {"parameters": {**_place(store, own), "corpus": name}}
-            try:
-                schedule = CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
-                made.append(DeploymentScheduleCreate(schedule=schedule, parameters=given))
-            except ValueError as error:
-                _warn_once(f"the corpus {name} is not scheduled: cron {corpus.cron!r}: {error}")
+            made.append(DeploymentScheduleCreate(schedule=schedule, parameters=given))
     return made
+
+
+def schedule_of(corpus: Corpus) -> CronSchedule | None:
+    """When a corpus is re-encoded; None without a `cron`, and with a warning for one that Prefect cannot read."""
+    if not corpus.cron:
+        return None
+    try:
+        return CronSchedule(cron=corpus.cron, timezone=corpus.timezone)
+    except ValueError as error:
+        _warn_once(f"the corpus {corpus.name} is not scheduled: cron {corpus.cron!r}: {error}")
+        return None
 
 
 def is_schedule(cron: str, timezone: str | None) -> bool:

@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from benchmarks import catalog, celery_docs, multi_hop
+from benchmarks import catalog, celery_docs, lookalikes, multi_hop
 from vitalfew.storage import schemas
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +63,59 @@ def test_questions_of_several_hops_have_their_facts_and_no_short_cut() -> None:
 def test_the_worlds_of_two_seeds_share_no_name() -> None:
     one, two = ({each.title for each in multi_hop.World(seed).subjects.values()} for seed in (0, 1))
     assert (len(one), len(two), len(one & two)) == (620, 620, 0)
+
+
+@pytest.fixture(scope="module")
+def originals() -> list[lookalikes.Original]:
+    return [*lookalikes.read_originals(["synthetic:passages=60,questions=60,seed=0"]).values()]
+
+
+@pytest.fixture(scope="module")
+def alike(originals: list[lookalikes.Original]) -> list[lookalikes.LookAlike]:
+    return [*lookalikes.lookalikes(originals, lookalikes.Stock(originals), 400, seed=1)]
+
+
+def test_look_alikes_are_as_many_as_asked_for_and_follow_from_the_seed(
+    originals: list[lookalikes.Original], alike: list[lookalikes.LookAlike]
+) -> None:
+    stock = lookalikes.Stock(originals)
+    assert len({each.text for each in alike} - {each.text for each in originals}) == len(alike) == 400
+    assert [*lookalikes.lookalikes(originals, stock, 100, seed=1)] == alike[:100]
+    assert [*lookalikes.lookalikes(originals, stock, 100, seed=2)] != alike[:100]
+
+
+def test_look_alikes_exchange_names_throughout_and_keep_the_other_words(
+    originals: list[lookalikes.Original], alike: list[lookalikes.LookAlike]
+) -> None:
+    known = " ".join(f"{each.title} {each.text}" for each in originals)
+    for each in alike:
+        original = originals[each.original]
+        assert each.exchanged
+        assert all(name in original.text and other in known for name, other in each.exchanged.items())
+        words = {word.strip(".,;") for word in each.text.split() if word.islower()}
+        assert words <= {*known.split()} | {word.strip(".,;") for word in original.text.split()}
+    assert {each.title == originals[each.original].title for each in alike} == {True, False}
+
+
+def test_look_alikes_give_no_answer_to_the_questions_of_their_original(
+    originals: list[lookalikes.Original], alike: list[lookalikes.LookAlike]
+) -> None:
+    asked = [(each, originals[each.original].answers) for each in alike if originals[each.original].answers]
+    assert len(asked) > 50
+    assert not any(lookalikes.gives(each, answers) for each, answers in asked)
+    assert not any(f" {answer.lower()} " in f" {each.text.lower()} " for each, answers in asked for answer in answers)
+
+
+def test_a_part_of_a_name_becomes_a_part_of_the_other() -> None:
+    names = ["Ada Lovelace", "Grace Hopper", "Mary Shelley", "Alan Turing", "Kurt Goedel", "Emmy Noether"]
+    others = [lookalikes.Original(f"{name[:3]} Pascal", f"It was {name}.") for name in names]
+    one = lookalikes.Original("Nikola Tesla", "Nikola Tesla met Ada Lovelace, and Tesla left Lovelace.")
+    made = [*lookalikes.lookalikes([one], lookalikes.Stock([one, *others]), 3, seed=0)]
+    for each in made:
+        first, last = each.exchanged["Ada Lovelace"].split()
+        assert ("Tesla" in each.text) == (each.title == "Nikola Tesla")
+        assert f"met {first} {last}, and" in each.text
+        assert each.text.endswith(f"left {last}.")
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The commands of the guides that start servers and clusters, for real and on fresh ones (slow)."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -53,12 +52,12 @@ class Terminal:
         assert done.returncode == status, f"{command.line}\n{done.stdout}"
         return done.stdout
 
-    def leave(self, command: Command) -> Path:
-        """Start what goes on; the file that it writes to."""
+    def leave(self, command: Command, folder: Path | None = None) -> Path:
+        """Start what goes on, in another folder if one is given; the file that it writes to."""
         log = self.folder / f"log{len(self.left)}"
         with log.open("wb") as file:
             process = subprocess.Popen(
-                command.words(), cwd=self.folder, env=self.environment, stdout=file, stderr=subprocess.STDOUT
+                command.words(), cwd=folder or self.folder, env=self.environment, stdout=file, stderr=subprocess.STDOUT
             )
         self.left.append(process)
         return log
@@ -91,7 +90,6 @@ def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
     """In a project with packages `flows`, `tasks`, … of its own: the UI starts and ends, then a worker runs a flow."""
     write_own_files(tmp_path)
     write_own_packages(tmp_path)
-    shutil.copy(ROOT / "prefect.yaml", tmp_path)
     port = str(free_port())
     own = {"XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONPATH": str(tmp_path), "PREFECT_SERVER_API_PORT": port}
     with terminal(tmp_path, **own) as shell:
@@ -102,7 +100,9 @@ def test_the_guide_to_schedules_from_a_fresh_server(tmp_path: Path) -> None:
             else:
                 _follow(shell, step.on({":4200": f":{port}"}), port)
         assert "notes" in index_names(tmp_path / "store")
-        assert [run.state for run in read_runs(tmp_path / "store")] == ["completed"]
+        runs = [(run.flow, run.state) for run in read_runs(tmp_path / "store")]
+        assert runs == [("index_corpus", "completed"), ("evaluate", "completed")]
+        assert "ParetoRAG" in (tmp_path / "report.md").read_text()
 
 
 def _follow(shell: Terminal, command: Command, port: str) -> None:
@@ -116,12 +116,13 @@ def _follow(shell: Terminal, command: Command, port: str) -> None:
             shell.environment["PREFECT_HOME"] = str(shell.folder / "prefect")  # of its own, and fresh
             log = shell.leave(command)
             wait(lambda: urlopen(f"http://127.0.0.1:{port}/api/health", timeout=10), 240, log.read_text)
-        case ["prefect", "worker", "start"]:
-            shell.leave(command)
-        case ["prefect", "work-pool", "create"]:  # without it, as the page says, nothing is deployed
-            refused = shell.run(Command("prefect --no-prompt deploy --all"), status=1)
-            assert "work pool 'vitalfew' which does not exist" in " ".join(refused.split())
-            shell.run(command)
+        case ["vitalfew", "deploy", *_]:
+            assert "re-encode/notes" in shell.run(command)
+            assert "unchanged." in shell.run(command)
+        case ["prefect", "worker", "start"]:  # anywhere
+            elsewhere = shell.folder / "elsewhere"
+            elsewhere.mkdir()
+            shell.leave(command, elsewhere)
         case _:
             shell.run(command)
 

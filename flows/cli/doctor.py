@@ -63,11 +63,11 @@ def _leftover(store: Path) -> list[Check]:
 
 
 def _pool(server: "Server") -> list[Check]:
-    """Check the work pool of prefect.yaml and its workers, for schedules that outlive `vitalfew ui`."""
+    """Check the work pool of `vitalfew deploy` and its workers, for schedules that outlive `vitalfew ui`."""
     try:
         _ask(server, f"/api/work_pools/{POOL}")
     except HTTPError as error:
-        remedy = f"`prefect work-pool create {POOL} --type process` if runs must outlive `vitalfew ui`"
+        remedy = "`vitalfew deploy` makes it, if runs must outlive `vitalfew ui`"
         message = f"there is no work pool {POOL}; {remedy}" if error.code == 404 else f"work pool {POOL}: {error}"
         return [Check("work pool", False, message, needed=False)]
     workers = _ask(server, f"/api/work_pools/{POOL}/workers/filter", {})

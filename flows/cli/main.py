@@ -12,6 +12,7 @@ from vitalfew.flows.cli import answer as answer_cli
 from vitalfew.flows.cli import check as check_cli
 from vitalfew.flows.cli import costs as costs_cli
 from vitalfew.flows.cli import demo as demo_cli
+from vitalfew.flows.cli import deploy as deploy_cli
 from vitalfew.flows.cli import generations as generations_cli
 from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
@@ -71,6 +72,7 @@ app.command()(results.significance)
 app.command(cls=check_cli.CheckCommand)(check_cli.check)
 app.command()(serve_cli.serve)
 app.command()(ui_cli.ui)
+app.command()(deploy_cli.deploy)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql_cli.sql)
 app.command()(tables.tables)

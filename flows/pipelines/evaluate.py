@@ -46,21 +46,28 @@ def with_indexes(parameters: Evaluate) -> tuple[Evaluate, dict[str, NamedIndex]]
 
     Every name is looked up once, so that all stages are of one corpus even if an index of that name is finished
     meanwhile; NAME@3 is its third generation. Raises IndexNotFound, CannotPromote where there is no such generation,
-    ConfigError, and IndexMismatch, with the command that makes the index, if there is none.
+    ConfigError, and IndexMismatch, with the command that makes the index, if there is none; an optional method is left
+    out instead, with that as the reason.
     """
     names = dict.fromkeys(method.index for method in parameters.methods if method.index)
     known = {name: generations.named(parameters.store, name) for name in names}
-    methods = []
+    methods, left_out = [], dict(parameters.left_out)
     for method in parameters.methods:
         if method.retrieve and method.index:
             index = known[method.index]
             if method.variant:
-                index = _variant(parameters.store, method, index)
+                try:
+                    index = _variant(parameters.store, method, index)
+                except IndexMismatch as mismatch:
+                    if not parameters.is_optional(method):
+                        raise
+                    left_out[method.name] = str(mismatch)
+                    continue
                 index = known.setdefault(index.name, index)
             method = method.model_copy(update={"index": index.name, "refine": _shown(method.refine, index)})
         methods.append(method)
     indexes = {method.index: known[method.index] for method in methods if method.index}
-    return parameters.model_copy(update={"methods": tuple(methods)}), indexes
+    return parameters.model_copy(update={"methods": tuple(methods), "left_out": left_out}), indexes
 
 
 def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:

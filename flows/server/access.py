@@ -134,6 +134,29 @@ def connect(store: Path) -> None:
         _use(_temporary())
 
 
+def named_for_workers(store: Path) -> Server:
+    """The server that Prefect's settings name, for deployments that workers run.
+
+    Raises ConfigError if they name none, or a `vitalfew ui`, or if it does not answer.
+    """
+    from prefect.settings import get_current_settings
+
+    url = get_current_settings().api.url
+    if not url:
+        raise ConfigError(
+            "no Prefect server is named: start one (`prefect server start`), and set PREFECT_API_URL to its address, "
+            "for example http://127.0.0.1:4200/api"
+        )
+    server = named(store, url)
+    _check(server)
+    if server.pid:
+        raise ConfigError(
+            f"{server.address} is the `vitalfew ui` of {store}, which has separate deployments and schedules: set "
+            "PREFECT_API_URL to a server of `prefect server start`"
+        )
+    return server
+
+
 def _check(server: Server) -> None:
     if not server.answers():
         raise ConfigError(f"Prefect's server at {server.address} does not answer; start it, or unset PREFECT_API_URL")

@@ -140,8 +140,8 @@ def verify_records(store: Path) -> Iterator[StoreFault]:
         for artifact in index.artifacts.values():
             if not files.exists(store / artifact / "manifest.json"):
                 yield StoreFault(f"index {name}: {artifact} is missing or not complete", artifact)
-        for error in generations.damage(store, name):
-            yield StoreFault(str(error), remedy="remove that file to give this generation up; its run is recorded")
+        for damaged in generations.damage(store, name):
+            yield StoreFault(str(damaged), remedy="remove that file to give this generation up; its run is recorded")
     for removal in [*unneeded(store), *leftovers(store)]:
         if removal.kind == "directory" and removal.name.startswith("quotes/"):  # of a plan that was not run
             continue

@@ -326,10 +326,9 @@ def pack(
     full = attention == "full"
     packed, prompt = PackedExample(), segmenter.segments(example.question, example.contexts)
     prefix, first = packed.add(prompt.prefix, 0), len(prompt.prefix)
-    if full:
-        shown = [packed.add([token for block in prompt.blocks for token in block], first, [prefix])]
-    else:
-        shown = [packed.add(block, first, [prefix]) for block in prompt.blocks]
+    shown: list[Span] = []
+    for block in prompt.blocks:  # one at a time with `full`, too: what a token does not see is not computed
+        shown.append(packed.add(block, len(packed.ids) if full else first, [prefix, *(shown if full else ())]))
     for number, is_relevant in enumerate(example.relevant if ratings else ()):
         block = prompt.blocks[number]
         rated = packed.add(block, first, [prefix]) if full else shown[number]

@@ -3,7 +3,8 @@
 Sparse RAG (arXiv 2405.16178, section 3) tunes a model on a mixture of two tasks: to say whether a context is of use,
 and to answer from contexts that do not see one another. Here a question is one pass that has both (retrieved.py); the
 loss is the mean cross entropy of its ratings plus that of its answer. Without ratings the same trainer tunes the
-baselines, as in the paper: PCW's adapter (attention block) and RAG's (full).
+baselines, as in the paper: PCW's adapter (attention block) and RAG's (full). A training can start from an adapter, to
+get it used to another number of contexts: what that held out is held out here too.
 
 Ours, where the paper says nothing: the wording of the controls, the schedule, and, without retrieved contexts, that
 these are relevant ones and distractors in random order. The pass with the least loss on the questions that choose is
@@ -15,7 +16,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,8 +26,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.section import ModelName
-from vitalfew.tasks.models.causal.adapters import CausalLora
+from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, ModelName
+from vitalfew.tasks.models.causal.adapters import Adapter, CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
 from vitalfew.tasks.models.causal.language_model import LocalModel
@@ -35,6 +36,7 @@ from vitalfew.tasks.raters.base import Rater
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrievers.run_file import RunFile
 from vitalfew.tasks.trainers.base import Finished, NetworkTrainer, Step, Tables
+from vitalfew.tasks.trainers.card import HELD_OUT
 from vitalfew.tasks.trainers.retrieved import (
     Attention,
     PackedExample,
@@ -122,6 +124,11 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         model_config = ConfigDict(extra="forbid")
 
         base: ModelName = Field("smollm2", description="Causal model, named as in generate.model.")
+        start: Annotated[ModelName | None, IN_FINGERPRINT_IF_SET] = Field(
+            None,
+            description="Adapter that the training starts from, a preset or a directory, of the same rank, alpha and "
+            "targets. What it held out (held_out.txt) is held out again. Default: no updates.",
+        )
         attention: Attention = Field(
             "block", description="Attention of contexts. block: contexts do not see one another; full: as in RAG."
         )
@@ -158,6 +165,8 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         if self.language_model.is_seq2seq:
             raise ConfigError(f"base={options.base} is an encoder-decoder; name a causal model (smollm2)")
         self.labeller: Rater = make(options.label, "label")
+        self.start = Adapter(options.start, "", "start") if options.start else None
+        self.unseen = self.start.lines(HELD_OUT) if self.start else []
         self.runs = [RunFile(RunFile.Options(file=file)) for file in options.run_file]
         self.curve = []
 
@@ -165,14 +174,15 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         given = {"run_file": [run.identity() for run in self.runs]} if self.runs else {}
         return {**super().identity(), **given, "labeller": self.labeller.identity()}
 
-    def begins_from(self) -> dict[str, str]:
-        return self.language_model.files()
+    def begins_from(self) -> dict[str, Any]:
+        start = {"start": {**self.start.files(), HELD_OUT: self.unseen}} if self.start else {}
+        return {**self.language_model.files(), **start}
 
     def begin(self, tables: Tables) -> None:
         super().begin(tables)
         options, local = self.options, self.language_model
         self.segmenter = Segmenter(local.tokenizer, options, local.given_template)
-        rule = SplitRule(options, options.seed, tables.apart)
+        rule = SplitRule(options, options.seed, tables.apart, unseen=self.unseen)
         self.whole = Retrieved(tables, options.retrieved, rule, self.labeller, self.runs)
         self.sources = tables.sources()
         self.split = rule.split(question.group for question in self.whole.questions)
@@ -183,6 +193,8 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         self.model = CausalLora(
             local.directory, self.device, self.dtype, options.rank, options.alpha, options.dropout, options.targets
         )
+        if self.start:
+            self.model.begin_from(self.start)
         self.updates = Updates(self.model.trained(), options.learning_rate, options.optimizer)
 
     def batches(self, epoch: int) -> Sequence[Sequence[PackedExample]]:

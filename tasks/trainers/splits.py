@@ -11,7 +11,7 @@ Questions are chosen in the order of a hash of seed and text, so that with more 
 
 import hashlib
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,11 +51,20 @@ def question_group(text: str) -> str:
 class SplitRule:
     """The groups of questions and passages, and their split, by the options of a trainer or collector."""
 
-    def __init__(self, options: SplitOptions, seed: int, apart: Apart | None = None, section: str = "") -> None:
-        """`apart`: for split=file; `section`: of the options, for messages."""
+    def __init__(
+        self,
+        options: SplitOptions,
+        seed: int,
+        apart: Apart | None = None,
+        section: str = "",
+        unseen: Collection[str] = (),
+    ) -> None:
+        """`apart`: for split=file; `section`: of the options, for messages; `unseen`: groups that an earlier training
+        held out, which are held out before any other."""
         self.by: SplitBy = options.split or "article"
         self.options, self.seed, self.apart = options, seed, apart or Apart()
         self.path = f"{section}." if section else ""
+        self.unseen = frozenset(unseen)
 
     def group(self, question: str, article: str) -> str:
         """Return a question's group; "" if there is none. `article`: the title of its first gold passage, or ""."""
@@ -84,7 +93,10 @@ class SplitRule:
             random.Random(self.seed).shuffle(known)
         else:
             known = self._hashed(known)
-        return self._counted(known, self.options.held_out, [])
+        before = [group for group in known if group in self.unseen]
+        assert isinstance(self.options.held_out, int)
+        others = [group for group in known if group not in self.unseen]
+        return self._counted(others, max(0, self.options.held_out - len(before)), before)
 
     def _by_file(self, known: list[str]) -> TrainingSplit:
         parts = self.apart.questions
@@ -105,17 +117,17 @@ class SplitRule:
             )
         return TrainingSplit(tuple(held_out), tuple(choosing), self.by)
 
-    def _counted(self, known: list[str], held_out: int | str, others: list[str]) -> TrainingSplit:
+    def _counted(self, known: list[str], held_out: int, others: list[str]) -> TrainingSplit:
         """The first of `known` are held out, the next choose; `others` are held out besides."""
-        assert isinstance(held_out, int)
         assert isinstance(self.options.choosing, int)
         last = held_out + self.options.choosing
         if len(known) <= last:
             what = {"article": "articles have questions", "question": "different questions", "file": "questions"}
             fewer = f"{self.path}choosing=1" if self.by == "file" else f"{self.path}held_out=1 {self.path}choosing=1"
             unit = "article" if self.by == "article" else "question"
+            total = len(known) if self.by == "file" else len(known) + len(others)
             raise InputError(
-                f"{len(known)} {what[self.by]}, {held_out or len(others)} are held out and {self.options.choosing} "
+                f"{total} {what[self.by]}, {held_out + len(others)} are held out and {self.options.choosing} "
                 f"choose the weights: no {unit} is left to learn from. Use --set {fewer}, or name more data"
             )
         chosen = sorted(known[:held_out] + others), sorted(known[held_out:last])

@@ -121,7 +121,7 @@ def _answer(environment: dict[str, str]) -> None:
     server = Server(environment["PREFECT_API_URL"].removesuffix("/api"), environment["PREFECT_API_AUTH_STRING"])
     assert (server.status("/api/version"), Server(server.address).status("/api/version")) == (200, 401)
     with urlopen(server.request("/api/deployments/filter", b"{}"), timeout=10) as answer:
-        stores = {deployment["parameters"]["parameters"]["store"] for deployment in json.load(answer)}
+        stores = {deployment["job_variables"]["env"]["VITALFEW_STORE"] for deployment in json.load(answer)}
     assert stores == {environment["VITALFEW_STORE"]} == {"s3://vitalfew/store"}
     nodes = subprocess.run([sys.executable, "-c", NODES], env=environment, capture_output=True, text=True, check=True)
     assert nodes.stdout.split()[-1] == "3"
@@ -145,7 +145,7 @@ def _index(environment: dict[str, str], folder: Path) -> None:
     done = subprocess.run([*vitalfew, "--store", store], cwd=folder, env=own, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     form, _, source = NOTES.replace("notes.jsonl", str(folder / "notes.jsonl")).partition(":")
-    given = {"store": store, "sources": [{"format": form, "path": source}], "name": "again"}
+    given = {"sources": [{"format": form, "path": source}], "name": "again"}
     words = ["deployment", "run", "index-corpus/index-corpus", "--param", f"parameters={json.dumps(given)}", "--watch"]
     prefect = [sys.executable, "-m", "prefect", *words]
     flow = subprocess.run(prefect, cwd=folder, env=own, capture_output=True, text=True)

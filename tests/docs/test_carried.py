@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from docs.measured import measured
+from docs.methods import compared
 from tests.support.documents import ROOT
 from vitalfew.configs.paper import papers
 
@@ -168,7 +169,10 @@ def test_what_a_page_says_of_a_papers_experiment_was_recorded(page: Path) -> Non
 @pytest.mark.parametrize("name", ["README.md", "docs/results/index.md"])
 def test_what_a_summary_says_stands_on_a_page_or_was_recorded(name: str) -> None:
     pages = [(said.value, said.low, said.high) for page in PAGES for said in figures(page.read_text(encoding="utf-8"))]
-    known = [*recorded(EXPERIMENTS), *pages]
+    methods = [
+        (each.minus, each.low, each.high) for each in compared() if each.low is not None and each.high is not None
+    ]
+    known = [*recorded(EXPERIMENTS), *pages, *methods]
     said = [*figures((ROOT / name).read_text(encoding="utf-8"))]
     assert said
     assert not (new := [each.text for each in said if not is_among(each, known)]), f"nothing carries {', '.join(new)}"

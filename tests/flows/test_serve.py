@@ -1,24 +1,36 @@
-"""Deployments of an earlier version, and schedules that follow the files of the corpora."""
+"""Deployments: those of an earlier version, of `vitalfew ui`, whose schedules follow the corpora, and of workers."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prefect import get_client
+from prefect.blocks.system import Secret
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.testing.utilities import prefect_test_harness
 
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
+from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.serve import FORMER, TAG, FollowedSchedules, replace_former, schedules
+from vitalfew.flows.workers.deploy import Target, deploy
+from vitalfew.flows.workers.pull import write_files
+
+FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train"]
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[SyncPrefectClient]:
-    with prefect_test_harness(server_startup_timeout=120), get_client(sync_client=True) as client:
+    with prefect_test_harness(server_startup_timeout=300), get_client(sync_client=True) as client:
         yield client
 
 
@@ -74,3 +86,137 @@ def test_schedules_follow_the_files_of_the_corpora(client: SyncPrefectClient, tm
     write("two")
     (folder / "one.yaml").unlink()
     assert look() == by_hand
+
+
+# Of workers: `vitalfew deploy`
+
+
+@pytest.fixture
+def target(client: SyncPrefectClient, tmp_path: Path) -> Target:
+    """A project with a corpus that is scheduled, and a server without deployments."""
+    for each in client.read_deployments():
+        client.delete_deployment(each.id)
+    write(tmp_path, "notes", "cron: '0 3 * * *'", "timezone: Europe/Berlin")
+    return Target("pool", tmp_path / "store")
+
+
+def write(project: Path, name: str, *lines: str) -> Path:
+    path = project / "corpora" / f"{name}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(["datasets: [synthetic]", *lines]))
+    return path
+
+
+def changed(target: Target, **options: Any) -> dict[str, tuple[str, ...]]:
+    """The deployments that deploying makes, updates or removes, with what differs."""
+    changes = [change for change in deploy(target, **options) if change.state != "unchanged"]
+    return {change.name: (change.state, *change.settings) for change in changes}
+
+
+def there(client: SyncPrefectClient) -> dict[str, DeploymentResponse]:
+    return {each.name: each for each in client.read_deployments()}
+
+
+def test_deploying_again_changes_what_differs_and_nothing_else(client: SyncPrefectClient, target: Target) -> None:
+    every = dict.fromkeys([*FLOWS, "re-encode/demo", "re-encode/notes"], ("new",))
+    assert changed(target, dry_run=True) == every
+    assert there(client) == {}
+    assert changed(target) == every
+    first = there(client)
+    assert changed(target) == {}
+    assert there(client) == first
+    notes = write(target.store.parent, "notes", "cron: '0 4 * * *'")
+    write(target.store.parent, "second")
+    assert changed(target) == {"re-encode/notes": ("updated", "schedule"), "re-encode/second": ("new",)}
+    (schedule,) = there(client)["notes"].schedules
+    assert schedule.schedule == CronSchedule(cron="0 4 * * *", timezone="UTC")
+    notes.unlink()
+    write(target.store.parent, "second", "cron: 'at noon'")
+    assert changed(target) == {"re-encode/notes": ("removed",)}
+    assert there(client)["second"].schedules == []
+
+
+def test_what_people_schedule_and_pause_in_the_page_stays(client: SyncPrefectClient, target: Target) -> None:
+    changed(target)
+    deployments = there(client)
+    (nightly,) = deployments["notes"].schedules
+    client.update_deployment_schedule(deployments["notes"].id, nightly.id, active=False)
+    own = DeploymentScheduleCreate(
+        schedule=CronSchedule(cron="0 5 * * 0"), parameters={"parameters": {"index": "wiki"}}
+    )
+    client.create_deployment_schedules(deployments["evaluate"].id, [own])
+    assert changed(Target(target.pool, target.store, at_once=3)) == dict.fromkeys(
+        FLOWS, ("updated", "description", "concurrency_limit")
+    )
+    (kept,) = there(client)["evaluate"].schedules
+    assert (kept.schedule, kept.parameters) == (own.schedule, own.parameters)
+    assert not there(client)["notes"].schedules[0].active
+
+
+def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, target: Target) -> None:
+    Secret(value="hidden-value").save("aws-key", overwrite=True)
+    secrets, variables = {"AWS_SECRET_ACCESS_KEY": "aws-key"}, {"AWS_REGION": "eu-central-1"}
+    changed(Target(target.pool, target.store, variables=variables, secrets=secrets))
+    evaluate, notes = (there(client)[name] for name in ("evaluate", "notes"))
+    assert notes.tags == ["vitalfew", "corpus:notes"]
+    assert notes.version
+    assert notes.entrypoint == "vitalfew.flows.re_encode.re_encode"
+    assert notes.parameters == {"parameters": {"corpus": "notes"}}
+    for each, limit, strategy in (
+        (notes, 1, ConcurrencyLimitStrategy.CANCEL_NEW),
+        (evaluate, 2, ConcurrencyLimitStrategy.ENQUEUE),
+    ):
+        assert each.global_concurrency_limit
+        assert each.concurrency_options
+        assert (each.global_concurrency_limit.limit, each.concurrency_options.collision_strategy) == (limit, strategy)
+        assert "a stage is retried up to 2 times" in (each.description or "")
+    assert evaluate.job_variables["env"] == {
+        "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
+        "VITALFEW_STORE": str(target.store),
+        "AWS_REGION": "eu-central-1",
+        "AWS_SECRET_ACCESS_KEY": "{{ prefect.blocks.secret.aws-key }}",
+    }
+    assert "hidden-value" not in evaluate.model_dump_json()
+    assert evaluate.pull_steps == [
+        {"prefect.deployments.steps.set_working_directory": {"directory": str(target.store.parent)}}
+    ]
+    form = (evaluate.parameter_openapi_schema or {})["definitions"]["EvaluateForm"]["properties"]
+    assert "enum" not in form["experiment"]  # one that is written tomorrow may be named
+
+
+def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Target, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Prefect has no Secret block nowhere"):
+        changed(Target(target.pool, target.store, secrets={"OPENAI_API_KEY": "nowhere"}))
+    changed(target)
+    other = Target(target.pool, tmp_path / "other")
+    with pytest.raises(ConfigError, match=f"is for the store {target.store}, not for {other.store}"):
+        changed(other)
+    assert changed(other, replace=True)["evaluate/evaluate"] == ("updated", "job_variables")
+    client.delete_deployment(there(client)["train"].id)
+    client.create_deployment(client.create_flow_from_name("train"), "train", tags=["vitalfew"])
+    with pytest.raises(ConfigError, match="train/train is served by a `vitalfew ui`"):
+        changed(other)
+
+
+def test_beside_a_bucket_a_deployment_carries_corpora_and_experiments(
+    client: SyncPrefectClient, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "about: '{{ question }} and {braces}'\nmethods: {naive: {}}\n"
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    bucket = store_place("s3://bucket/store")
+    changed(Target(target.pool, bucket))
+    (step,) = there(client)["evaluate"].pull_steps or []
+    assert "{{" not in json.dumps(step)  # Prefect would fill it in
+    folder = Path(write_files(**step["vitalfew.flows.workers.pull.write_files"])["directory"])
+    monkeypatch.chdir(folder)
+    assert (folder / "experiments" / "mine.yaml").read_text() == text
+    assert [method.name for method in EvaluateForm(experiment="mine", store=bucket).evaluation().methods] == ["naive"]
+    monkeypatch.setenv("VITALFEW_STORE", str(bucket))
+    assert EvaluateForm().store == bucket
+    (folder / "corpora" / "notes.yaml").unlink()
+    assert changed(Target(target.pool, bucket)) == {
+        **dict.fromkeys([*FLOWS, "re-encode/demo"], ("updated", "pull_steps")),
+        "re-encode/notes": ("removed",),
+    }

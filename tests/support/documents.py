@@ -1,8 +1,8 @@
 """What a page of the documentation tells its reader to do: commands to run and files to write, in their order.
 
 Commands stand in fenced blocks of `bash` or `sh`, one a line, with a comment behind them where one is needed;
-`# needs …` says what a machine may lack. A file stands in a fenced block, and the paragraph before ends with its name:
-"`a.yaml`:".
+`# needs …` says what a machine may lack. A file, also one of `sh`, stands in a fenced block, and the paragraph before
+ends with its name: "`a.yaml`:".
 """
 
 import re
@@ -44,7 +44,8 @@ class Command:
 
     def served(self) -> bool:
         """Whether it starts a server, or belongs to one of Prefect's."""
-        return self.words()[:2] in (["vitalfew", "ui"], ["vitalfew", "serve"]) or "prefect" in self.line.lower()
+        words = (["vitalfew", "ui"], ["vitalfew", "serve"], ["vitalfew", "deploy"])
+        return self.words()[:2] in words or "prefect" in self.line.lower()
 
     def words(self) -> list[str]:
         """Without comment and without leading assignments of variables."""
@@ -67,10 +68,10 @@ def steps(page: Path) -> Iterator[Command | File]:
     text = page.read_text(encoding="utf-8")
     for block in _BLOCK.finditer(text):
         named = _NAMED.search(text, 0, block.start())
-        if block["language"] in SHELL:
-            yield from (_command(line) for line in block["content"].splitlines() if line.strip())
-        elif block["language"] in FILES and named:
+        if named and (block["language"] in FILES or named[1].endswith(".sh")):
             yield File(named[1], block["content"])
+        elif block["language"] in SHELL:
+            yield from (_command(line) for line in block["content"].splitlines() if line.strip())
 
 
 def _command(line: str) -> Command:

@@ -93,13 +93,13 @@ MISSING = "a LoRA adapter needs the library peft, which is not installed here: p
 class Adapter:
     """The files of a LoRA adapter. The constructor loads no weights."""
 
-    def __init__(self, name: str, section: str) -> None:
-        """`name`: a preset, a Hugging Face name or a directory; `section`: of the settings, for messages. Raises
-        EngineUnavailable, with the remedy."""
-        self.section = section
+    def __init__(self, name: str, section: str, key: str = "adapter") -> None:
+        """`name`: a preset, a Hugging Face name or a directory; `section` ("" for none) and `key`: of the settings, for
+        messages. Raises EngineUnavailable, with the remedy."""
+        self.section, self.setting = section, f"{section}.{key}" if section else key
         try:
-            self.directory: Path = find_model(source_of("adapter", name), f"{section}.adapter", (SETTINGS,))
-            self.config = _read(self.directory, f"{section}.adapter")
+            self.directory: Path = find_model(source_of("adapter", name), self.setting, (SETTINGS,))
+            self.config = _read(self.directory, self.setting)
         except (FileNotFoundError, UnsupportedModel) as error:
             raise EngineUnavailable(str(error)) from None
 
@@ -111,6 +111,11 @@ class Adapter:
     def files(self) -> dict[str, str]:
         """Checksums of the files that an answer depends on."""
         return {name: digest(self.directory / name) for name in (SETTINGS, WEIGHTS)}
+
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of a text file beside the weights; none if there is no such file."""
+        file = self.directory / name
+        return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
 
     def merged(self, model: Any) -> Any:
         """A PreTrainedModel with the adapter merged in. Raises EngineUnavailable if it does not fit the model."""
@@ -203,6 +208,26 @@ class CausalLora:
             self.model: Any = get_peft_model(model, lora).to(device)
         except ValueError as error:
             raise ConfigError(f"targets: {base} has no layers with these names ({error})") from None
+
+    def begin_from(self, start: Adapter) -> None:
+        """Give the updates the values of an adapter. Raises ConfigError if it has updates of another kind."""
+        from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+        own = self.model.peft_config["default"].to_dict()
+        given = {"rank": start.config["r"], "alpha": start.config.get("lora_alpha")}
+        if given != (here := {"rank": own["r"], "alpha": own["lora_alpha"]}):
+            raise ConfigError(
+                f"{start.setting}: {start.directory} has rank {given['rank']} and alpha {given['alpha']}, here are "
+                f"{here['rank']} and {here['alpha']}; --set rank={given['rank']} --set alpha={given['alpha']}"
+            )
+        weights, state = load_file(start.directory / WEIGHTS), get_peft_model_state_dict(self.model)
+        if {name: weight.shape for name, weight in weights.items()} != {name: own.shape for name, own in state.items()}:
+            raise ConfigError(
+                f"{start.setting}: {start.directory} updates other layers than this training, or those of another "
+                f"model ({start.config.get('base_model_name_or_path') or 'unknown'}); set base and targets as its "
+                f"{SETTINGS} has them"
+            )
+        set_peft_model_state_dict(self.model, weights)
 
     def trained(self) -> dict[str, nn.Parameter]:
         """The low-rank updates, by name."""

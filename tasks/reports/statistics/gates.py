@@ -139,16 +139,17 @@ def _decided(name: str, metric: GatedMetric, metrics: int) -> DecidedMetric:
     elif high is not None and high < -metric.margin:
         verdict = WORSE
     shown = (low, high) if sign > 0 else (_turned(high), _turned(low))
-    means: tuple[float | None, float | None]
-    means = (float(before[both].mean()), float(after[both].mean())) if pairs.questions else (None, None)
+    known = pairs.questions > 0
     return DecidedMetric(
-        verdict,
-        metric.margin,
-        metric.direction,
-        pairs.questions,
-        *means,
-        sign * pairs.mean + 0.0 if pairs.questions else None,
-        *shown,
+        verdict=verdict,
+        margin=metric.margin,
+        direction=metric.direction,
+        questions=pairs.questions,
+        current=float(before[both].mean()) if known else None,
+        candidate=float(after[both].mean()) if known else None,
+        difference=sign * pairs.mean + 0.0 if known else None,
+        low=shown[0],
+        high=shown[1],
         lost=int(lost.sum()),
         gained=int((np.isnan(before) & ~np.isnan(after)).sum()),
         settled_by=pairs.settled_by(metric.margin, metrics) if verdict == IN_DOUBT else None,

@@ -114,6 +114,34 @@ def test_it_learns_its_questions(settings: dict[str, Any], place: Path, tmp_path
     assert losses[-1]["loss"] < 0.5 * losses[0]["loss"]
 
 
+def test_it_starts_from_an_adapter_and_holds_out_what_that_held_out(whole: Train, place: Path, tmp_path: Path) -> None:
+    start = str(whole.artifact.directory / "weights")
+    stage = training(tmp_path, place, start=start, seed=3)
+    other = training(tmp_path, place, seed=3)
+    stage.open()
+    assert stage.method.weights()[WEIGHTS] == contents(whole)[WEIGHTS]
+    other.open()
+    unseen = tuple(contents(whole)["held_out.txt"].decode().splitlines())
+    assert stage.method.split.held_out == unseen != other.method.split.held_out
+    assert stage.method.identity()["begins_from"] != other.method.identity()["begins_from"]
+    stage.run("test")
+    card, recipe = (contents(stage)[name].decode() for name in ("README.md", "recipe.yaml"))
+    assert f"started from the adapter `{start}`" in card
+    assert f"start: {start}" in recipe
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"rank": 4}, "has rank 2 and alpha 32, here are 4 and 32"), ({"targets": ["q_proj"]}, "updates other layers")],
+)
+def test_an_adapter_of_another_kind_is_no_start(
+    settings: dict[str, Any], message: str, whole: Train, place: Path, tmp_path: Path
+) -> None:
+    start = str(whole.artifact.directory / "weights")
+    with pytest.raises(ConfigError, match=message):
+        training(tmp_path, place, start=start, **settings).open()
+
+
 def test_distractors_are_other_passages_that_were_not_held_out(place: Path, tmp_path: Path) -> None:
     stage = training(tmp_path, place, contexts=3, fewest=3)
     stage.open()

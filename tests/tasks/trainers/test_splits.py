@@ -35,6 +35,17 @@ def test_more_questions_leave_most_of_the_others_in_their_part() -> None:
     assert len(set(before.held_out) & set(after.held_out)) >= 4
 
 
+@pytest.mark.parametrize("by", ["article", "question"])
+def test_what_was_held_out_before_is_held_out_first(by: str) -> None:
+    rule = SplitRule(SplitOptions(split=by, held_out=5, choosing=3), 100, unseen=["article 3", "article 8", "another"])
+    found = rule.split(NAMES)
+    assert len(found.held_out) == 5
+    assert {"article 3", "article 8"} < set(found.held_out)
+    many = SplitRule(SplitOptions(split=by, held_out=1, choosing=3), 100, unseen=NAMES[:6]).split(NAMES)
+    assert set(many.held_out) == set(NAMES[:6])
+    assert not set(many.choosing) & set(many.held_out)
+
+
 def test_questions_of_one_text_are_one_group() -> None:
     rule = SplitRule(SplitOptions(split="question"), 100)
     assert rule.group("Who  built\nit?", "Velmar") == rule.group("Who built it?", "Kessin") == "Who built it?"

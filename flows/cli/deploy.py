@@ -1,0 +1,124 @@
+"""The command `deploy`."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli.doctor import POOL
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, table
+
+if TYPE_CHECKING:
+    from vitalfew.flows.workers.deploy import Change
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|WEBHOOK|AUTH_STRING")
+_COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
+
+
+def deploy(
+    pool: Annotated[
+        str, typer.Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
+    ] = POOL,
+    corpora: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="Working directory of the runs on the workers, where relative paths of data sets begin. Default: the "
+            "directory that has the store; for a bucket, a new one, with copies of your corpora and experiments.",
+        ),
+    ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            metavar="NAME=BLOCK",
+            help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
+            "Repeatable. Not needed for what the environment of the workers has.",
+        ),
+    ] = None,
+    at_once: Annotated[
+        int,
+        typer.Option(
+            "--at-once",
+            metavar="N",
+            min=1,
+            help="Number of runs of a deployment that work at the same time, on all workers; others wait.",
+        ),
+    ] = 2,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take over deployments that are of another store.")
+    ] = False,
+    store: StoreOption = DEFAULT_STORE,
+    verbose: VerboseOption = False,
+) -> None:
+    """Register all flows and corpora with a Prefect server, for workers on any machine.
+
+    Deployments: index-corpus, evaluate, train, and re-encode/NAME for every corpus, with the `cron` of its file. Run it
+    again after an update of vitalfew and whenever a file in corpora/ changes; it updates what differs, removes what is
+    gone, and leaves alone what you schedule or pause in Prefect's page. PREFECT_API_URL names the server, and
+    `prefect worker start --pool vitalfew` starts a worker, which needs the installed package alone:
+
+        vitalfew deploy --store store
+        vitalfew deploy --store s3://BUCKET/store --secret AWS_SECRET_ACCESS_KEY=aws-key --dry-run
+    """
+    prepare(verbose)
+    variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
+    for name in filter(_is_secret, variables):
+        raise ConfigError(
+            f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
+            f"Prefect, and give --secret {name}=BLOCK"
+        )
+    from vitalfew.flows.pipelines.named import read_corpora
+    from vitalfew.flows.server.access import named_for_workers
+    from vitalfew.flows.workers.deploy import Target
+    from vitalfew.flows.workers.deploy import deploy as deployed
+    from vitalfew.storage import files
+
+    server = named_for_workers(store)
+    for name, error in read_corpora(store, corpora)[1].items():
+        err.print(escape(f"The corpus {name} is left out, and the others are deployed. {error}"), soft_wrap=True)
+    own, place = (each.absolute() if each else None for each in (corpora, folder))
+    target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)
+    changes = [*deployed(target, dry_run, replace)]
+    _show(changes)
+    differing = sum(change.state != "unchanged" for change in changes)
+    told = f"{differing} of {len(changes)} deployments {'would change' if dry_run else 'changed'}"
+    say(escape(f"{server.address}, work pool {pool}: {told if differing else 'unchanged'}."))
+
+
+def _show(changes: "list[Change]") -> None:
+    shown = table("deployment", "state", "schedule", "differs in")
+    for change in changes:
+        colour = _COLOURS.get(change.state, "dim")
+        shown.add_row(change.name, f"[{colour}]{change.state}[/]", change.schedule, ", ".join(change.settings))
+    out.print(shown)
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
+    """Raises ConfigError for what is not NAME=VALUE."""
+    pairs = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier() or not value:
+            raise ConfigError(f"{option} {name}…: write NAME=VALUE, for example AWS_REGION=eu-central-1")
+        pairs[name] = value
+    return pairs
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET.search(name)) and not name.endswith(("_PATH", "_FILE"))

@@ -1,0 +1,1 @@
+"""Deployments for the workers of a Prefect work pool, and what a worker does before a run."""
