@@ -181,8 +181,7 @@ class _Gate:
         return [manifest.rows.get("questions", 0) for manifest in loaded]
 
     def _asked_of_both(self, able: Iterable[Method]) -> Evaluate:
-        """The evaluation. Questions of the data sets are those of the current generation, or of the candidate where it
-        has none."""
+        """The evaluation. The data sets' questions are those of the current generation, else the candidate's."""
         sides = [self.current, self.candidate]
         if not self.experiment.questions.dataset and not self._questions()[0]:
             sides.reverse()  # the questions are those of the first index
