@@ -50,7 +50,7 @@ def history(
         print(json.dumps(listed, indent=1))
     else:
         out.print(_shown(listed))
-        if last := listed[-1]["said"]:
+        if last := str(listed[-1]["said"]):
             out.print("", escape(last), highlight=False)
 
 
