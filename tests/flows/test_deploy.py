@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 import psutil
 import pytest
 
 from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
-from tests.support.prefect_ui import FINAL, ROOT, free_port, wait
+from tests.support.prefect_ui import FINAL, ROOT, asked, free_port, wait
 from tests.support.tiny_models import bert
 from vitalfew.flows.server.access import QUIET
 from vitalfew.storage.runs import index_names
@@ -72,10 +72,7 @@ class Elsewhere:
 
     def call(self, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
-        with urlopen(
-            Request(f"{self.api}/{path}", content, {"Content-Type": "application/json"}), timeout=30
-        ) as answer:
-            return json.load(answer)
+        return asked(Request(f"{self.api}/{path}", content, {"Content-Type": "application/json"}))
 
     def begin(self, deployment: str, **given: Any) -> str:
         """Start a run by REST; its id."""

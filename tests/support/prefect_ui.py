@@ -25,6 +25,18 @@ ROOT = Path(__file__).parents[2]
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
+def asked(request: Request) -> Any:
+    """The answer of a Prefect server, which is asked again while SQLite is busy. Raises HTTPError."""
+    for attempt in range(5):
+        try:
+            with urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read() or "null")
+        except HTTPError as error:
+            if error.code != 503 or attempt == 4:
+                raise
+            time.sleep(1)
+
+
 def free_port() -> int:
     """Below those that the kernel gives to connections, one of which could take it before it is used."""
     while True:
@@ -153,15 +165,7 @@ class Ui:
         """The answer of the REST interface. Raises HTTPError."""
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Authorization": self.authorization}
-        request = Request(f"{self.address}/api{path}", content, headers, method=method)
-        for attempt in range(5):
-            try:
-                with urlopen(request, timeout=30) as answer:
-                    return json.loads(answer.read() or "null")
-            except HTTPError as error:
-                if error.code != 503 or attempt == 4:  # "try again": SQLite is busy
-                    raise
-                time.sleep(1)
+        return asked(Request(f"{self.address}/api{path}", content, headers, method=method))
 
     def refused(self, flow: str, **parameters: Any) -> tuple[int, str]:
         """Status and message of a run that the server refuses to make."""
