@@ -244,6 +244,12 @@ def _pages() -> Iterator[str]:
             ("Oreo", "oreo.md", "does a trained copier pass on what the reader needs?", _oreo()),
             ("Spans", "../spans.md", "is a method between sentences and passages ever worse?", _spans()),
             (
+                "A language model answers",
+                "language_model.md",
+                "does less help a model that none of the methods was trained against?",
+                _language_model(),
+            ),
+            (
                 "Every rival",
                 "rivals.md",
                 "which published method of passing on less answers best, at equal tokens?",
@@ -357,6 +363,18 @@ def _spans() -> str:
     return f"""on 417 questions on Celery's documentation, 120 tokens: {used}, naive RAG {naive}, ParetoRAG {pareto},
         hybrid {hybrid}; on HotpotQA at 480 tokens worse than {worst}. A language model that knows none of them finds
         the gold answer likelier after spans than after any of five rivals: in nats, over {best}"""
+
+
+def _language_model() -> str:
+    cell = page("language_model").cell
+    shown = {
+        f"{corpus} {method}": cell(row, column)
+        for corpus, column in (("SQuAD", "SQuAD, 150"), ("NQ", "NQ, 150"))
+        for method, row in (("naive RAG", "naive RAG"), ("Oreo", "Oreo (64 and 54 tokens)"), ("ParetoRAG", "ParetoRAG"))
+    }
+    figures = ", ".join(f"{name} {value}" for name, value in shown.items())
+    oreo = recorded("oreo/embedded", "SQuAD by a language model", "Oreo", "accuracy", "full content")
+    return f"""half a billion parameters, 120 tokens, accuracy: {figures}; Oreo minus five whole passages {oreo}"""
 
 
 def _rivals() -> str:

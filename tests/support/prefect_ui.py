@@ -29,7 +29,7 @@ def asked(request: Request) -> Any:
     """The answer of a Prefect server, which is asked again while SQLite is busy. Raises HTTPError."""
     for attempt in range(5):
         try:
-            with urlopen(request, timeout=30) as answer:
+            with urlopen(request, timeout=120) as answer:
                 return json.loads(answer.read() or "null")
         except HTTPError as error:
             if error.code != 503 or attempt == 4:
