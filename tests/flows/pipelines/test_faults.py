@@ -497,6 +497,7 @@ def test_a_store_of_an_odd_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../indexes/test", "..", "../../x", "/etc/passwd", "a/b", "", "a\0b", "a\n"])
 def test_names_lead_nowhere_else(tmp_path: Path, short: Path, name: str) -> None:
     shutil.copytree(short, tmp_path, dirs_exist_ok=True)
+    before = sorted(path.name for path in (tmp_path / "indexes").iterdir())
     for arguments in (
         ["search", "Who?", "--index", name],
         ["index", SYNTHETIC, "--name", name, *FAKE],
@@ -506,7 +507,8 @@ def test_names_lead_nowhere_else(tmp_path: Path, short: Path, name: str) -> None
         done = run(*arguments, "--store", tmp_path)
         assert done.exit_code == 1, done.output
         assert "no index" in done.output or "name" in done.output
-    assert [path.name for path in (tmp_path / "indexes").iterdir()] == ["test.json"]
+    assert sorted(path.name for path in (tmp_path / "indexes").iterdir()) == before
+    assert [path.name for path in (tmp_path / "indexes").glob("*.json")] == ["test.json"]
 
 
 ODD = [
