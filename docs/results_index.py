@@ -246,7 +246,7 @@ def _pages() -> Iterator[str]:
             (
                 "A language model answers",
                 "language_model.md",
-                "does less help a model that none of the methods was trained against?",
+                "does less help a model that no method was trained against?",
                 _language_model(),
             ),
             (

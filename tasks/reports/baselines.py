@@ -321,7 +321,7 @@ def _gated(
 def paired(
     declared: ScoredMetric, values: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], margin: float
 ) -> GatedMetric:
-    """A metric to decide on. `values`: before and after, float64 (n,) each, NaN for a question without one; the metric
+    """A metric to decide on. `values`: both before and after, float64 (n,), NaN for a question without one; the metric
     has a better direction."""
     both = np.concatenate(values)
     is_share = declared.unit == SCALE and bool(np.all((both >= 0) & (both <= 1) | np.isnan(both)))

@@ -1,7 +1,7 @@
 """gate: two generations of an index that were asked the same questions by the same methods, in one evaluation.
 
 A method of the experiment is there twice, for either generation. Questions whose gold passages are not all in both
-corpora are left out: what was removed from a corpus on purpose cannot be found, and what is new could not be.
+corpora are left out: nobody can find what was removed from a corpus on purpose, or what was not there yet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ WORST, _FOUND, _TEXT = 20, 3, 100
 
 @dataclass(frozen=True)
 class LostQuestion:
-    """A question whose value of a metric became worse, with the first contexts that were found before and now; those of
+    """A question whose value of a metric became worse, with the first contexts before and now; those of
     gold passages begin with a tick."""
 
     method: str
