@@ -107,7 +107,7 @@ def lookalikes(originals: Sequence[Original], stock: "Stock", count: int, seed: 
 
 
 def gives(made: LookAlike, answers: Sequence[str]) -> bool:
-    """Whether it contains one of the answers."""
+    """Return whether a look-alike contains one of the answers."""
     text = f"{made.title}: {made.text}"
     return has_answer(text, answers) or bool(first_correct(answers, [text]))
 

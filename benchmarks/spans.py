@@ -73,7 +73,7 @@ class Scored:
 
     @property
     def has_goal(self) -> bool:
-        """Whether the metric is a share, of which the goals are."""
+        """Return whether the metric is a share, of which the goals are."""
         return not self.metric.startswith(LIKELIHOOD)
 
     @property
