@@ -184,6 +184,17 @@ class GateConfig(Config):
         min_length=1,
         description="Gated metrics, with the loss of their means that is accepted, in their units.",
     )
+    approve: Literal["never", "on_doubt", "always"] = Field(
+        "never",
+        description="When a person decides: never, on_doubt (where the intervals do not decide), or always. The run of "
+        "the flow is suspended until then.",
+    )
+    approve_hours: float = Field(
+        72,
+        gt=0,
+        allow_inf_nan=False,
+        description="Hours that a run waits for a person; after them the current generation stays.",
+    )
 
 
 class Corpus(IndexCorpus):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -52,12 +52,29 @@ class GateFigure:
 
 
 @dataclass(frozen=True)
+class Approval:
+    """A person's part in a verdict. `asked_by`: the flow run that waits for the person, empty for a terminal; `until`:
+    its deadline; `decision`: approved or declined, empty until there is one; `note`: the person's reason."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+    asked_by: str
+    until: Moment | None = None
+    decision: str = ""
+    note: str = ""
+
+    def seconds_left(self) -> int:
+        """Seconds until the deadline; 0 without one, or after it."""
+        left = datetime.fromisoformat(self.until) - datetime.now(UTC) if self.until else timedelta()
+        return max(0, round(left.total_seconds()))
+
+
+@dataclass(frozen=True)
 class GateRecord:
     """The comparison that a gate has judged a generation by. `against`: the other generation; `terms`: a fingerprint of
     what both were asked, and of the margins; `said`: the verdict in a sentence.
 
     `run_id`: the evaluation, empty where nothing could be asked; `left_out`: questions whose gold passages are not in
-    both corpora. `figures`: none where nothing could be compared.
+    both corpora. `figures`: none where nothing could be compared; `approval`: None where no person was asked.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -67,6 +84,7 @@ class GateRecord:
     run_id: str = ""
     left_out: int = 0
     figures: tuple[GateFigure, ...] = ()
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True)

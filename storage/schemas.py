@@ -573,6 +573,7 @@ GATES = table(
     column("left_out", LONG, "questions left out, as their gold passages are not in both corpora"),
     column("said", TEXT, "the verdict in a sentence"),
     column("run_id", TEXT, "the evaluation that asked both; NULL where nothing was asked", nullable=True),
+    column("approval", TEXT, "a person's: waiting, approved, declined; NULL if no person was asked", nullable=True),
 )
 
 METHODS = table(

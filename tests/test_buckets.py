@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 RECORDS = ("manifest.json", "stage.json", "lock", "done")
 """What lies in an artifact's folder besides the files that its manifest names."""
-OTHERS = ("costs", "indexes", "quotes", "runs", "reports", "sources")
+OTHERS = ("costs", "generations", "indexes", "quotes", "runs", "reports", "sources")
 
 
 class Prefixes:

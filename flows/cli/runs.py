@@ -28,6 +28,7 @@ from vitalfew.flows.cli.terminal import (
     VerboseOption,
     WorkersOption,
     YesOption,
+    asking,
     execute,
     layers,
     out,
@@ -103,6 +104,7 @@ def index(
 
 def _index_corpus(name: str, given: dict[str, Any]) -> None:
     """Index a corpus by its name, as the flow `re-encode` does."""
+    from vitalfew.flows.pipelines.gate import decide, wants_person
     from vitalfew.flows.pipelines.named import find_corpus
     from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus
 
@@ -119,6 +121,11 @@ def _index_corpus(name: str, given: dict[str, Any]) -> None:
             corpus, parameters, partial(execute, flow=_index_flow), partial(execute, flow=_evaluation_flow)
         )
     show.indexed(parameters, done.outcome, done.gated)
+    ask = asking()
+    if corpus.gate and done.gated and ask and wants_person(corpus.gate, done.gated):
+        number = done.generation.number
+        is_approved = ask(f"Promote generation {number} of {name}? The interval does not decide it, or a person is to.")
+        show.verdict(decide(store, done.generation, is_approved))
 
 
 def _without_name(datasets: list[str]) -> str:

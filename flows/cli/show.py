@@ -79,6 +79,11 @@ def _gate(gated: "Gated") -> None:
         out.print("", shown)
     for note in notes(gated.generation, gated.cost):
         out.print(escape(note), highlight=False)
+    verdict(gated)
+
+
+def verdict(gated: "Gated") -> None:
+    """Print the verdict on a new generation, in a sentence."""
     color = "green" if gated.is_promoted else "yellow"
     out.print(f"[{color}]{escape(gated.record.said)}[/]\n", highlight=False, soft_wrap=True)
 

@@ -2,14 +2,16 @@
 
 Both are asked the same questions, in one evaluation whose methods name them as INDEX@GENERATION. The verdict is that of
 the paired intervals (tasks/reports/statistics/gates.py): `promoted`, `rejected`, or `in doubt`; it is `held` where
-nothing could be compared. Until a generation is promoted, a search finds the one before. What was judged by the same
-terms is not asked again: the answers are artifacts, and the verdict is in the generation's record. So whatever instant
-this is killed at, the same command goes on.
+nothing could be compared, and where a person decides in any case. Until a generation is promoted, a search finds the
+one before. What was judged by the same terms is not asked again: the answers are artifacts, and the verdict is in the
+generation's record. So whatever instant this is killed at, the same command goes on.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from vitalfew.flows.pipelines.graph import graph, handed_over
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import fingerprint
-from vitalfew.storage.generations import GateFigure, GateRecord, Generation
+from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.datasets.base import InputError
@@ -37,6 +39,7 @@ from vitalfew.tasks.reports.statistics.gates import NO_WORSE, WORSE
 logger = logging.getLogger("vitalfew")
 
 PROMOTED, REJECTED, IN_DOUBT, HELD = "promoted", "rejected", "in doubt", "held"
+APPROVED, DECLINED = "approved", "declined"
 
 Ask = Callable[[Evaluate], Evaluated]
 """Executes an evaluation: serially, or as a flow."""
@@ -134,7 +137,8 @@ class _Gate:
         plan = graph(parameters)
         assert isinstance(plan, EvaluationPlan)
         scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
-        terms = fingerprint(scores=scored, margins=self.gate.margins)
+        always = {"approve": "always"} if self.gate.approve == "always" else {}
+        terms = fingerprint(scores=scored, margins=self.gate.margins, **always)
         if known := self._known(terms):
             return known
         if quote or any(method.generate for method in able):
@@ -221,6 +225,9 @@ class _Gate:
         verdicts = {NO_WORSE: PROMOTED, WORSE: REJECTED}
         verdict = verdicts.get(found.decision.verdict, IN_DOUBT)
         said = f"{self._called} is {verdict}{self._because(verdict, found)}"
+        if verdict == PROMOTED and self.gate.approve == "always":
+            verdict = HELD
+            said = f"{self._called} is held until a person approves it{self._because(PROMOTED, found)} {self._remedy}"
         record = GateRecord(self.current.number, terms, said, run_id, found.left_out, found.figures)
         return self._noted(verdict, record, found.lost, _cost(self.store, outcome))
 
@@ -243,7 +250,7 @@ class _Gate:
 
     @property
     def _called(self) -> str:
-        return f"Generation {self.candidate.number} of {self.name}"
+        return _called(self.candidate)
 
     @property
     def _served(self) -> str:
@@ -251,10 +258,63 @@ class _Gate:
 
     @property
     def _remedy(self) -> str:
-        return (
-            f"A search still finds {self._served}; to promote the other all the same: vitalfew index promote "
-            f"{self.name} {self.candidate.number}"
-        )
+        return _remedy(self.candidate, self.current.number)
+
+
+def _called(candidate: Generation) -> str:
+    return f"Generation {candidate.number} of {candidate.name}"
+
+
+def _remedy(candidate: Generation, current: int) -> str:
+    return (
+        f"A search still finds generation {current}; to promote the other all the same: vitalfew index promote "
+        f"{candidate.name} {candidate.number}"
+    )
+
+
+# A person's decision
+
+
+_ASKED = r" A person is asked until .{16} UTC\."
+
+
+def wants_person(gate: GateConfig, gated: Gated) -> bool:
+    """Whether a person is to decide on a candidate, and was not asked yet."""
+    doubtful = gate.approve == "on_doubt" and gated.generation.verdict in (IN_DOUBT, HELD)
+    return gated.record.approval is None and (gate.approve == "always" or doubtful)
+
+
+def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> Gated:
+    """Note that a flow run asks a person about a candidate. The current generation stays until there is a decision."""
+    until = datetime.now(UTC) + timedelta(hours=gate.approve_hours)
+    candidate, record = gated.generation, gated.record
+    verdict, remedy_begins, remedy = re.sub(_ASKED, "", record.said).partition(" A search still finds")
+    said = f"{verdict} A person is asked until {until:%Y-%m-%d %H:%M} UTC.{remedy_begins}{remedy}"
+    asked = replace(record, said=said, approval=Approval(asked_by, until.isoformat()))
+    judged = generations.judge(store, candidate.name, candidate.number, candidate.verdict, asked)
+    return replace(gated, generation=judged, record=asked, is_new=True)
+
+
+def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "") -> Gated:
+    """Note what a person has decided on a judged candidate, and promote it if it is approved.
+
+    Raises IndexMoved where the name stands for another generation than the person has seen it compared with, and
+    CannotPromote where `store gc` removed the candidate.
+    """
+    gate = candidate.gate
+    assert gate
+    reason = f": {note.rstrip('.')}" if note else ""
+    if is_approved:
+        verdict, said = PROMOTED, f"a person approved it{reason}."
+    else:
+        verdict, said = REJECTED, f"a person declined it{reason}. {_remedy(candidate, gate.against)}"
+    approval = replace(gate.approval or Approval(""), decision=APPROVED if is_approved else DECLINED, note=note)
+    said = f"{_called(candidate)}, which was {candidate.verdict}, is {verdict}: {said}"
+    record = replace(gate, said=said[:2000], approval=approval)
+    judged = generations.judge(store, candidate.name, candidate.number, verdict, record)
+    if is_approved:
+        generations.promote(store, candidate.name, candidate.number, instead_of=gate.against)
+    return Gated(judged, record, is_new=True)
 
 
 def _mismatch(index: SearchedIndex, method: Method) -> str:

@@ -111,7 +111,8 @@ def gate_rows(known_of: Histories) -> Iterator[tuple[Any, ...]]:
     nothing = (None,) * len(fields(GateFigure))
     for each in (generation for _, known in known_of for generation in known):
         if gate := each.gate:
-            of_all = (gate.left_out, gate.said, gate.run_id or None)
+            approval = (gate.approval.decision or "waiting") if gate.approval else None
+            of_all = (gate.left_out, gate.said, gate.run_id or None, approval)
             for figures in [astuple(figure) for figure in gate.figures] or [nothing]:
                 yield each.name, each.number, gate.against, each.verdict, *figures, *of_all
 

@@ -609,7 +609,7 @@ def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_STATE_HOME", str(ui.state_home))
     checks = {check.what: check for check in operations(ui.store)}
     assert checks["Prefect server"].found == f"{ui.address} answers"
-    assert "prefect work-pool create vitalfew" in checks["work pool"].found
+    assert "`vitalfew deploy` makes it" in checks["work pool"].found
     assert "0 3 * * *" in checks["corpus towns"].found
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.setenv("VITALFEW_WEBHOOK", "https://hooks.example/secret")

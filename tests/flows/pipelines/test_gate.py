@@ -14,9 +14,10 @@ from tests.support.indexing import sql, without_catalog
 from tests.support.quoting import trials_here
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
-from vitalfew.configs.schema import IndexCorpus, RetrieveConfig
+from vitalfew.configs.schema import GateConfig, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import find_corpus, read_corpora
 from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus
@@ -338,3 +339,74 @@ def test_a_gate_that_generates_is_quoted_first(folder: Path, caplog: pytest.LogC
     assert "The gate of towns asks 80 questions twice" in caplog.text
     assert done.gated
     assert [each.metric for each in done.gated.record.figures] == ["accuracy"]
+
+
+def doubtful(folder: Path, **gate: Any) -> Path:
+    """A new generation of which too few questions are asked to tell."""
+    few = lines(folder / "few.jsonl", [question(n) for n in range(25)])
+    return write(folder, index={"type": "sq8"}, gate={"questions": f"jsonl:{few}", **gate})
+
+
+@pytest.mark.parametrize("approve", ["never", "on_doubt", "always"])
+def test_whom_a_gate_asks(folder: Path, approve: str) -> None:
+    doubt = re_encode(doubtful(folder, approve=approve))
+    assert doubt.gated
+    assert wants_person(gate_of(folder), doubt.gated) == (approve != "never")
+    harmless = re_encode(write(folder, index={"type": "sq8"}, gate={"approve": approve}))
+    assert harmless.gated
+    assert wants_person(gate_of(folder), harmless.gated) == (approve == "always")
+    verdicts = {"always": ("held", 1)}
+    assert (harmless.generation.verdict, current(folder / "store")) == verdicts.get(approve, ("promoted", 2))
+
+
+def gate_of(folder: Path) -> GateConfig:
+    gate = find_corpus(NAME, folder / "store").gate
+    assert gate
+    return gate
+
+
+@pytest.mark.parametrize(("is_approved", "verdict", "number"), [(True, "promoted", 2), (False, "rejected", 1)])
+def test_a_person_decides_once(folder: Path, is_approved: bool, verdict: str, number: int) -> None:
+    store = doubtful(folder, approve="on_doubt")
+    done, gate = re_encode(store), gate_of(folder)
+    assert done.gated
+    asked = await_person(store, gate, await_person(store, gate, done.gated, "a lost run"), "a-run")
+    assert (asked.record.said.count("A person is asked until"), current(store)) == (1, 1)
+    assert not wants_person(gate, asked)  # another run does not ask again
+    assert sql(store, "SELECT DISTINCT verdict, approval FROM gates") == [("in doubt", "waiting")]
+    decided = decide(store, generations.find(store, NAME, 2), is_approved, "seen by hand.")
+    assert (decided.generation.verdict, current(store)) == (verdict, number)
+    assert f"which was in doubt, is {verdict}: a person" in decided.record.said
+    assert "seen by hand." in decided.record.said
+    assert decided.record.figures == done.gated.record.figures
+    again = re_encode(store)
+    assert again.gated is None or not (again.gated.is_new or wants_person(gate, again.gated))
+    assert current(store) == number
+
+
+def test_what_a_person_approved_is_not_promoted_over_another_generation(folder: Path) -> None:
+    store = doubtful(folder, approve="on_doubt")
+    re_encode(store)
+    candidate = generations.find(store, NAME, 2)
+    write(folder, index={"type": "sqfp16"})
+    assert re_encode(store).generation.number == 3
+    with pytest.raises(IndexMoved, match="generation 2 was not compared with that one"):
+        decide(store, candidate, True)
+    assert current(store) == 3
+
+
+def test_who_sits_at_a_terminal_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = doubtful(folder, approve="on_doubt")
+    questions: list[str] = []
+
+    def yes(question: str) -> bool:
+        questions.append(question)
+        return True
+
+    monkeypatch.setattr("vitalfew.flows.cli.runs.asking", lambda: yes)
+    told = run("index", "--corpus", NAME, "--store", store)
+    assert told.exit_code == 0, told.output
+    assert len(questions) == 1
+    assert questions[0].startswith("Promote generation 2 of towns?")
+    assert "is promoted: a person approved it." in told.output
+    assert current(store) == 2
