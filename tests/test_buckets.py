@@ -1,4 +1,4 @@
-"""Commands on a store in a bucket whose server fails, cuts and delays requests, and thirty `kill -9` at random moments:
+"""Commands on a store in a bucket whose server fails, cuts and delays requests, and 35 `kill -9` at random moments:
 nothing is lost, and nothing differs from a store on a disk."""
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.faulty import FaultyProxy, faulty
 from tests.support.indexing import objects_contents
-from tests.support.killing import Commands, is_clean, kill_at_random_moments, seconds
+from tests.support.killing import BEFORE, Commands, is_clean, kill_at_random_moments, seconds
 from tests.support.object_store import everything_in, s3_server
 from tests.support.paid import PaidServer
 from tests.test_faults import Directories
@@ -72,11 +72,11 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prefixes
         yield Prefixes(proxy, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("name", ["index", "evaluate", "train"])
-def test_ten_kills_at_random_moments(tmp_path: Path, stores: Prefixes, name: str) -> None:
+@pytest.mark.parametrize("name", ["index", "gate", "evaluate", "train"])
+def test_kills_at_random_moments(tmp_path: Path, stores: Prefixes, name: str) -> None:
     with PaidServer() as server:
         commands, undisturbed = Commands(tmp_path, server), tmp_path / "undisturbed"
-        for each in ("index", "evaluate") if name == "evaluate" else (name,):
+        for each in (*filter(None, [BEFORE.get(name)]), name):
             seconds(commands.of(each, undisturbed))
         whole = Directories(tmp_path).results(undisturbed)
         store = kill_at_random_moments(name, commands, stores, whole)

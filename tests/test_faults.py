@@ -1,4 +1,4 @@
-"""Thirty `kill -9` at random moments of indexing, evaluating and training: nothing is lost, and nothing differs."""
+"""35 `kill -9` at random moments of indexing, judging, evaluating and training: nothing is lost, and nothing differs."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.indexing import contents
-from tests.support.killing import NOTHING, Commands, is_clean, kill_at_random_moments, seconds
+from tests.support.killing import BEFORE, NOTHING, Commands, is_clean, kill_at_random_moments, seconds
 from tests.support.paid import PaidServer
 from vitalfew.storage.files import checksum
 
@@ -37,11 +37,11 @@ def server() -> Iterator[PaidServer]:
         yield server
 
 
-@pytest.mark.parametrize("name", ["index", "evaluate", "train"])
-def test_ten_kills_at_random_moments(tmp_path: Path, server: PaidServer, name: str) -> None:
+@pytest.mark.parametrize("name", ["index", "gate", "evaluate", "train"])
+def test_kills_at_random_moments(tmp_path: Path, server: PaidServer, name: str) -> None:
     commands, stores = Commands(tmp_path, server), Directories(tmp_path)
     undisturbed = tmp_path / "undisturbed"
-    for each in ("index", "evaluate") if name == "evaluate" else (name,):
+    for each in (*filter(None, [BEFORE.get(name)]), name):
         seconds(commands.of(each, undisturbed))
     store = kill_at_random_moments(name, commands, stores, stores.results(undisturbed))
     is_clean(store)

@@ -19,7 +19,8 @@ from tests.support.indexing import sql
 from tests.support.paid import PaidServer
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
-from vitalfew.storage.runs import read_runs
+from vitalfew.storage import generations
+from vitalfew.storage.runs import find_index, read_runs
 
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(
@@ -33,8 +34,11 @@ FORKED.set_forkserver_preload(
 Environment = Mapping[str, str]
 NOTHING: Environment = {}
 
-KILLS = 10
-"""Of each command in each kind of store: sixty in all."""
+KILLS = {"index": 10, "gate": 5, "evaluate": 10, "train": 10}
+"""Of each command in each kind of store: seventy in all."""
+BEFORE = {"evaluate": "index", "gate": "index"}
+"""What has to be done before a command."""
+DATASET = "synthetic:passages=160,questions=30,seed=3"
 
 EXPERIMENT = """
 questions: {{sample: 12, batch: 6}}
@@ -52,38 +56,55 @@ RECIPE = "trainer: reader\nbase: {base}\nrank: 4\nepochs: 6\nbatch_tokens: 256\n
 RECIPE += "precision: fp32\nthreads: 1\n"
 
 
-def _obey(arguments: Sequence[str], environment: Environment, output: str) -> None:
+GATED = """
+datasets: ["{dataset}"]
+encode: {{encoder: "tests.support.fakes:HashEncoder"}}
+load: {{shard_passages: 40}}
+gate: {{experiment: naive, margins: {{accuracy: 0.9}}}}
+"""
+
+
+def _obey(arguments: Sequence[str], environment: Environment, output: str, folder: Path) -> None:
     """The command line in a process of its own, which is there at once."""
     from vitalfew.flows.cli.main import app
 
+    os.chdir(folder)  # beside a store in a bucket there are no files: the user's are here
     os.environ.update(environment)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), stream.fileno())
     app(list(arguments))
 
 
-def _ended(arguments: Sequence[str], environment: Environment, after: float | None = None) -> int | None:
+def _ended(command: "Command", environment: Environment, after: float | None = None) -> int | None:
     """Run a command to its end, or kill it after so many seconds; its exit status, which may be 0 or -9."""
     with NamedTemporaryFile("r") as output:
-        process = FORKED.Process(target=_obey, args=(arguments, environment, output.name))
+        process = FORKED.Process(target=_obey, args=(command.words, environment, output.name, command.folder))
         process.start()
         process.join(after)
         process.kill()
         process.join()
-        assert process.exitcode in (0, -9), f"{arguments}: {output.read()}"
+        assert process.exitcode in (0, -9), f"{command.words}: {output.read()}"
     return process.exitcode
 
 
-def seconds(arguments: Sequence[str], environment: Environment = NOTHING) -> float:
+@dataclass(frozen=True)
+class Command:
+    """The words of a command line, in a folder."""
+
+    words: Sequence[str]
+    folder: Path
+
+
+def seconds(command: Command, environment: Environment = NOTHING) -> float:
     """Run a command to its end. Returns how long it took."""
     began = time.monotonic()
-    assert _ended(arguments, environment) == 0, arguments
+    assert _ended(command, environment) == 0, command
     return time.monotonic() - began
 
 
-def is_killed(arguments: Sequence[str], after: float, environment: Environment = NOTHING) -> bool:
+def is_killed(command: Command, after: float, environment: Environment = NOTHING) -> bool:
     """Start a command and kill it after so many seconds; whether it had not ended before."""
-    return _ended(arguments, environment, after) == -9
+    return _ended(command, environment, after) == -9
 
 
 class Stores(Protocol):
@@ -110,15 +131,23 @@ class Commands:
         towns(self.place / "towns.json")
         (self.place / "recipe.yaml").write_text(RECIPE.format(base=bert(self.place / "base", 256)))
         (self.place / "trial.yaml").write_text(EXPERIMENT.format(url=self.server.url))
-        self.made = {"index": self._index, "evaluate": self._evaluate, "train": self._train}
+        for folder in ("corpora", "experiments"):
+            (self.place / folder).mkdir()
+        (self.place / "corpora" / "test.yaml").write_text(GATED.format(dataset=DATASET))
+        naive = EXPERIMENT.partition("  PFE-Self-RAG")[0].format(url=self.server.url)
+        (self.place / "experiments" / "naive.yaml").write_text(naive)
+        self.made = {"index": self._index, "gate": self._gate, "evaluate": self._evaluate, "train": self._train}
 
-    def of(self, name: str, store: Path) -> list[str]:
-        return [*self.made[name](store), "--runner", "serial", "--store", str(store)]
+    def of(self, name: str, store: Path) -> Command:
+        return Command([*self.made[name](store), "--runner", "serial", "--store", str(store)], self.place)
+
+    def _gate(self, store: Path) -> list[str]:
+        return ["index", "--corpus", "test"]
 
     def _index(self, store: Path) -> list[str]:
         settings = ["encode.encoder=tests.support.fakes:HashEncoder", "load.shard_passages=40", "bm25.enabled=true"]
         words = [word for setting in [*settings, "index.type=sq8"] for word in ("--set", setting)]
-        return ["index", "synthetic:passages=160,questions=30,seed=3", "--name", "test", *words]
+        return ["index", DATASET, "--name", "test", *words]
 
     def _evaluate(self, store: Path) -> list[str]:
         return ["evaluate", str(self.place / "trial.yaml"), "--index", "test"]
@@ -128,31 +157,38 @@ class Commands:
 
 
 def kill_at_random_moments(name: str, commands: Commands, stores: Stores, whole: dict[str, str]) -> Path:
-    """Kill a command KILLS times, each time as it goes on from the last kill; where it comes to its end, it begins anew
-    in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the last store.
+    """Kill a command as often as KILLS says, each time as it goes on from the last kill; where it comes to its end, it
+    begins anew in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the last store.
     """
     environment = stores.environment
     before = None
-    if name == "evaluate":
+    if name in BEFORE:
         before = stores.copied(None, "before")
-        seconds(commands.of("index", before), environment)
+        seconds(commands.of(BEFORE[name], before), environment)
     takes = seconds(commands.of(name, stores.copied(before, "timed")), environment)
     moments = random.Random(name)
     kills = begun = 0
-    while kills < KILLS:
-        assert begun < 3 * KILLS
+    while kills < KILLS[name]:
+        assert begun < 3 * KILLS[name]
         store = stores.copied(before, str(begun))
         command = commands.of(name, store)
         begun += 1
         commands.server.wait()
         commands.server.asked.clear()
-        while kills < KILLS and is_killed(command, moments.uniform(0, takes), environment):
+        while kills < KILLS[name] and is_killed(command, moments.uniform(0, takes), environment):
             kills += 1
             assert stores.results(store).items() <= whole.items()
+            assert name != "gate" or _is_served(store)
         seconds(command, environment)
         assert stores.results(store) == whole
         _is_accounted_for(store, commands.server)
     return store
+
+
+def _is_served(store: Path) -> bool:
+    """Whether a search finds the generation that was there first, or one that the gate has promoted."""
+    now = find_index(store, "test")
+    return now.generation == 1 or generations.find(store, "test", now.generation).verdict == "promoted"
 
 
 def _is_accounted_for(store: Path, server: PaidServer) -> None:

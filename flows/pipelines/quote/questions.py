@@ -199,6 +199,11 @@ class QuestionSample:
             kept += [self.stages[method][name] for name in names[: names.index(last) if last in names else len(names)]]
         return [stage for step in in_order(kept) for stage in step]
 
+    @property
+    def asked(self) -> Artifact:
+        """Its questions."""
+        return next(iter(self.stages.values()))[Ask.name].artifact
+
     def generate(self, method: str) -> Generate:
         stage = self.stages[method][Generate.name]
         assert isinstance(stage, Generate)
@@ -294,7 +299,7 @@ class TryQuestions:
             whole = planned[name]
             if self.plan.manifest(whole) and not isinstance(stage, Ask | Load):
                 if not stage.artifact.manifest():
-                    take_over(whole.artifact, stage, self._holding(stage.inputs["asked"]))
+                    take_over(whole.artifact, stage, self._holding(sample.asked))
                 continue
             self.announce(f"{stage.name}: {sample.questions:,} question{'s' * (sample.questions > 1)}")
             asked = self.assumption.asked

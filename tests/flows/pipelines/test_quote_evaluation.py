@@ -179,6 +179,19 @@ def test_shards_that_are_done_cost_nothing(store: Path) -> None:
     assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.01)
 
 
+def test_a_run_that_was_killed_before_its_scores_is_quoted(store: Path) -> None:
+    """Its answers are selected, so that only scores are left."""
+    settings = {**SETTINGS, "methods": {"several": SETTINGS["methods"]["several"]}}
+    stages = planned(store, settings).by_method["several"]
+    for name, stage in stages.items():
+        if name != "score":
+            stage.run("before")
+    told: list[str] = []
+    (row,) = quote_evaluation(planned(store, settings), told.append).methods
+    assert (row.prompts, row.tokens) == (0, 0)
+    assert {text.partition(":")[0] for text in told} == {"ask", "score"}
+
+
 def paid(server: PaidServer, judged: bool = True) -> dict[str, Any]:
     generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
     judge = {"critic": "judge", "engine": "openai", "model": "tiny", "base_url": server.url}
