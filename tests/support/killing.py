@@ -158,7 +158,8 @@ class Commands:
 
 def kill_at_random_moments(name: str, commands: Commands, stores: Stores, whole: dict[str, str]) -> Path:
     """Kill a command as often as KILLS says, each time as it goes on from the last kill; where it comes to its end, it
-    begins anew in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the last store.
+    begins anew in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the
+    last store.
     """
     environment = stores.environment
     before = None
