@@ -57,7 +57,7 @@ def asked_by_this_run(corpus: Corpus) -> Generation | None:
 def decision_on(candidate: Generation, gated: Gated | None = None) -> Decision:
     """Suspend this run until a person has decided, which ends its process; the decision, if this is the run resumed.
 
-    `gated`: what the gate has just found. The webhook hears of it, with the address of the form."""
+    `gated`: what the gate has just said. The webhook hears of it, with the address of the form."""
     context, approval = FlowRunContext.get(), _waiting(candidate)
     assert context and context.flow_run and candidate.gate
     assert approval
@@ -84,7 +84,7 @@ def _waiting(candidate: Generation) -> Approval | None:
 
 
 def _is_to_ask(corpus: Corpus, gated: Gated) -> bool:
-    """Whether a person is to be asked: nobody was, or the run that did went away without being suspended."""
+    """Return true if a person is to be asked: nobody was, or the run that did went away without being suspended."""
     assert corpus.gate
     waiting = _waiting(gated.generation)
     if waiting is None:
@@ -93,7 +93,7 @@ def _is_to_ask(corpus: Corpus, gated: Gated) -> bool:
 
 
 def _is_lost(run: str) -> bool:
-    """Whether a run that wanted to ask a person never came to it."""
+    """Return true if a run that wanted to ask a person never came to it."""
     with get_client(sync_client=True) as client:
         try:
             state = client.read_flow_run(UUID(run)).state

@@ -279,7 +279,7 @@ _ASKED = r" A person is asked until .{16} UTC\."
 
 
 def wants_person(gate: GateConfig, gated: Gated) -> bool:
-    """Whether a person is to decide on a candidate, and was not asked yet."""
+    """Return true if a person is to decide on a candidate and was not asked yet."""
     doubtful = gate.approve == "on_doubt" and gated.generation.verdict in (IN_DOUBT, HELD)
     return gated.record.approval is None and (gate.approve == "always" or doubtful)
 

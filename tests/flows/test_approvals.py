@@ -73,6 +73,13 @@ def test_a_run_waits_over_a_restart_and_promotes_what_is_approved(ui: Ui, hook: 
     )
     assert current(store) == 2
     assert sql(store, "SELECT DISTINCT generation, verdict, approval FROM gates") == [(2, "promoted", "approved")]
+    wait(lambda: events(ui) >= {f"index.{name}" for name in ("held", "promoted")} | {"evaluation.finished"}, 60)
+
+
+def events(ui: Ui) -> set[str]:
+    """The kinds of events that the server has received from runs."""
+    asked = {"filter": {"event": {"prefix": ["vitalfew."]}}}
+    return {each["event"].removeprefix("vitalfew.") for each in ui.call("/events/filter", asked)["events"]}
 
 
 def test_what_is_declined_is_not_searched(ui: Ui) -> None:
