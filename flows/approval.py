@@ -59,8 +59,8 @@ def decision_on(candidate: Generation, gated: Gated | None = None) -> Decision:
 
     `gated`: what the gate has just said. The webhook hears of it, with the address of the form."""
     context, approval = FlowRunContext.get(), _waiting(candidate)
-    assert context and context.flow_run and candidate.gate
-    assert approval
+    assert context and context.flow_run
+    assert candidate.gate and approval
     if gated:
         where = url_for("flow-run", obj_id=context.flow_run.id)
         message = f"{candidate.gate.said} Decide at {where}"
