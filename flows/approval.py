@@ -58,17 +58,18 @@ def decision_on(candidate: Generation, gated: Gated | None = None) -> Decision:
     """Suspend this run until a person has decided, which ends its process; the decision, if this is the run resumed.
 
     `gated`: what the gate has just said. The webhook hears of it, with the address of the form."""
-    context, approval = FlowRunContext.get(), _waiting(candidate)
-    assert context and context.flow_run
-    assert candidate.gate and approval
+    context, gate = FlowRunContext.get(), candidate.gate
+    assert context
+    assert gate
+    assert gate.approval
     if gated:
-        where = url_for("flow-run", obj_id=context.flow_run.id)
-        message = f"{candidate.gate.said} Decide at {where}"
+        where = url_for("flow-run", obj_id=_run())
+        message = f"{gate.said} Decide at {where}"
         tell(context.flow, context.flow_run, Suspended(message=message))
     shown = markdown_gate(candidate, gated.lost if gated else (), gated.cost if gated else "")
     form = Decision.with_initial_data(description=shown)
-    key = f"generation-{candidate.number}-against-{candidate.gate.against}"
-    return suspend_flow_run(wait_for_input=form, timeout=approval.seconds_left(), key=key)
+    key = f"generation-{candidate.number}-against-{gate.against}"
+    return suspend_flow_run(wait_for_input=form, timeout=gate.approval.seconds_left(), key=key)
 
 
 def _run() -> str | None:
