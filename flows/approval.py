@@ -85,7 +85,7 @@ def _waiting(candidate: Generation) -> Approval | None:
 
 
 def _is_to_ask(corpus: Corpus, gated: Gated) -> bool:
-    """Return true if a person is to be asked: nobody was, or the run that did went away without being suspended."""
+    """Return true if a person is to be asked: nobody was, or the run that did ended without a decision."""
     assert corpus.gate
     waiting = _waiting(gated.generation)
     if waiting is None:
@@ -94,10 +94,10 @@ def _is_to_ask(corpus: Corpus, gated: Gated) -> bool:
 
 
 def _is_lost(run: str) -> bool:
-    """Return true if a run that wanted to ask a person never came to it."""
+    """Return true if a run that asked a person waits no more: it crashed, or somebody cancelled it."""
     with get_client(sync_client=True) as client:
         try:
             state = client.read_flow_run(UUID(run)).state
         except ObjectNotFound:
             return True
-    return state is None or state.is_crashed()
+    return state is None or state.is_final()
