@@ -30,7 +30,7 @@ from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.refiners.base import Hit, Vectors
 from vitalfew.tasks.refiners.whole_hits import Mmr
 from vitalfew.tasks.registry import METHODS, make
-from vitalfew.tasks.selectors import Critiqued
+from vitalfew.tasks.selectors.fronts import Critiqued
 from vitalfew.tasks.stage import Stage
 
 MMR_QUESTIONS, CONTEXTS, DIMENSION, WORDS = 1000, 10, 384, 100

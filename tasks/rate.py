@@ -23,7 +23,7 @@ from vitalfew.tasks.models.readings import Values, remembering
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import kept
-from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
+from vitalfew.tasks.selectors.fronts import geometric_mean, harmonic_mean
 from vitalfew.tasks.stage import (
     READINGS,
     FurtherStage,

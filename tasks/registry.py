@@ -111,10 +111,10 @@ METHODS: dict[str, dict[str, str]] = {
         "judge": "vitalfew.tasks.raters.asked:ProbabilityJudge",
     },
     "selector": {
-        "weighted_sum": "vitalfew.tasks.selectors:WeightedSum",
-        "pareto_set": "vitalfew.tasks.selectors:ParetoSet",
-        "pareto_ideal": "vitalfew.tasks.selectors:ParetoIdeal",
-        "geometric_mean": "vitalfew.tasks.selectors:GeometricMean",
+        "weighted_sum": "vitalfew.tasks.selectors.fronts:WeightedSum",
+        "pareto_set": "vitalfew.tasks.selectors.fronts:ParetoSet",
+        "pareto_ideal": "vitalfew.tasks.selectors.fronts:ParetoIdeal",
+        "geometric_mean": "vitalfew.tasks.selectors.fronts:GeometricMean",
     },
     "appraiser": {"judge": "vitalfew.tasks.raters.asked:GradeJudge"},
     "labeller": {

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.selectors import Selector, critiqued, front
+from vitalfew.tasks.selectors.fronts import Selector, critiqued, front
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 

@@ -26,7 +26,7 @@ from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.reports.contents import CandidateChoice, ContextMap, CriticResult
 from vitalfew.tasks.reports.runs import read_manifest
-from vitalfew.tasks.selectors import critiqued, front, front_sizes, rank_correlations
+from vitalfew.tasks.selectors.fronts import critiqued, front, front_sizes, rank_correlations
 
 Row = Mapping[str, Any]
 ASPECTS = ("isrel", "issup", "isuse")

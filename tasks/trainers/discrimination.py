@@ -18,7 +18,7 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.calibration import calibration_error
-from vitalfew.tasks.selectors import critiqued, front, front_sizes, rank_correlations
+from vitalfew.tasks.selectors.fronts import critiqued, front, front_sizes, rank_correlations
 from vitalfew.tasks.trainers.articles import CharSpan, MarkedQuestion, Material, contains_answer
 from vitalfew.tasks.trainers.examples import ranked
 from vitalfew.tasks.trainers.judgements import LabelledCandidate

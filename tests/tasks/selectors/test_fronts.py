@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.selectors import Critiqued, front_sizes, rank_correlations
+from vitalfew.tasks.selectors.fronts import Critiqued, front_sizes, rank_correlations
 
 
 def matrix(f1: list[float], f2: list[float], usable: list[bool] | None = None) -> Critiqued:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.tasks.registry import METHODS, make
-from vitalfew.tasks.selectors import Critiqued, WeightedSum
-from vitalfew.tasks.selectors import critiqued as matrix_of
+from vitalfew.tasks.selectors.fronts import Critiqued, WeightedSum
+from vitalfew.tasks.selectors.fronts import critiqued as matrix_of
 
 Candidate = tuple[float, float, float, int, bool]
 """isrel, issup, isuse, the answer's number, whether it is usable."""
