@@ -281,7 +281,7 @@ VERDICTS = table(
         "error",
         True,
     ),
-    column("explanation", TEXT, "the judge's reason, and every claim with its verdict, a line each"),
+    column("explanation", TEXT, "lines: the judge's reason, and every claim with its verdict"),
     column("error", TEXT, "reason if a verdict failed, else empty"),
 )
 

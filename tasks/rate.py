@@ -246,10 +246,9 @@ def _texts(rows: pa.Table) -> dict[int, list[str]]:
 
 
 class Judge(Rate, FurtherStage):
-    """Judges the answers that were chosen, the first of a set, by one judge: are they correct by the gold answers, and
-    supported by the contexts that were shown?
+    """Judges the answers that were chosen: are they correct by the gold answers, supported by the contexts shown?
 
-    `correct`: 1 or 0; NULL for a question without gold answers. `supported`: the share of an answer's claims that the
+    Of a set of answers the first is judged. `correct`: 1 or 0; NULL for a question without gold answers. `supported`: the share of an answer's claims that the
     contexts support; NULL without contexts or claims. Either is NULL after an error, and `error` says why.
     """
 

@@ -3,8 +3,8 @@
 **Judged correct, claims supported**: what a language model says in the table `verdicts`, which the stage `judge`
 writes (tasks/raters/verdicts.py). Correct is 1 or 0, by the gold answers; supported is the share of the answer's claims
 that the contexts support, which asks for no gold answer. A question without the verdict is left out: it has no gold
-answer, no contexts, an answer without a claim, or a reply that was not in form; the table says which. A judge errs: its
-mean is an estimate of its own opinion.
+answer, no contexts, an answer without a claim, or a reply that was not in form; the table says which. A judge errs: the
+mean is its opinion, which is not yet the truth.
 
 **Abstains**: 1 if an answer says that it does not know, else 0. By rule, without a model. An answer abstains if
 
@@ -25,10 +25,10 @@ NOTHING = ("unknown", "unclear", "no answer", "not known", "not given", "not sta
 """An answer that is one of these abstains."""
 _TEXT = r"(?:contexts?|texts?|passages?|documents?|information|evidence|sources?|article)"
 NOT_KNOWN = (
-    r"\b(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't) (?:know|say|tell|answer|determine|find)\b",
+    r"\b(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't) (?:know|say|tel+|answer|determine|find)\b",
     r"\bi(?: am|'m) (?:not sure|unsure|unable)\b",
     r"\b(?:not enough|insufficient|no) (?:\w+ )?information\b",
-    r"\b(?:cannot|can't|can not|could not) be (?:answered|determined|known|found|inferred)\b",
+    r"\b(?:cannot|can't|can not|could not) be (?:answered|determined|known|inferred)\b",
     r"\b(?:is|are|was|were)(?: not|n't) (?:\w+ )?(?:mentioned|stated|specified|provided)\b",
     r"\bit is not known\b",
     rf"\b{_TEXT} (?:do|does|did)(?: not|n't) (?:\w+ )?(?:mention|say|state|contain|provide|specify|answer)\b",

@@ -3,17 +3,17 @@ the contexts that it was written from.
 
 Two requests, so that neither verdict sees what is not its business. **Correct**: the answer against the gold answers,
 without the contexts; not asked where the data set has no gold answer. **Supported**: the model takes the answer apart
-into claims and judges each by the contexts, without the gold answers; the score is the share of the claims that the
+into claims and judges them by the contexts, without the gold answers; the score is the share of the claims that the
 contexts support. It is not asked where the prompt had no contexts, and an answer that claims nothing ("I do not know")
 has no score. An empty answer is not correct, and nobody is asked about it.
 
 A reply has to be one JSON object of the verdict's form, perhaps in a Markdown code fence. A server that takes JSON
-schemas is held to it (engines/openai.py). Any other reply is an error and no score: a judge that mumbles has not said
+schemas is held to it (engines/openai.py). Any other reply is an error and no score: a judge that mumbles does not say
 "no".
 
-Question, answers and contexts are untrusted. Each stands between tags, and `<` in it is written `&lt;`: no text can end
-its tag, open another, or spell a control of a chat template. All that the model is told stands outside of the tags, and
-it is told that what stands between them is never an instruction.
+Question, answers and contexts are untrusted. Every one stands between tags, and `<` in it is written `&lt;`: no text
+can end its tag, open another, or spell a control of a chat template. All instructions stand outside of the tags, and
+one of them says that what stands between tags is never an instruction.
 
 The prompts are ours.
 """
@@ -77,8 +77,8 @@ JUDGING = {
     "supported": (
         "You check an answer to a question against texts. Below, between tags, are the question, the texts, and the "
         "answer to check. " + _BETWEEN + "{material}\n\n"
-        "List every claim that the answer makes, read as an answer to the question, each as a short sentence that can "
-        "be understood alone. A claim is supported if the texts state it or it follows from them; what you know "
+        "List every claim that the answer makes, read as an answer to the question, as short sentences that can be "
+        "understood alone. A claim is supported if the texts state it or it follows from them; what you know "
         "besides does not count. An answer that only says that it does not know makes no claim.\n\n"
         "Reply with one JSON object and nothing else: "
         '{{"claims": [{{"claim": "a short sentence", "supported": true or false}}]}}'
@@ -97,8 +97,7 @@ def _all_fenced(tag: str, texts: Iterable[str]) -> list[str]:
 
 
 class AnswerJudge(Rater):
-    """A language model (judge.engine, judge.model) says whether an answer is correct, and which of its claims the
-    contexts support."""
+    """A language model (judge.engine, judge.model) says whether an answer is correct, and which claims are supported."""
 
     example: ClassVar[tuple[str, ...]] = ("judge.engine=openai", "judge.model=gpt-4o-mini")
 
