@@ -281,6 +281,8 @@ VERDICTS = table(
         "error",
         True,
     ),
+    column("correct_id", LONG, "content id of judge, question, answer and gold answers; NULL without them", True),
+    column("supported_id", LONG, "content id of judge, question, answer and contexts; NULL without them", True),
     column("explanation", TEXT, "lines: the judge's reason, and every claim with its verdict"),
     column("error", TEXT, "reason if a verdict failed, else empty"),
 )

@@ -1,5 +1,6 @@
-"""rate: what is rated → a table of scores. Four stages: critique, label, appraise, judge (tasks/raters/base.py). A
-fifth, likelihood, asks a language model for no judgement: it measures what a prompt does to the model."""
+"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py); a fourth is
+in judge.py. A fifth, likelihood, asks a language model for no judgement: it measures what a prompt does to the model.
+"""
 
 import math
 from abc import abstractmethod
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, JudgeConfig, LabelConfig, LikelihoodConfig
+from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, LabelConfig, LikelihoodConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes.units import Passages
@@ -25,7 +26,6 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import kept
 from vitalfew.tasks.selectors import geometric_mean, harmonic_mean
 from vitalfew.tasks.stage import (
-    ANSWERED,
     READINGS,
     FurtherStage,
     MethodStage,
@@ -68,7 +68,10 @@ class Rate(MethodStage):
         return {} if judgement.error else {name: judgement[name] for name in self.scores}
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        rows_in, cases = self.cases(shard)
+        return self.rated(*self.cases(shard), progress)
+
+    def rated(self, rows_in: int, cases: Cases, progress: Progress) -> ShardResult:
+        """The rows of some cases. `rows_in`: the number of rows read for them."""
         due = [case for _, case in cases if isinstance(case, RatedContext)]
         progress(rows_in - len(due), 0)
         tick = Counted(progress)
@@ -243,66 +246,6 @@ def _texts(rows: pa.Table) -> dict[int, list[str]]:
     for row in rows.to_pylist():
         found.setdefault(row["question_id"], []).append(titles.lead(row.get("title", "")) + row["text"].strip())
     return found
-
-
-class Judge(Rate, FurtherStage):
-    """Judges the answers that were chosen: are they correct by the gold answers, supported by the contexts shown?
-
-    Of a set of answers the first is judged. `correct`: 1 or 0; NULL for a question without gold answers. `supported`: the share of an answer's claims that the
-    contexts support; NULL without contexts or claims. Either is NULL after an error, and `error` says why.
-    """
-
-    name: ClassVar[str] = "judge"
-    table: ClassVar[str] = "verdicts"
-    section: ClassVar[str] = "judge"
-    after: ClassVar[str] = ANSWERED
-    reads: ClassVar[tuple[str, ...]] = ("asked", "candidates")
-    also_reads: ClassVar[tuple[str, ...]] = ("evidence", "answers")
-    Options = JudgeConfig
-    role: ClassVar[str | None] = "judge"
-    shared: ClassVar[bool] = False  # as of `Label`
-    schema = schemas.VERDICTS
-    scores: ClassVar[tuple[str, ...]] = ()  # either may be missing
-    most: ClassVar[float] = 1
-
-    @property
-    def model_name(self) -> str | None:
-        """By the engine, where the judge has one: a server's price is that of its model, whatever it is asked."""
-        engine, model = getattr(self.config, "engine", None), getattr(self.config, "model", None)
-        return f"{engine}:{model}" if engine and model else super().model_name
-
-    def cases(self, shard: int) -> tuple[int, Cases]:
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
-        contexts: dict[tuple[int, int], str] = {}
-        if "evidence" in self.inputs:
-            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
-            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
-        answers = self._answers(shard)
-        cases: Cases = []
-        for question in asked:
-            answer = answers[question["question_id"]]
-            key = {"question_id": question["question_id"], "candidate": answer["candidate"]}
-            case = RatedContext(
-                question=question["text"],
-                answer=answer["text"],
-                answers=tuple(question["answers"]),
-                hits=tuple(contexts[question["question_id"], rank] for rank in answer["contexts"]),
-            )
-            cases.append((key, f"no answer: {answer['error']}" if answer["error"] else case))
-        return len(asked), cases
-
-    def _answers(self, shard: int) -> dict[int, Row]:
-        """The candidate that answers, by question: the first chosen, or the only one."""
-        candidates = self.inputs["candidates"].read(shard).to_pylist()
-        chosen: dict[int, int] = {}
-        if "answers" in self.inputs:
-            for row in self.inputs["answers"].read(shard, columns=["question_id", "candidate"]).to_pylist():
-                chosen.setdefault(row["question_id"], row["candidate"])
-        return {row["question_id"]: row for row in candidates if row["candidate"] == chosen.get(row["question_id"], 0)}
-
-    def columns(self, judgement: Judgement) -> Row:
-        """One verdict stays if the other is an error."""
-        return {**judgement.scores, "explanation": judgement.explanation}
 
 
 NO_GOLD = "the question has no gold answer"

@@ -134,7 +134,7 @@ METHODS: dict[str, dict[str, str]] = {
         "perturb": "vitalfew.tasks.perturb:Perturb",
         "appraise": "vitalfew.tasks.rate:Appraise",
         "likelihood": "vitalfew.tasks.rate:Likelihood",
-        "judge": "vitalfew.tasks.rate:Judge",
+        "judge": "vitalfew.tasks.judge:Judge",
     },
     "trainer": {
         "reader": "vitalfew.tasks.trainers.reader:ReaderTrainer",

@@ -1,8 +1,8 @@
 """The contract of a rater: cases in, their judgements out.
 
-Four stages use raters (tasks/rate.py): `critique` has a critic, which judges candidate answers; `label` a labeller,
-which judges retrieved passages; `appraise` an appraiser, which judges refined contexts; `judge` a judge of the answers
-that were chosen. A stage names the scores that it needs and their scale.
+Four stages use raters (tasks/rate.py, judge.py): `critique` has a critic, which judges candidate answers; `label` a
+labeller, which judges retrieved passages; `appraise` an appraiser, which judges refined contexts; `judge` a judge of
+the answers that were chosen. A stage names the scores that it needs and their scale.
 
 A rater knows neither files nor tables. It is made from its `Options`, loads its model in its first `rate`, and keeps
 it. No case ends a batch: a case that cannot be judged gets a judgement with an `error`.

@@ -97,7 +97,7 @@ def _all_fenced(tag: str, texts: Iterable[str]) -> list[str]:
 
 
 class AnswerJudge(Rater):
-    """A language model (judge.engine, judge.model) says whether an answer is correct, and which claims are supported."""
+    """A language model (judge.engine, judge.model) says whether answers are correct, and which claims are supported."""
 
     example: ClassVar[tuple[str, ...]] = ("judge.engine=openai", "judge.model=gpt-4o-mini")
 
@@ -179,7 +179,7 @@ def read(form: type[_Form], reply: Completion) -> tuple[float | None, list[str],
         fields = ", ".join(form.model_fields)
         return None, [], f"the reply must be a JSON object with {fields} and nothing else, got {text[:80]!r}{cut}"
     if isinstance(verdict, CorrectForm):
-        return float(verdict.correct), [f"correct: {verdict.reason}"], ""
+        return float(verdict.correct), [f"correct: {' '.join(verdict.reason.split())}"], ""
     claims = verdict.claims if isinstance(verdict, SupportedForm) else []
-    said = [f"{'supported' if each.supported else 'not supported'}: {each.claim}" for each in claims]
+    said = [f"{'supported' if each.supported else 'not supported'}: {' '.join(each.claim.split())}" for each in claims]
     return sum(each.supported for each in claims) / len(claims) if claims else None, said, ""

@@ -250,6 +250,23 @@ def test_a_server_is_held_to_the_form_and_paid_once(store: Path, server: ChatSer
     assert asks_servers(stage)
 
 
+def test_a_verdict_is_paid_for_once_whichever_method_answered(store: Path, server: ChatServer) -> None:
+    """The generator copies the first words of the best context: the answers are the same, the contexts are not."""
+    methods = {"two": {}, "one": {"refine": {"top_k": 1}}}
+    both = run(store, {**asking(server), "methods": methods})
+    prompts = server.prompts()
+    assert len(prompts) == len({*prompts}) == 6 + 6 + 6
+    cost = both.methods["one"]["judge"].shards[0].cost
+    assert (cost.tokens, cost.reused_tokens) == (9 * 3, 9 * 3)
+    again = run(store, {**asking(server), "methods": {"again": {}, **methods}})
+    assert server.prompts() == prompts, "finished artifacts are kept"
+    run(store, {**asking(server), "methods": methods}, questions={"batch": 2})
+    assert server.prompts() == prompts, "so are verdicts, in shards of another size"
+    assert values(store, again, "one")["supported"] == 1
+    lines = sql(store, "SELECT count(DISTINCT explanation), count(DISTINCT correct_id) FROM verdicts")
+    assert lines == [(6, 6)]
+
+
 def test_a_server_without_schemas_is_asked_without_them(store: Path, server: ChatServer) -> None:
     known = server.behave
 
