@@ -16,6 +16,7 @@ from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, Probe, failed
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -228,6 +229,9 @@ def asking(server: ChatServer) -> dict[str, Any]:
 
 
 def test_a_server_is_held_to_the_form_and_paid_once(store: Path, server: ChatServer) -> None:
+    quoted = quote_evaluation(graph(parameters(store, asking(server))))
+    assert quoted.methods[0].other_tokens > 6 * 2 * 600  # the most that the replies may have, and the prompts
+    assert not server.asked
     server.behave = replies(lambda prompt: "count as right" not in prompt)
     with pytest.raises(Unanswered):
         run(store, asking(server))
