@@ -20,7 +20,7 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.stage import ANSWERED, FurtherStage, Progress, ReusingStage, ShardResult
 
 KEYS = {"correct": "correct_id", "supported": "supported_id"}
-"""The verdicts, and the columns of what each is about."""
+"""The verdicts, and the columns with the ids of what they are about."""
 _CORRECT = "correct: "
 Known = Mapping[str, Mapping[int, Row]]
 """By verdict and the id of what it is about: rows of earlier work, with the places of their files."""
@@ -29,7 +29,7 @@ Known = Mapping[str, Mapping[int, Row]]
 class Judge(Rate, ReusingStage, FurtherStage):
     """Judges the answers that were chosen: are they correct by the gold answers, supported by the contexts shown?
 
-    Of a set of answers the first is judged. `correct`: 1 or 0; NULL for a question without gold answers. `supported`:
+    The first of a set of answers is judged. `correct`: 1 or 0; NULL for a question without gold answers. `supported`:
     the share of an answer's claims that the contexts support; NULL without contexts or claims. Either is NULL after an
     error, and `error` says why. A case without gold answers, or without contexts, is one that needs no such verdict.
     """
@@ -117,7 +117,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
         return replace(result, tables={self.table: pa.Table.from_pylist(rows, self.schema)}, notes=notes, reused=reused)
 
     def _known(self, cases: Cases, bases: list[File]) -> Known:
-        """The verdicts of earlier work. That an answer claims nothing is one; an error is none."""
+        """The verdicts of earlier work. That an answer claims nothing is a verdict; an error does not count."""
         known = {}
         for name, key in KEYS.items():
             ids = [number for row, _ in cases if (number := row.get(key)) is not None]
