@@ -217,6 +217,14 @@ class AppraiseConfig(Section):
     appraiser: str = Field("judge", description="An appraiser of `vitalfew methods`, or module:Class.")
 
 
+class JudgeConfig(Section):
+    """How a language model judges answers: correct by the gold answers, supported by the contexts that were shown."""
+
+    kind: ClassVar[str] = "judge"
+
+    judge: str = Field("verdicts", description="A judge of `vitalfew methods`, or module:Class.")
+
+
 class LikelihoodConfig(Config, CausalModel):
     """How probable a causal language model finds the gold answer behind a method's prompt."""
 
@@ -227,12 +235,13 @@ class LikelihoodConfig(Config, CausalModel):
 
 
 STAGES: dict[str, type[Config]] = {
-    "label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig, "likelihood": LikelihoodConfig
+    "label": LabelConfig, "perturb": PerturbConfig, "appraise": AppraiseConfig, "likelihood": LikelihoodConfig,
+    "judge": JudgeConfig,
 }  # fmt: skip
 """The further stages of this tree. Their settings may be sections: `label: {…}` is `stages: {label: {…}}`."""
 SECTIONS = (
     *("index", "variant", "retrieve", "label", "perturb", "refine", "appraise", "generate", "likelihood", "critique"),
-    *("select", "stages"),
+    *("select", "judge", "stages"),
 )
 """The settings of a method in their order."""
 
@@ -381,12 +390,14 @@ class Experiment(Execution, WithStages):
     critique: dict[str, Any] | None = Field(None, description="Settings of `critique` for all methods.")
     select: dict[str, Any] | None = Field(None, description="Settings of `select` for all methods.")
     stages: dict[str, dict[str, Any] | None] = Field(
-        {}, description="Further stages of all methods; label, perturb, appraise and likelihood may also be sections."
+        {},
+        description="Further stages of all methods; label, perturb, appraise, likelihood and judge may also be "
+        "sections.",
     )
     methods: dict[str, dict[str, Any] | None] = Field(
         min_length=1,
         description="Methods by name, with the settings that differ: index, variant, retrieve, label, perturb, refine, "
-        "appraise, generate, likelihood, critique, select, stages, choose.",
+        "appraise, generate, likelihood, critique, select, judge, stages, choose.",
     )
     only: tuple[str, ...] | None = Field(
         None,

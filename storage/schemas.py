@@ -268,6 +268,25 @@ APPRAISALS = table(
     column("error", TEXT, "reason if there is no appraisal, else empty"),
 )
 
+VERDICTS = table(
+    "verdicts",
+    "a judge's verdicts on a question's answer",
+    column("question_id", LONG, "the question"),
+    column("candidate", INTEGER, "number of the answer in `candidates`"),
+    column("correct", DOUBLE, "1 if correct by the gold answers, else 0; NULL without them or after an error", True),
+    column(
+        "supported",
+        DOUBLE,
+        "share of the answer's claims that its contexts support, 0 to 1; NULL without contexts or claims, or after an "
+        "error",
+        True,
+    ),
+    column("correct_id", LONG, "content id of judge, question, answer and gold answers; NULL without them", True),
+    column("supported_id", LONG, "content id of judge, question, answer and contexts; NULL without them", True),
+    column("explanation", TEXT, "lines: the judge's reason, and every claim with its verdict"),
+    column("error", TEXT, "reason if a verdict failed, else empty"),
+)
+
 LIKELIHOODS = table(
     "likelihoods",
     "how probable a language model finds the gold answer behind a method's prompt",

@@ -1,5 +1,6 @@
-"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py). A
-fourth, likelihood, asks a language model for no judgement: it measures what a prompt does to the model."""
+"""rate: what is rated → a table of scores. Three stages: critique, label, appraise (tasks/raters/base.py); a fourth is
+in judge.py. A fifth, likelihood, asks a language model for no judgement: it measures what a prompt does to the model.
+"""
 
 import math
 from abc import abstractmethod
@@ -67,7 +68,10 @@ class Rate(MethodStage):
         return {} if judgement.error else {name: judgement[name] for name in self.scores}
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        rows_in, cases = self.cases(shard)
+        return self.rated(*self.cases(shard), progress)
+
+    def rated(self, rows_in: int, cases: Cases, progress: Progress) -> ShardResult:
+        """The rows of some cases. `rows_in`: the number of rows read for them."""
         due = [case for _, case in cases if isinstance(case, RatedContext)]
         progress(rows_in - len(due), 0)
         tick = Counted(progress)

@@ -117,6 +117,7 @@ METHODS: dict[str, dict[str, str]] = {
         "geometric_mean": "vitalfew.tasks.selectors.fronts:GeometricMean",
     },
     "appraiser": {"judge": "vitalfew.tasks.raters.asked:GradeJudge"},
+    "judge": {"verdicts": "vitalfew.tasks.raters.verdicts:AnswerJudge"},
     "labeller": {
         "gold": "vitalfew.tasks.raters.recorded:GoldPassage",
         "answer_text": "vitalfew.tasks.raters.recorded:AnswerText",
@@ -133,6 +134,7 @@ METHODS: dict[str, dict[str, str]] = {
         "perturb": "vitalfew.tasks.perturb:Perturb",
         "appraise": "vitalfew.tasks.rate:Appraise",
         "likelihood": "vitalfew.tasks.rate:Likelihood",
+        "judge": "vitalfew.tasks.judge:Judge",
     },
     "trainer": {
         "reader": "vitalfew.tasks.trainers.reader:ReaderTrainer",
@@ -149,6 +151,9 @@ METHODS: dict[str, dict[str, str]] = {
         "f1": "vitalfew.tasks.metrics.answers:F1",
         "rouge": "vitalfew.tasks.metrics.answers:Rouge",
         "answer_likelihood": "vitalfew.tasks.metrics.answers:AnswerLikelihood",
+        "judged_correct": "vitalfew.tasks.metrics.verdicts:JudgedCorrect",
+        "supported": "vitalfew.tasks.metrics.verdicts:Supported",
+        "abstains": "vitalfew.tasks.metrics.verdicts:Abstains",
         "mauve": "vitalfew.tasks.metrics.mauve:Mauve",
         "passage_recall": "vitalfew.tasks.metrics.ranking:PassageRecall",
         "answer_recall": "vitalfew.tasks.metrics.ranking:AnswerRecall",

@@ -56,7 +56,7 @@ class Score(Stage):
     version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = (
-        "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "likelihoods", "answers",
+        "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "likelihoods", "answers", "verdicts",
     )  # fmt: skip
     """The tables that a metric may ask for."""
 
@@ -177,6 +177,8 @@ class Score(Stage):
         for key, (row,) in self._rows("likelihoods", shard).items():
             if not row["error"]:
                 results[key]["likelihood"] = row["nats"], row["tokens"]
+        for key, (row,) in self._rows("verdicts", shard).items():
+            results[key]["verdict"] = row["correct"], row["supported"]
         for key, rows in self._rows("candidates", shard).items():
             every = [self._answer(row) for row in rows]
             selected = [every[row["candidate"]] for row in answers[key]] if answers else every[:1]

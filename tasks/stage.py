@@ -501,6 +501,10 @@ def remembered_notes(memory: Memory) -> dict[str, int]:
     return {"remembered": len(memory.recalled)} if memory.recalled else {}
 
 
+ANSWERED = "generate or select"
+"""Where a further stage follows the last stage that decides the answer."""
+
+
 class FurtherStage(Stage):
     """A stage that an evaluation has where its settings name it: `stages: {NAME: {…}}`. Its file says all of it.
 
@@ -510,7 +514,7 @@ class FurtherStage(Stage):
     """
 
     after: ClassVar[str]
-    """The stage that it follows: retrieve, refine, generate, critique, select."""
+    """The stage that it follows: retrieve, refine, generate, critique, select; or ANSWERED."""
     reads: ClassVar[tuple[str, ...]]
     """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
     of the index."""

@@ -34,7 +34,7 @@ from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
 
-ABOUT_GOLD = ("load", "ask", "likelihood", "score")
+ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
 MOST = 20_000
 """Characters of a question."""

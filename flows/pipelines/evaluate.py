@@ -35,7 +35,7 @@ from vitalfew.tasks.report import WrittenReport, read_report, write_report
 from vitalfew.tasks.retrieve import Retrieve, Searcher
 from vitalfew.tasks.score import Score
 from vitalfew.tasks.select import Select
-from vitalfew.tasks.stage import FurtherStage, Stage
+from vitalfew.tasks.stage import ANSWERED, FurtherStage, Stage
 
 SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isinstance(field.default, BaseModel))
 """The settings that decide an index of given sources."""
@@ -358,6 +358,7 @@ class _Line:
 
     def __init__(self, store: Path, method: Method, asked: Artifact) -> None:
         self.store = store
+        self.answering = Select.name if method.select else Generate.name
         self.stages: dict[str, Stage] = {}
         self.tables = {"asked": asked}
         named = {name: (resolve("stage", name), own) for name, own in method.stages.items() if own is not None}
@@ -373,7 +374,8 @@ class _Line:
         if isinstance(stage, FurtherStage) and stage.replaces:
             self.tables[stage.replaces] = stage.artifact
         for further, options in self.further.values():
-            if further.after == stage.name and all(table in self.tables for table in further.reads):
+            after = self.answering if further.after == ANSWERED else further.after
+            if after == stage.name and all(table in self.tables for table in further.reads):
                 read = (table for table in (*further.reads, *further.also_reads) if table in self.tables)
                 self.add(further(self.store, {table: self.tables[table] for table in read}, options))
         return self.tables[stage.table]

@@ -1,8 +1,8 @@
 """The contract of a rater: cases in, their judgements out.
 
-Three stages use raters (tasks/rate.py): `critique` has a critic, which judges answers; `label` a labeller, which judges
-retrieved passages; `appraise` an appraiser, which judges refined contexts. A stage names the scores that it needs and
-their scale.
+Four stages use raters (tasks/rate.py, judge.py): `critique` has a critic, which judges candidate answers; `label` a
+labeller, which judges retrieved passages; `appraise` an appraiser, which judges refined contexts; `judge` a judge of
+the answers that were chosen. A stage names the scores that it needs and their scale.
 
 A rater knows neither files nor tables. It is made from its `Options`, loads its model in its first `rate`, and keeps
 it. No case ends a batch: a case that cannot be judged gets a judgement with an `error`.
@@ -24,6 +24,7 @@ class RatedContext:
     `answer` was generated from it; `probabilities` are those of the tokens that its generator kept (`self_rag`).
     `label`: `context` is the text of a retrieved passage; all fields from `answers` on are what the data set says.
     `appraise`: `context` is what a refiner made of `hits`, which have their titles.
+    `judge`: `answer` was generated from `hits`, the contexts of its prompt; `answers` are the gold answers.
     """
 
     question: str
@@ -62,8 +63,9 @@ class Judgement:
 
 
 class Rater(ABC):
-    """A class with `Options`, which extend the section of its stage (CritiqueConfig, LabelConfig, AppraiseConfig). A
-    rater without further settings needs none. `version`: raise it when the same case would get other scores."""
+    """A class with `Options`, which extend the section of its stage (CritiqueConfig, LabelConfig, AppraiseConfig,
+    JudgeConfig). A rater without further settings needs none. `version`: raise it when the same case would get other
+    scores."""
 
     version: ClassVar[str]
     recorded: ClassVar[str] = ""

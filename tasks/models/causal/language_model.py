@@ -23,6 +23,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     Completion,
     Engine,
     EngineUnavailable,
+    JsonSchema,
     LocalOptions,
     Probe,
     failed,
@@ -202,7 +203,10 @@ class LocalEngine(Engine):
     def vocabulary(self) -> Container[str]:
         return self.local.tokenizer.get_vocab()
 
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+    def complete(
+        self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick, form: JsonSchema | None = None
+    ) -> list[Completion]:
+        """No model is held to `form`."""
         seeds = [sampling_seed(self.options.seed, prompt) for prompt in prompts]
         keys = keys_to_keep(self, prompts, probe)
         return self.complete_ids(self.local.encode(prompts), seeds, probe, tick, keys)

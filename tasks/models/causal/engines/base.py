@@ -18,6 +18,9 @@ from vitalfew.configs.options import Computing
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
+JsonSchema = Mapping[str, Any]
+"""A schema of JSON, as `model_json_schema` of Pydantic gives it."""
+
 
 class EngineOptions(BaseModel):
     """The settings of every engine. An engine's `Options` extend them."""
@@ -152,8 +155,12 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
-        """Answer the prompts, in their order. A prompt is one user message."""
+    def complete(
+        self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick, form: JsonSchema | None = None
+    ) -> list[Completion]:
+        """Answer the prompts, in their order. A prompt is one user message. `form`: the schema that answers are to
+        follow; an engine that cannot hold its model to one disregards it, so whoever asks reads the answers with care.
+        """
 
     @property
     def vocabulary(self) -> Container[str] | None:

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, JsonSchema, Probe
 
 
 class KeptAnswer(NamedTuple):
@@ -56,7 +56,9 @@ def current() -> AnswerMemory | None:
     return _memory.get()
 
 
-def request_keys(engine: Engine, requests: Sequence[str], probe: Probe | None) -> list[str]:
+def request_keys(
+    engine: Engine, requests: Sequence[str], probe: Probe | None, form: JsonSchema | None = None
+) -> list[str]:
     """The hash of everything that a request says, for every request."""
     fields = type(engine).Options.model_fields
     names = {name for name, field in fields.items() if NOT_IN_FINGERPRINT not in field.metadata}
@@ -64,6 +66,7 @@ def request_keys(engine: Engine, requests: Sequence[str], probe: Probe | None) -
         "engine": engine.identity(),
         "options": engine.options.model_dump(mode="json", include=names),
         "probe": probe and asdict(probe),
+        **({"form": form} if form else {}),
     }
     whole = [json.dumps({**same, "prompt": request}, sort_keys=True, default=str) for request in requests]
     return [blake2b(each.encode(), digest_size=16).hexdigest() for each in whole]

@@ -30,7 +30,14 @@ import openai
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import ServerOptions
 from vitalfew.tasks.models.causal.engines import keys
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, failed, sampling_seed
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    EngineUnavailable,
+    JsonSchema,
+    Probe,
+    failed,
+    sampling_seed,
+)
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
 from vitalfew.tasks.models.causal.engines.remote import Remote, RemoteOptions, ServerAnswer
 
@@ -41,6 +48,8 @@ TOP = 20
 LONGEST_REASON = 500
 REFUSALS = (400, 403, 413, 415, 422, 451)
 """Statuses that a prompt causes. Others are about the server, the account or the model, and may pass."""
+_OF_FORM = re.compile(r"response_format|json_schema|schema")
+"""Names the part of a request that holds an answer to a form, in a refusal of it."""
 MOST_TOKENS = 1 << 30
 """The most that a server is believed to have counted for a request."""
 
@@ -64,7 +73,7 @@ class OpenAI(Remote):
         self.options, self.section = options, section
         self.base_url = _base_url(options, section)
         keys.key_for(self.base_url)  # before anything is computed for it
-        self._gives_logprobs = True
+        self._gives_logprobs = self._takes_forms = True
         self._warned: set[str] = set()
 
     def identity(self) -> dict[str, Any]:
@@ -76,13 +85,13 @@ class OpenAI(Remote):
             "files": {},
         }
 
-    def asker(self, probe: Probe | None) -> Callable[[str], ServerAnswer]:
+    def asker(self, probe: Probe | None, form: JsonSchema | None) -> Callable[[str], ServerAnswer]:
         if probe and probe.groups:
             raise EngineUnavailable(
                 "openai can probe a fixed position of an answer, not the place where a token was written"
             )
         _ = self.client  # before any thread asks for it
-        return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {})
+        return partial(self._answer, probe=probe, probed=self._probed(probe) if probe else {}, form=form)
 
     @cached_property
     def client(self) -> openai.OpenAI:
@@ -124,9 +133,11 @@ class OpenAI(Remote):
                 f"{self.base_url} redirects to {there}, and redirects are not followed; {remedy}"
             ) from None
 
-    def _answer(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> ServerAnswer:
+    def _answer(
+        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
+    ) -> ServerAnswer:
         try:
-            response = self._request(prompt, probe, probed)
+            response = self._request(prompt, probe, probed, form)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
@@ -162,18 +173,24 @@ class OpenAI(Remote):
             self._warned.add(about)
             logger.warning(message)
 
-    def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> Any:
-        """The raw answer, with the time of the last attempt."""
-        create = self.client.chat.completions.with_raw_response.create
+    def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None) -> Any:
+        """The raw answer, with the time of the last attempt. What a server does not know is left out from then on."""
+        parameters = self._parameters(prompt, probe, probed, form)
         try:
-            return create(**self._parameters(prompt, probe, probed))
+            return self.client.chat.completions.with_raw_response.create(**parameters)
         except openai.BadRequestError as error:
-            if probe or not self._gives_logprobs or "logprob" not in str(error):
+            # By what was sent: another thread may have learnt the same meanwhile.
+            if "logprobs" in parameters and not probe and "logprob" in str(error):
+                self._gives_logprobs = False
+            elif "response_format" in parameters and _OF_FORM.search(str(error)):
+                self._takes_forms = False
+            else:
                 raise
-        self._gives_logprobs = False
-        return create(**self._parameters(prompt, probe, probed))
+        return self._request(prompt, probe, probed, form)
 
-    def _parameters(self, prompt: str, probe: Probe | None, probed: dict[str, int]) -> dict[str, Any]:
+    def _parameters(
+        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
+    ) -> dict[str, Any]:
         # OpenAI's newer models accept only the first name of the limit, most other servers only the second.
         limit = "max_completion_tokens" if urlsplit(self.base_url).hostname == "api.openai.com" else "max_tokens"
         parameters: dict[str, Any] = {
@@ -191,6 +208,9 @@ class OpenAI(Remote):
             parameters["extra_body"] = {"logprob_token_ids": ids, "return_tokens_as_token_ids": True}
         elif probe:
             parameters["top_logprobs"] = TOP
+        if form and self._takes_forms:
+            schema = {"name": "reply", "strict": True, "schema": form}
+            parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
         return parameters
 
     def _read(self, answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:

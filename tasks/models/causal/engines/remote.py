@@ -22,7 +22,14 @@ from dataclasses import asdict, replace
 from typing import ClassVar, NamedTuple
 
 from vitalfew.configs.options import ServerOptions
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    Engine,
+    EngineOptions,
+    EngineUnavailable,
+    JsonSchema,
+    Probe,
+)
 from vitalfew.tasks.models.causal.engines.cap import Account, CapReached, account_now
 from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -110,18 +117,20 @@ class Remote(Engine):
     _lost_in_a_row = 0
 
     @abstractmethod
-    def asker(self, probe: Probe | None) -> Callable[[str], ServerAnswer]:
+    def asker(self, probe: Probe | None, form: JsonSchema | None) -> Callable[[str], ServerAnswer]:
         """Return a function of a prompt that asks the server, for several threads at once. Raises EngineUnavailable,
         ConfigError; an exception of the function ends the batch."""
 
-    def complete(self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick) -> list[Completion]:
+    def complete(
+        self, prompts: Sequence[str], probe: Probe | None = None, tick: Tick = no_tick, form: JsonSchema | None = None
+    ) -> list[Completion]:
         """Raises also Unanswered, CapReached, and NoPrice where money is capped and the model has no price."""
         if assumption := _assumption.get():
             assumed = [assumption(self, prompt) for prompt in prompts]
             tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
             return assumed
         memory = current()
-        keys = request_keys(self, prompts, probe)
+        keys = request_keys(self, prompts, probe, form)
         times = Counter(keys)
         answers: dict[str, Completion] = {}
 
@@ -138,7 +147,7 @@ class Remote(Engine):
                 enter(key, Completion(**found))
         due = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in answers}
         lost = Counter[str]()
-        for key, answer in self._ask(due, probe, memory):
+        for key, answer in self._ask(due, probe, form, memory):
             if answer.may_pass and not self.options.accept_errors:
                 lost[answer.completion.error] += 1
                 self._lost_in_a_row += 1
@@ -154,13 +163,13 @@ class Remote(Engine):
         return [answers[key] for key in keys]
 
     def _ask(
-        self, due: dict[str, str], probe: Probe | None, memory: AnswerMemory | None
+        self, due: dict[str, str], probe: Probe | None, form: JsonSchema | None, memory: AnswerMemory | None
     ) -> Iterator[tuple[str, ServerAnswer]]:
         """Yield the answers to prompts, with their keys, as they come. Raises CapReached after the last of them."""
         if not due:
             return
         account = account_now()  # of this thread, which those of the pool share
-        ask = self.asker(probe)
+        ask = self.asker(probe, form)
 
         def paid(key: str, prompt: str) -> ServerAnswer:
             answer = self._answered(ask, prompt, account)

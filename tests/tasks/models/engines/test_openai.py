@@ -294,6 +294,24 @@ def test_half_of_a_surrogate_pair_is_replaced_wherever_it_is() -> None:
         assert engine_at(server.url).complete(["a"])[0].text == "\ufffd"
 
 
+@pytest.mark.parametrize("part", ["logprobs", "response_format"])
+def test_requests_that_are_refused_together_are_all_sent_again(part: str) -> None:
+    """None of them becomes an error because another was the first to learn what the server does not know."""
+    together = threading.Barrier(3)
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        if path != CHAT:
+            return Reply({"object": "list", "data": []})
+        if part not in body:
+            return completion("yes")
+        together.wait(10)
+        return Reply({"error": {"message": f"{part}: unknown"}}, status=400)
+
+    with ChatServer(behave) as server:
+        answers = engine_at(server.url, concurrency=3).complete([*"abc"], form={"type": "object"})
+    assert [(answer.text, answer.error) for answer in answers] == [("yes", "")] * 3
+
+
 def test_a_server_without_logprobs_is_asked_without() -> None:
     with serving(lambda prompt, _: completion("yes")) as server:
         plain = server.behave
