@@ -110,6 +110,7 @@ METHODS: dict[str, dict[str, str]] = {
         "reflection": "vitalfew.tasks.raters.recorded:Reflection",
         "judge": "vitalfew.tasks.raters.asked:ProbabilityJudge",
     },
+    "writer": {"cloze": "vitalfew.tasks.writers.cloze:Cloze"},
     "selector": {
         "weighted_sum": "vitalfew.tasks.selectors:WeightedSum",
         "pareto_set": "vitalfew.tasks.selectors:ParetoSet",
