@@ -43,10 +43,11 @@ SAMPLE_CHARS = 2_000_000
 
 
 class Write(MethodStage):
-    """Stage `write` over the passages of an index. Raises UnknownName, ConfigError, EngineUnavailable."""
+    """Stage `write` over the passages of an index. Its shards have `drafts`, kept and refused; `written_questions` and
+    `rejects` are of the whole. Raises UnknownName, ConfigError, EngineUnavailable."""
 
     name: ClassVar[str] = "write"
-    table: ClassVar[str] = "written_questions"
+    table: ClassVar[str] = "drafts"
     section: ClassVar[str] = "write"
     role: ClassVar[str | None] = "writer"
     config: WriteConfig

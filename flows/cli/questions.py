@@ -87,7 +87,7 @@ def _writing_flow() -> Callable[[WriteQuestions], "Outcome"]:
 
 def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     """Print how many questions there are, of which kinds and halves, what was refused, and the next commands."""
-    from vitalfew.flows.pipelines.write_questions import questions_of, written
+    from vitalfew.flows.pipelines.write_questions import questions_of, tried_all, written
     from vitalfew.tasks.registry import resolve
     from vitalfew.tasks.write import reasons_of
 
@@ -98,14 +98,21 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in _counts(rows["kind"]))
     halves = ", ".join(f"{count:,} {half}" for half, count in _counts(rows["half"]))
     documents = len(set(zip(rows["source"].to_pylist(), rows["document"].to_pylist(), strict=True)))
-    out.print(f"{len(rows):,} questions from {documents:,} documents: {kinds}; {halves}.", highlight=False)
+    out.print(
+        f"{len(rows):,} questions from {documents:,} documents: {kinds}; {halves}.", highlight=False, soft_wrap=True
+    )
     if refused := reasons_of(artifact.read(0, "rejects")):
         listed = ", ".join(f"{count:,} {reason}" for reason, count in refused)
-        out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)} (table rejects).", highlight=False)
+        out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
+        asked = f"SELECT reason, detail, \"offset\" FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
+        say(f"  vitalfew sql {shlex.quote(asked)}{_at(parameters.store)}")
     if len(rows) < parameters.write.n:
+        every = "all passages of the index were tried, and one gives one question at most"
+        more = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
         out.print(
-            f"[yellow]Fewer than the {parameters.write.n:,} that were asked for:[/] the passages that were tried gave "
-            "no more. `--set write.spare=20` tries more of them."
+            f"[yellow]Fewer than the {parameters.write.n:,} that were asked for:[/] "
+            f"{every if tried_all(artifact) else more}.",
+            soft_wrap=True,
         )
     measures = resolve("writer", parameters.write.writer).measures
     out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")

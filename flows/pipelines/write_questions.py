@@ -44,10 +44,11 @@ class WritingPlan(Plan):
                 f"{count:,} × {reason} ({REASONS.get(reason, 'see rejects')})"
                 for reason, count in (reasons_of(rejects) if rejects else [])
             ]
+            more = "" if tried_all(stage.artifact) else "Try more passages (--set write.spare=20), or another writer"
             raise InputError(
                 f"index {self.parameters.index}: no question could be written from any of {manifest.rows_in:,} "
-                f"passages: {'; '.join(listed) or 'the index has none'}. Try more passages (--set write.spare=20), or "
-                "another writer (`vitalfew methods`)"
+                f"passages: {'; '.join(listed) or 'the index has none'}. "
+                f"{more or 'These are all of the index: use another writer'} (`vitalfew methods`)"
             )
 
 
@@ -64,6 +65,13 @@ def written(store: Path, name: str) -> Artifact:
             "a set is called as its index, or as --name says: vitalfew questions write --index INDEX",
         )
     return Artifact(store, *own[-1].fingerprints[-1].split("/"))
+
+
+def tried_all(artifact: Artifact) -> bool:
+    """Return whether every passage of the corpus was given to the writer of a finished set."""
+    manifest = artifact.completed()
+    corpus = Artifact(artifact.store, *manifest.inputs["passages"].split("/"))
+    return manifest.rows_in == corpus.completed().rows["passages"]
 
 
 def questions_of(artifact: Artifact) -> pa.Table:

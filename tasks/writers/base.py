@@ -52,6 +52,8 @@ REASONS = {
     "answer_not_in_quote": "the answer does not stand in the quote",
     "gives_away": "the question has a word of its answer",
     "copied": "the question has too many words in a row from the passage",
+    "not_answered": "the model does not find the answer when it has the passage",
+    "known_without": "the model gives the answer without the passage",
     "like_another": "an earlier question is the same, or has nearly the same words",
 }
 """Every reason for which a passage gives no question."""

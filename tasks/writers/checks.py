@@ -46,9 +46,11 @@ def common_run(one: str, other: str) -> int:
 
 
 _FUNCTION_WORDS = frozenset(
-    "a an and are as at be but by did do does for from had has have he her his if in into is it its no not of on or "
-    "she so some such than that the their them then there these they this those to up was were what when where which "
-    "who whom whose why will with would how many much".split()
+    words_of(
+        "a an and are as at be but by did do does for from had has have he her his how if in into is it its many much "
+        "no not of on or she so some such than that the their them then there these they this those to up was were "
+        "what when where which who whom whose why will with would"
+    )
 )
 
 

@@ -8,7 +8,7 @@ A sentence is used if it is prose: 40 to 300 characters, at least six words, mos
 without signs of code, tables or link lists. A number is one in digits that stands by itself. A name is a run of words
 that begin with a capital letter, not at the sentence's beginning, none of which the passage has in lower case; so in
 German nouns are names, and a language without capital letters has numbers alone. What is taken out stands once in the
-sentence. Sentence and gap are drawn by the seed and the passage.
+sentence. Sentence and gap are drawn by the seed and the passage. Texts without spaces between words have none.
 """
 
 import re
@@ -97,10 +97,14 @@ def _names(text: str, lower: set[str]) -> Iterator[tuple[int, int]]:
         joins = word and run and text[run[-1].end() : word.start()] == " "
         if run and not (own and joins):
             if run[-1].end() - run[0].start() > 1:
-                yield run[0].start(), run[-1].end()
+                yield run[0].start(), run[-1].end() - len(_possessive(run[-1][0]))
             run = []
         if word and own and not _begins_anew(text, word.start()):
             run.append(word)
+
+
+def _possessive(word: str) -> str:
+    return word[-2:] if word[-2:] in ("'s", "’s") else ""
 
 
 def _begins_anew(text: str, start: int) -> bool:
