@@ -8,13 +8,21 @@ from collections import Counter, defaultdict
 from difflib import SequenceMatcher
 
 LIKE = 0.8
-"""Share of the words of two questions that are common to both, from which on they are alike."""
+"""Share of the words of two questions that are common to both, from which on they are alike, unless they differ in a
+name or a number."""
 _WORD = re.compile(r"\w+")
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text, in lower case."""
     return _WORD.findall(text.casefold())
+
+
+def _marked(text: str) -> set[str]:
+    """The words of a text that tell it from one of the same pattern: with a digit, or a capital letter that is not the
+    first word's."""
+    words = enumerate(_WORD.findall(text))
+    return {word.casefold() for place, word in words if re.search(r"\d", word) or (place and word[0].isupper())}
 
 
 class Earlier:
@@ -27,10 +35,11 @@ class Earlier:
 
     def like(self, text: str) -> str:
         """The earlier question that this one is like; '' if there is none, and the question is an earlier one now."""
-        words = set(words_of(text))
+        words, marked = set(words_of(text)), _marked(text)
         common = Counter(number for word in words for number in self._having[word])
         for number, count in common.items():
-            if count >= LIKE * len(words | self._words[number]):
+            own = self._words[number]
+            if count >= LIKE * len(words | own) and not (words ^ own) & (marked | _marked(self.texts[number])):
                 return self.texts[number]
         for word in words:
             self._having[word].append(len(self.texts))

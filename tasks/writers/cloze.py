@@ -23,7 +23,7 @@ GAP = "_____"
 SHORTEST, LONGEST = 40, 300
 """Characters of a sentence that is used."""
 FEWEST_WORDS = 6
-LETTERS = 0.7
+LETTERS = 0.6
 """The least share of letters among the characters of prose that are no white space."""
 
 _CODE = re.compile(r"[|{}=<>\\;$^~#]|\]\(|```|--|://|\(\)|[./]\w+/|_\w+_")

@@ -69,8 +69,8 @@ def test_no_document_dominates(passages: Artifact) -> None:
     found = stage(passages, n=10, batch=4)
     assert found.artifact.read(0, "written_questions").schema.equals(schemas.WRITTEN_QUESTIONS)
     assert len(rows(found)) == 10
-    # Of the short documents one passage of two gives a question.
-    assert max(Counter(row["document"] for row in rows(found)).values()) <= 3
+    # Of the short documents one passage of two gives a question, so that the long one, 69 % of the corpus, has more.
+    assert max(Counter(row["document"] for row in rows(found)).values()) <= 4
     names = {row["passage_id"]: row["text"].split()[1] for row in _all(passages)}
     first = [names[passage] for passage in draw(passages, 20, 100)[:, 0].tolist()]
     assert {*first[:10]} == {*first[10:]} == {*DOCUMENTS}

@@ -80,7 +80,8 @@ def test_the_passage_stands_within_a_fence_that_it_cannot_close(monkeypatch: pyt
     asking, knowing, guessing = Scripted.asked
     for prompt in (asking, knowing):
         mark = prompt.split("two lines ")[1].split()[0]
-        assert mark not in TEXT and prompt.count(f"\n{mark}\n") == 2
+        assert mark not in TEXT
+        assert prompt.count(f"\n{mark}\n") == 2
         assert TEXT in prompt.split(f"\n{mark}\n")[1]
     assert "observatory" not in guessing
 
@@ -108,28 +109,31 @@ def test_the_passage_stands_within_a_fence_that_it_cannot_close(monkeypatch: pyt
 )
 def test_what_fails_a_check_is_refused(monkeypatch: pytest.MonkeyPatch, said: Any, reason: str) -> None:
     found = written(monkeypatch, said, copied_words=5)
-    assert isinstance(found, Refusal) and found.reason == reason
+    assert isinstance(found, Refusal)
+    assert found.reason == reason
     assert len(Scripted.asked) == 1  # no more is paid for it
 
 
 def test_the_model_must_answer_with_the_passage_and_not_without(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(monkeypatch, reply(), knowing="Somebody").reason == "not_answered"  # type: ignore[union-attr]
     known = written(monkeypatch, reply(), guessing="It was ada norrin")
-    assert isinstance(known, Refusal) and known.reason == "known_without" and "ada norrin" in known.detail
+    assert isinstance(known, Refusal)
+    assert known.reason == "known_without"
+    assert "ada norrin" in known.detail
     assert written(monkeypatch, reply(), guessing=failed("no")) == Refusal("no_reply", "no")
 
 
 def test_a_model_must_be_named() -> None:
-    with pytest.raises(ConfigError, match="--set write.model="):
+    with pytest.raises(ConfigError, match=r"--set write\.model="):
         make(WriteConfig(writer="llm"), "write")
 
 
 def test_questions_are_alike_by_their_words() -> None:
-    earlier = Earlier()
-    assert earlier.like("Who founded the town of Velmar by the river?") == ""
-    assert (
-        earlier.like("who founded the town of Velmar, by the river") == "Who founded the town of Velmar by the river?"
-    )
+    earlier, asked = Earlier(), "Who founded the town of Velmar by the river?"
+    assert earlier.like(asked) == ""
+    assert earlier.like("who founded the town of Velmar, by the river") == asked
+    assert earlier.like("Who founded the nice town of Velmar by the river?") == asked
+    assert earlier.like("Who founded the town of Orvik by the river?") == ""
     assert earlier.like("Who left the town of Hale by the sea?") == ""
     assert common_run("A b C d", "x a B, c y d") == 3
     assert gives_away("Which mill is the oldest?", "The oldest") == "oldest"
