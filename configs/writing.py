@@ -9,7 +9,7 @@ from vitalfew.configs.section import Section
 
 
 class WriteConfig(Section):
-    """How questions are written from passages of a corpus that has none."""
+    """How questions are written from passages of a corpus that comes without questions."""
 
     kind: ClassVar[str] = "writer"
 

@@ -1,4 +1,4 @@
-"""`vitalfew questions`: questions written from a corpus that has none."""
+"""`vitalfew questions`: questions that are written from a corpus."""
 
 import shlex
 from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import Outcome
 
 questions_app = typer.Typer(
-    name="questions", no_args_is_help=True, help="Questions written from a corpus that has none: write, show, export."
+    name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
 )
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")

@@ -56,6 +56,8 @@ def written(store: Path, name: str) -> Artifact:
     """The latest finished set of written questions of a name. Raises UnknownName."""
     runs = [run for run in read_runs(store) if run.flow == WRITING and run.state == "completed"]
     own = [run for run in runs if run.name == name]
+    if not runs:
+        raise InputError("no questions were written in this store: vitalfew questions write --index INDEX")
     if not own:
         known = sorted({run.name for run in runs})
         raise UnknownName(

@@ -47,7 +47,7 @@ REASONS = {
     "no_name_or_number": "no sentence has a name or number that stands in it once",
     "no_reply": "the model gave no reply: an error, or an empty text",
     "not_in_form": "the reply is not a JSON object with question, answer and quote",
-    "no_question": "the model found nothing to ask",
+    "no_question": "the model had nothing to ask",
     "quote_not_in_passage": "the quote does not stand in the passage letter by letter",
     "answer_not_in_quote": "the answer does not stand in the quote",
     "gives_away": "the question has a word of its answer",
@@ -67,7 +67,7 @@ class Writer(ABC):
     needs_sentences: ClassVar[bool] = False
     """Its passages are to come with their sentences."""
     measures: ClassVar[str] = "retrieval and answers"
-    """What its questions can measure, in words."""
+    """Words that say what its questions can measure."""
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""

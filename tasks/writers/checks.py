@@ -1,4 +1,4 @@
-"""What a written question must not be: like an earlier one, a copy of its passage, or one that gives its answer away.
+"""Faults of a written question: it is like an earlier one, copies its passage, or gives its answer away.
 
 Words are compared in lower case, without marks.
 """
@@ -19,8 +19,8 @@ def words_of(text: str) -> list[str]:
 
 
 def _marked(text: str) -> set[str]:
-    """The words of a text that tell it from one of the same pattern: with a digit, or a capital letter that is not the
-    first word's."""
+    """The words that distinguish a text from another of the same pattern: with a digit, or a capital letter that is not
+    the first word's."""
     words = enumerate(_WORD.findall(text))
     return {word.casefold() for place, word in words if re.search(r"\d", word) or (place and word[0].isupper())}
 

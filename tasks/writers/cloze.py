@@ -1,14 +1,14 @@
 """Questions without a language model: a sentence of the passage in which a name or a number is a gap.
 
 Such a question measures retrieval: does a search with the rest of the sentence find its passage? It says little about
-answers, because nobody asks so, and nearly all words of the question are the passage's own: methods that search by
-words look better than on questions of people. Compare methods with each other by it, and not with other figures.
+answers, because nobody asks so, and nearly all words of the question stand in the passage: methods that search by
+words look better than on questions of people. Compare methods on these questions alone, and not with other figures.
 
 A sentence is used if it is prose: 40 to 300 characters, at least six words, mostly letters, with a mark at its end, and
 without signs of code, tables or link lists. A number is one in digits that stands by itself. A name is a run of words
-that begin with a capital letter, not at the sentence's beginning, none of which the passage has in lower case; so in
-German nouns are names, and a language without capital letters has numbers alone. What is taken out stands once in the
-sentence. Sentence and gap are drawn by the seed and the passage. Texts without spaces between words have none.
+that begin with a capital letter, not at the sentence's beginning, and that the passage lacks in lower case; so in
+German nouns are names, and a language without capital letters has numbers alone. Texts without spaces between words
+give no questions. The gap's text stands once in the sentence. Sentence and gap are drawn by the seed and the passage.
 """
 
 import re
@@ -24,7 +24,7 @@ SHORTEST, LONGEST = 40, 300
 """Characters of a sentence that is used."""
 FEWEST_WORDS = 6
 LETTERS = 0.6
-"""The least share of letters among the characters of prose that are no white space."""
+"""The least share of letters among the characters of prose besides white space."""
 
 _CODE = re.compile(r"[|{}=<>\\;$^~#]|\]\(|```|--|://|\(\)|[./]\w+/|_\w+_")
 _END = re.compile(r"[.!?…。！？][\"'”’»)\]*_]*$")
@@ -79,7 +79,7 @@ def is_prose(text: str) -> bool:
 
 def gaps(text: str, lower: set[str]) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind (name, year, number) of what may be left out of a sentence. `lower`: words of the
-    passage in lower case, which are no names."""
+    passage in lower case, which cannot be names."""
     for found in _NUMBER.finditer(text):
         if _stands_once(text, found[0]):
             is_year = re.fullmatch(r"1\d{3}|20\d{2}", found[0])

@@ -1,7 +1,7 @@
 """Questions by a language model: it writes question, answer and quote, and every one of its claims is checked.
 
 The passage stands between two lines with a mark that depends on the passage, so that no text can close it early, and
-the model is told that what stands there is material and no instruction. A question is kept if
+the prompt says that what stands there is material, not an instruction. A question is kept if
 
 - the reply has a JSON object with question, answer and quote (words around it, such as a code fence, do not matter);
 - the quote stands in the passage letter by letter, but for white space, and the answer in the quote;
@@ -51,7 +51,7 @@ KINDS = {
     "where": "ask where, if it can be asked",
     "what": "ask what or which, if it can be asked",
 }
-"""What a question should ask for, by kind. Which one a passage gets depends on its id."""
+"""Requests for a kind of question, by kind. The one that a passage gets depends on its id."""
 WITH = FENCED + "Answer the question by the passage, in a few words and nothing else.\nQuestion: {question}\nAnswer:"
 WITHOUT = "Answer the question in a few words and nothing else.\nQuestion: {question}\nAnswer:"
 
@@ -166,7 +166,7 @@ def checked(reply: Completion, passage: str, copied_words: int) -> WrittenQuesti
 
 
 def _parsed(reply: str) -> tuple[str, str, str] | None:
-    """Question, answer and quote, each in one line, of the first JSON object in a reply; None if it has none."""
+    """Question, answer and quote, in one line, of the first JSON object in a reply; None without such an object."""
     start = reply.find("{")
     try:
         row, _ = json.JSONDecoder().raw_decode(reply, start) if start >= 0 else (None, 0)
@@ -182,7 +182,7 @@ def _parsed(reply: str) -> tuple[str, str, str] | None:
 
 
 def kind_of(question: str) -> str:
-    """What a question asks for, by its first words: a key of KINDS, or `other`."""
+    """The kind of a question by its first words: a key of KINDS, or `other`."""
     start = " ".join(words_of(question)[:2])
     named = {"which": "what", "how much": "how many", "whom": "who", "whose": "who"}
     return next((named.get(word, word) for word in [*KINDS, *named] if f"{start} ".startswith(f"{word} ")), "other")

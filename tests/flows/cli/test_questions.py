@@ -63,11 +63,12 @@ def test_an_edited_file_is_not_written_over(store: str) -> None:
 
 
 def test_what_cannot_be_written_is_explained(store: str) -> None:
-    assert "unknown set of written questions 'others'" in done("questions", "show", "others", status=1)
+    assert "no questions were written in this store" in done("questions", "show", "others", status=1)
     assert "no index 'others'" in done("questions", "write", "--index", "others", status=1)
     unknown = done("questions", "write", "--index", "towns", "--writer", "close", status=1)
     assert "did you mean 'cloze'?" in unknown
     many = done("questions", "write", "--index", "towns", "--n", "500", "--runner", "serial")
+    assert "known: towns" in done("questions", "show", "town", status=1)
     assert "Fewer than the 500 that were asked for: all passages of the index were tried" in many
 
 
