@@ -98,14 +98,12 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in _counts(rows["kind"]))
     halves = ", ".join(f"{count:,} {half}" for half, count in _counts(rows["half"]))
     documents = len(set(zip(rows["source"].to_pylist(), rows["document"].to_pylist(), strict=True)))
-    out.print(
-        f"{len(rows):,} questions from {documents:,} documents: {kinds}; {halves}.", highlight=False, soft_wrap=True
-    )
+    say(f"{_counted(len(rows), 'question')} from {_counted(documents, 'document')}: {kinds}; {halves}.")
     if refused := reasons_of(artifact.read(0, "rejects")):
         listed = ", ".join(f"{count:,} {reason}" for reason, count in refused)
         out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
-        asked = f"SELECT reason, detail, \"offset\" FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
-        say(f"  vitalfew sql {shlex.quote(asked)}{_at(parameters.store)}")
+        asked = f"SELECT reason, detail FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
+        say(f'  vitalfew sql "{asked}"{_at(parameters.store)}')
     if len(rows) < parameters.write.n:
         every = "all passages of the index were tried, and one gives one question at most"
         more = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
@@ -128,6 +126,10 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
 
 def _counts(column: Any) -> list[tuple[str, int]]:
     return sorted((row["values"], row["counts"]) for row in column.value_counts().to_pylist())
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _at(store: Path) -> str:
@@ -181,6 +183,6 @@ def export(
     if files.exists(file):
         raise InputError(f"--out {file}: there is such a file, perhaps one that was edited; give another name")
     files.write_text(file, "".join(as_lines(rows)))
-    out.print(f"{len(rows):,} questions are in {escape(str(file))}:", soft_wrap=True)
+    out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
     at = _at(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")

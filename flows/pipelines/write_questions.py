@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines.run import Plan
+from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.causal.engines.cap import price_of
 from vitalfew.tasks.registry import UnknownName, completed
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write, reasons_of
@@ -36,6 +39,15 @@ class WritingPlan(Plan):
         name = parameters.name or index.name
         super().__init__(parameters, name, [Write(store, index.located(store)["passages"], parameters.write)])
 
+    def requests_usd(self) -> float:
+        """Quote the requests to servers, in USD: every question takes one passage of the mean length, and as many
+        requests as the writer sends for one, whose replies are as long as they may be. Refusals come on top."""
+        stage = self.stages[0]
+        assert isinstance(stage, Write)
+        if not asks_servers(stage):
+            return 0.0
+        return stage.config.n * stage.method.tokens(_mean_length(stage.inputs["passages"])) * price_of(stage.model_name)
+
     def check(self, stage: Stage, manifest: Manifest) -> None:
         """Raises InputError where no question was written."""
         if not manifest.note("written"):
@@ -50,6 +62,14 @@ class WritingPlan(Plan):
                 f"passages: {'; '.join(listed) or 'the index has none'}. "
                 f"{more or 'These are all of the index: use another writer'} (`vitalfew methods`)"
             )
+
+
+def _mean_length(passages: Artifact) -> float:
+    """The mean length of the passages of the first shard that has any, in characters."""
+    shard = next((record.shard for record in passages.completed().shards if record.rows("passages")), None)
+    if shard is None:
+        return 0.0
+    return float(pc.mean(pc.utf8_length(passages.read(shard, columns=["text"])["text"])).as_py())
 
 
 def written(store: Path, name: str) -> Artifact:

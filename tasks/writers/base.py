@@ -81,6 +81,10 @@ class Writer(ABC):
         """Everything that a question depends on besides the options: the class, its version, the model."""
         return {"class": type(self).__name__, "version": self.version}
 
+    def tokens(self, characters: float) -> float:
+        """The tokens that a question from a passage of so many characters takes, for a quote; 0 without a model."""
+        return 0.0
+
     @abstractmethod
     def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[WrittenQuestion | Refusal]:
         """A question of every passage, in their order, or why there is none."""

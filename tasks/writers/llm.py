@@ -52,6 +52,8 @@ KINDS = {
     "what": "ask what or which, if it can be asked",
 }
 """Requests for a kind of question, by kind. The one that a passage gets depends on its id."""
+CHARACTERS = 4
+"""Characters of a prompt per token, for a quote."""
 WITH = FENCED + "Answer the question by the passage, in a few words and nothing else.\nQuestion: {question}\nAnswer:"
 WITHOUT = "Answer the question in a few words and nothing else.\nQuestion: {question}\nAnswer:"
 
@@ -91,6 +93,11 @@ class LlmWriter(Writer):
     def identity(self) -> dict[str, Any]:
         prompts = [ASKING, KINDS, WITH, WITHOUT]
         return {**super().identity(), "prompts": prompts, "engine": self.engine.identity()}
+
+    def tokens(self, characters: float) -> float:
+        asking, verifying = len(ASKING) + characters, len(WITH) + len(WITHOUT) + characters
+        read = (asking + verifying * self.options.verify) / CHARACTERS
+        return read + self.options.max_tokens
 
     def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[WrittenQuestion | Refusal]:
         prompts = [_fenced(ASKING, passage, kind=KINDS[_kind(passage)]) for passage in passages]

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import contents, index
 from tests.support.stages import staged
 from vitalfew.configs.writing import WriteConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.write import Write, draw
 from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
@@ -123,3 +125,36 @@ def test_finished_work_is_not_repeated_and_a_killed_run_goes_on(passages: Artifa
 def _all(passages: Artifact) -> list[dict[str, Any]]:
     shards = [record.shard for record in passages.completed().shards]
     return [row for shard in shards for row in passages.read(shard).to_pylist()]
+
+
+def paid(passages: Artifact, url: str, **settings: Any) -> Write:
+    own = {"engine": "openai", "base_url": url, "model": "tiny", "retries": 0, "concurrency": 1, **settings}
+    return staged(Write, passages.store, passages, WriteConfig(writer="llm", batch=2, spare=1, **own))
+
+
+def test_answers_of_a_server_are_paid_once(passages: Artifact) -> None:
+    """A run that a server's failure ended goes on with the answers that came before."""
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        prompt = body["messages"][0]["content"]
+        prompts.append(prompt)
+        if len(prompts) == 4:
+            return Reply({"error": {"message": "out of memory"}}, status=503)
+        if "JSON" not in prompt:
+            return completion("it is has the number" if "by the passage" in prompt else "nobody knows")
+        quote = prompt.split("\n")[2]
+        subject = quote.split()[1].partition(".")[0]
+        rows = {"question": f"How is Text {subject} {len(prompts)} counted?", "answer": "number", "quote": quote}
+        return completion(json.dumps(rows))
+
+    prompts: list[str] = []
+    with ChatServer(behave) as server:
+        first = paid(passages, server.url, n=4)
+        with pytest.raises(Unanswered, match="out of memory"):
+            first.run("first")
+        again = paid(passages, server.url, n=4)
+        again.run("again")
+    assert len(prompts) == len({*prompts}) + 1 == 13  # three requests for a question, and the one that failed
+    assert len(rows(again)) == 4
+    assert not rows(again, "rejects")
+    assert sum(record.cost.tokens for record in again.artifact.completed().shards) == 12 * 9
