@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import table
+from tests.support.prices import priced
 from vitalfew.flows.cli.main import app
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
@@ -79,3 +81,32 @@ def test_a_corpus_without_prose_gives_an_error_that_counts_the_reasons(store: st
     told = done("questions", "write", "--index", "code", "--runner", "serial", status=1)
     assert "no question could be written from any of 1 passages: 1 × no_sentence" in told
     assert "These are all of the index" in told
+
+
+def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tmp_path: Path) -> None:
+    def behave(path: str, body: object, attempt: int) -> Reply:
+        return Reply({"object": "list", "data": []}) if path == "/v1/models" else completion("A fine passage.")
+
+    with ChatServer(behave) as server, priced(tmp_path, "openai:tiny"):
+        model = [f"write.base_url={server.url}", "write.writer=llm", "write.engine=openai", "write.model=tiny"]
+        settings = [word for each in model for word in ("--set", each)]
+        write = [
+            "questions",
+            "write",
+            "--index",
+            "towns",
+            "--writer",
+            "llm",
+            "--n",
+            "3",
+            "--runner",
+            "serial",
+            *settings,
+        ]
+        told = done(*write, "--max-usd", "0.1", status=1)
+        assert "Nothing was sent" in told
+        assert "ask for less (--n N)" in told
+        assert not [path for path, *_ in server.asked if path.endswith("completions")]
+        told = done(*write, "--max-usd", "100", status=1)
+    assert "no question could be written from any of 12 passages: 12 × not_in_form" in told
+    assert "the reply must be a JSON object" in done("sql", "SELECT detail FROM rejects WHERE stage = 'write' LIMIT 1")
