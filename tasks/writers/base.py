@@ -82,7 +82,7 @@ class Writer(ABC):
         return {"class": type(self).__name__, "version": self.version}
 
     def tokens(self, characters: float) -> float:
-        """The tokens that a question from a passage of so many characters takes, for a quote; 0 without a model."""
+        """The tokens that a question takes, for a quote, by the length of its passage; 0 without a model."""
         return 0.0
 
     @abstractmethod
