@@ -27,6 +27,7 @@ from vitalfew.configs.evaluation import Choose, Chosen, Evaluate, Experiment, Me
 from vitalfew.configs.schema import Corpus, Execution, IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import TrainConfig, TrainOreo
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.methods import Description, Setting, described, section_of, sections_of, settings, summary
 from vitalfew.storage.catalog.database import without_rows
@@ -56,6 +57,7 @@ def _settings_page() -> Iterator[str]:
     for title, opening, models in (
         ("Where a flow runs", "Settings for all files below.", (Execution,)),
         ("An index", "For `vitalfew index` and `vitalfew plan`.", (IndexCorpus,)),
+        ("Written questions", "For `vitalfew questions write`.", (WriteQuestions,)),
         ("An experiment", "For `vitalfew evaluate`; `vitalfew search` takes `retrieve`.", EXPERIMENT),
         ("A training", "For `vitalfew train`: a recipe of `configs/recipes/`, or your file.", (TrainConfig, TrainOreo)),
         ("A corpus that is kept up to date", "A file `corpora/NAME.yaml`: all settings of an index, and", (Corpus,)),

@@ -1,6 +1,7 @@
-"""The flow `evaluate` (pipelines/evaluate.py), on Prefect and Ray."""
+"""The flow `evaluate` (pipelines/evaluate.py), and the one that writes its questions, on Prefect and Ray."""
 
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from typing import Annotated, cast
 
@@ -10,12 +11,14 @@ from prefect.events import emit_event
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.errors import explained
 from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report
 from vitalfew.flows.forms import EvaluateForm, OrWhole
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.cap import check_cap
+from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.pipelines.secrets import secrets
 from vitalfew.flows.ray_pool import ray_cluster
 from vitalfew.tasks.registry import stage_options
@@ -63,7 +66,25 @@ def use_secrets(parameters: Evaluate) -> None:
         for name, section in (*method, *further.items()):
             if isinstance(section, Section):
                 blocks |= secrets(section, name)
+    _fill_in(blocks)
+
+
+def _fill_in(blocks: Mapping[str, str]) -> None:
+    """Set missing environment variables from Prefect's blocks, if these exist."""
     for variable, block in blocks.items():
         if not os.environ.get(variable):
             with suppress(ValueError):  # no such block
                 os.environ[variable] = cast(Secret[str], Secret.load(block)).get()
+
+
+@flow(name="write-questions", flow_run_name="{parameters.index}", validate_parameters=True, persist_result=False)
+@explained
+def write_questions(parameters: WriteQuestions) -> Outcome:
+    """Write questions from the passages of an index; finished work is not repeated."""
+    _fill_in(secrets(parameters.write, "write"))
+    plan = graph(parameters)
+    check_cap(plan)
+    with one_cap(parameters.max_usd), nullcontext() if plan.done() else ray_cluster(parameters):
+        outcome = plan.run(on_ray(parameters.workers))
+    show_costs(parameters.store, outcome)
+    return outcome

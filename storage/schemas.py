@@ -101,9 +101,39 @@ REJECTS = table(
     "an input row that was not used",
     column("stage", TEXT, "stage that rejected the row"),
     column("source", TEXT, "dataset, FORMAT:FILE"),
-    column("offset", LONG, "line or record number in the source, from 1; for a question, its question_id"),
+    column(
+        "offset",
+        LONG,
+        "line or record number in the source, from 1; for a question, its question_id; for a passage that gave no "
+        "question (write), its passage_id",
+    ),
     column("reason", TEXT, "machine-readable reason"),
     column("detail", TEXT, "reason in words"),
+)
+
+_OF_DRAFT = (
+    column("half", TEXT, "development or test: questions from one document are in one half"),
+    column("kind", TEXT, "what it asks for, as its writer calls it: name, year, number, who, why"),
+    column("text", TEXT, "the question"),
+    column("answers", list_of(TEXT), "gold answers, any of which is correct"),
+    column("quote", TEXT, "part of the passage that answers, in one line"),
+    column("passage_id", LONG, "passage it was written from"),
+    column("source", TEXT, "dataset of the passage, FORMAT:FILE"),
+    column("source_id", TEXT, "id of the passage in its source"),
+    column("document", TEXT, "document of the passage: its file, else its title, else empty"),
+)
+DRAFTS = table(
+    "drafts",
+    "a passage that was given to a writer of questions, with what it wrote",
+    *_OF_DRAFT,
+    column("reason", TEXT, "machine-readable reason why there is no question; empty if there is one"),
+    column("detail", TEXT, "reason in words"),
+)
+WRITTEN_QUESTIONS = table(
+    "written_questions",
+    "a question that was written from a passage",
+    column("question_id", LONG, "content id of question, answer and passage"),
+    *_OF_DRAFT,
 )
 
 VECTOR_KINDS = ("core", "context", "passage")

@@ -81,7 +81,7 @@ class Ask(Stage):
         if self.config.half:
             ids, own = self._half(ids, own)
         if self.config.sample is not None:
-            chosen = np.argsort(_mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
+            chosen = np.argsort(mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
             ids, own = ids[np.sort(chosen)], own[np.sort(chosen)]
         files.write_array(self._chosen, ids)
         files.write_array(self._gold, find_gold(self._placed(ids), self.inputs.get("corpus", self.inputs["passages"])))
@@ -103,7 +103,7 @@ class Ask(Stage):
 
     def _half(self, ids: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Those of the half that is asked. Raises InputError if there are none."""
-        hashed = (_mixed(ids, HALVING_SEED) >> np.uint64(63)).astype(np.int64)
+        hashed = (mixed(ids, HALVING_SEED) >> np.uint64(63)).astype(np.int64)
         asked = np.where(own < 0, hashed, own) == HALVES.index(self.config.half or "test")
         if not asked.any():
             raise InputError(
@@ -277,11 +277,11 @@ FROM named GROUP BY question_id ORDER BY question_id
 """Every matching question once, with the half to which its data set assigns it."""
 
 
-def _mixed(ids: np.ndarray, seed: int) -> np.ndarray:
+def mixed(ids: np.ndarray, seed: int) -> np.ndarray:
     """A random number for every id, uint64, determined by id and seed (Steele et al., SplitMix64, OOPSLA 2014): a
     question keeps its place in the random order, whatever the other questions are."""
     with np.errstate(over="ignore"):
-        mixed = ids.astype(np.uint64) + np.uint64(seed % 2**64) * GOLDEN
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
+        value = ids.astype(np.uint64) + np.uint64(seed % 2**64) * GOLDEN
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return value ^ (value >> np.uint64(31))

@@ -110,6 +110,10 @@ METHODS: dict[str, dict[str, str]] = {
         "reflection": "vitalfew.tasks.raters.recorded:Reflection",
         "judge": "vitalfew.tasks.raters.asked:ProbabilityJudge",
     },
+    "writer": {
+        "cloze": "vitalfew.tasks.writers.cloze:Cloze",
+        "llm": "vitalfew.tasks.writers.llm:LlmWriter",
+    },
     "selector": {
         "weighted_sum": "vitalfew.tasks.selectors.fronts:WeightedSum",
         "pareto_set": "vitalfew.tasks.selectors.fronts:ParetoSet",

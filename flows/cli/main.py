@@ -21,6 +21,7 @@ from vitalfew.flows.cli import serve as serve_cli
 from vitalfew.flows.cli import sql as sql_cli
 from vitalfew.flows.cli import ui as ui_cli
 from vitalfew.flows.cli.methods import models_app, settings_help
+from vitalfew.flows.cli.questions import questions_app
 from vitalfew.flows.cli.results import export_app
 from vitalfew.flows.cli.store import store_app
 from vitalfew.flows.cli.terminal import DEFAULT_STORE, ExplainedErrors, StoreOption, out, table
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.add_typer(store_app)
 app.add_typer(models_app)
 app.add_typer(export_app)
+app.add_typer(questions_app)
 
 
 def _print_version(asked: bool) -> None:

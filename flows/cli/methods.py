@@ -26,6 +26,7 @@ from vitalfew.configs.evaluation import STAGES, Evaluate, Method
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.terminal import err, out, prepare, say, table
 from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve
 
@@ -38,6 +39,7 @@ EXAMPLES = {
     "splitter": INDEXING,
     "encoder": INDEXING,
     "index": INDEXING,
+    "writer": "vitalfew questions write --index demo",
     "retriever": "vitalfew search 'When was the observatory opened?' --index demo",
     "refiner": "vitalfew evaluate quickstart --index demo",
     "generator": "vitalfew evaluate quickstart --index demo",
@@ -86,7 +88,7 @@ def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]
 
 def sections() -> Iterator[tuple[str, type[Section]]]:
     """The sections that name a method, with their places in the settings."""
-    for model in (IndexCorpus, Method, Evaluate):
+    for model in (IndexCorpus, WriteQuestions, Method, Evaluate):
         yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
     yield "", TrainConfig  # a recipe holds nothing else
     yield "collect", CollectConfig

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, overload
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines.run import Plan
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ def _new(parameters: Execution) -> Plan:
             from vitalfew.flows.pipelines.train import TrainingPlan
 
             return TrainingPlan(parameters)
+        case WriteQuestions():
+            from vitalfew.flows.pipelines.write_questions import WritingPlan
+
+            return WritingPlan(parameters)
     raise TypeError(f"there is no pipeline for parameters of type {type(parameters).__name__}")
 
 

@@ -13,7 +13,8 @@ HANDBOOK = {
     " office pays within a month.\n",
     "leave.md": "# Leave\n\nEverybody has thirty days of leave a year. Ten of them may be kept for the next one.\n",
     "tools/printer.md": "# Printer\n\nThe printer is on the second floor. Ask Ada Winter for paper.\n",
-    "readme.txt": "This handbook is kept by the office. Whoever finds a mistake in it mends it.\n",
+    "readme.txt": "This handbook is kept by the office. Whoever finds a mistake in it mends it. Its first edition was"
+    " written by Bo Lind in 1998, in the year after the office had moved.\n",
 }
 
 

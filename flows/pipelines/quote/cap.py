@@ -12,6 +12,9 @@ from vitalfew.flows.pipelines.paying import check_prices, up
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.tasks.models.causal.engines.cap import dollars
 
+_SAMPLE = "--set questions.sample=N"
+_LESS = {"write_questions": "--n N"}
+"""The option that makes a run smaller, by flow."""
 Ask = Callable[[str], bool]
 """Asks whoever is there a question; true is yes."""
 
@@ -39,8 +42,8 @@ def check_cap(plan: Plan, ask: Ask | None = None, quoting: AbstractContextManage
     told = f"the quote is {dollars(quoted)} for requests to servers, above the cap of {dollars(most)}"
     if not (ask and ask(f"{told[0].upper()}{told[1:]}. Go on until the cap?")):
         raise AboveCap(
-            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less (--set questions.sample=N), "
-            "or begin and stop at the cap: --yes"
+            f"{told}. Nothing was sent. Allow more (--max-usd {up(quoted)}), ask for less "
+            f"({_LESS.get(plan.flow, _SAMPLE)}), or begin and stop at the cap: --yes"
         )
 
 
@@ -56,4 +59,6 @@ def requests_usd(plan: Plan) -> float | None:
             from vitalfew.flows.pipelines.quote.corpus import quote
 
             return quote(whole).requests_usd
+        case "write_questions":
+            return whole.requests_usd()
     return None

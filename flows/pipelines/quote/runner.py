@@ -136,5 +136,15 @@ def _unknown(plan: Any, stages: Sequence[Stage]) -> _Size:
     return _Size(sys.maxsize, None)
 
 
-_SIZES: dict[str, Callable[[Any, Sequence[Stage]], _Size]] = {"index_corpus": _of_index, "evaluate": _of_evaluation}
+def _of_writing(plan: Any, stages: Sequence[Stage]) -> _Size:
+    settings = plan.parameters.write
+    seconds = [_working(stage, A_PASSAGE, settings.n * settings.spare) for stage in stages]
+    return _Size(max(1, ceil(settings.n / settings.batch)), _sum(seconds))
+
+
+_SIZES: dict[str, Callable[[Any, Sequence[Stage]], _Size]] = {
+    "index_corpus": _of_index,
+    "evaluate": _of_evaluation,
+    "write_questions": _of_writing,
+}
 """By the name of the flow: an import of its plan would take a second."""

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.methods import type_in_words
 from vitalfew.flows.pipelines.experiments import evaluation, find
@@ -44,6 +45,8 @@ def test_every_methods_example_has_settings_that_are_right(kind: str, name: str)
             completed(build(IndexCorpus, {"datasets": [words[2]], "name": "mine"}, given))
         elif words[1] == "search":
             completed(build(Search, given))
+        elif words[1:3] == ["questions", "write"]:
+            completed(build(WriteQuestions, {"index": "demo"}, given))
         else:
             assert evaluation(*find(words[2]), {"index": "demo"}, given).methods
 

@@ -1,0 +1,188 @@
+"""`vitalfew questions`: questions that are written from a corpus."""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from vitalfew.configs.loading import build
+from vitalfew.configs.writing import WriteQuestions
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    ConfigOption,
+    MaxUsdOption,
+    RunnerOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    WorkersOption,
+    YesOption,
+    execute,
+    layers,
+    out,
+    prepare,
+    say,
+    table,
+)
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.run import Outcome
+
+questions_app = typer.Typer(
+    name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
+)
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
+]
+
+
+@questions_app.command()
+def write(
+    index: Annotated[
+        str, typer.Option("--index", metavar="NAME", help="Index whose passages the questions are written from.")
+    ],
+    n: Annotated[
+        int | None, typer.Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")
+    ] = None,
+    writer: Annotated[
+        str | None, typer.Option("--writer", metavar="METHOD", help="A writer of `methods`; default: cloze.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the set of questions; default: the index's.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    config: ConfigOption = None,
+    assignments: SetOption = None,
+    workers: WorkersOption = None,
+    runner: RunnerOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Write questions from the passages of an index, with their answers and the passages that have them.
+
+    Passages are drawn by document, so that one long file does not dominate, and documents are halved into
+    development and test. The writer cloze needs no language model: it leaves a name or a number out of a sentence,
+    which measures retrieval, not answers.
+
+        vitalfew questions write --index handbook --n 200
+    """
+    prepare(verbose)
+    own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
+    given = {"store": store, "workers": workers, "runner": runner, "index": index, "name": name}
+    settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
+    parameters = build(WriteQuestions, *settings, *([{"write": own}] if own else []))
+    _tell(parameters, execute(parameters, _writing_flow))
+
+
+def _writing_flow() -> Callable[[WriteQuestions], "Outcome"]:
+    """The flow that writes questions, which takes seconds to import."""
+    from vitalfew.flows.evaluate import write_questions
+
+    return write_questions
+
+
+def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
+    """Print how many questions there are, of which kinds and halves, what was refused, and the next commands."""
+    from vitalfew.flows.pipelines.write_questions import questions_of, tried_all, written
+    from vitalfew.tasks.registry import resolve
+    from vitalfew.tasks.write import reasons_of
+
+    artifact = written(parameters.store, outcome.run.name)
+    rows = questions_of(artifact)
+    if outcome.reused:
+        out.print("Nothing to do: the questions are already written.")
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in _counts(rows["kind"]))
+    halves = ", ".join(f"{count:,} {half}" for half, count in _counts(rows["half"]))
+    documents = len(set(zip(rows["source"].to_pylist(), rows["document"].to_pylist(), strict=True)))
+    say(f"{_counted(len(rows), 'question')} from {_counted(documents, 'document')}: {kinds}; {halves}.")
+    if refused := reasons_of(artifact.read(0, "rejects")):
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in refused)
+        out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
+        asked = f"SELECT reason, detail FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
+        say(f'  vitalfew sql "{asked}"{_at(parameters.store)}')
+    if len(rows) < parameters.write.n:
+        every = "all passages of the index were tried, and one gives one question at most"
+        more = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
+        out.print(
+            f"[yellow]Fewer than the {parameters.write.n:,} that were asked for:[/] "
+            f"{every if tried_all(artifact) else more}.",
+            soft_wrap=True,
+        )
+    measures = resolve("writer", parameters.write.writer).measures
+    out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")
+    name, at = outcome.run.name, _at(parameters.store)
+    out.print("To read, edit and ask them:")
+    say(f"  vitalfew questions show {name}{at}")
+    say(f"  vitalfew questions export {name} --out {name}.jsonl{at}")
+    say(
+        f"  vitalfew evaluate retrieval_only --index {escape(parameters.index)} "
+        f"--set questions.dataset=jsonl:{name}.jsonl{at}"
+    )
+
+
+def _counts(column: Any) -> list[tuple[str, int]]:
+    return sorted((row["values"], row["counts"]) for row in column.value_counts().to_pylist())
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _at(store: Path) -> str:
+    return "" if store == DEFAULT_STORE else escape(f" --store {shlex.quote(str(store))}")
+
+
+@questions_app.command()
+def show(
+    name: NameArgument,
+    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Print written questions with their answers and the passages that have them.
+
+    vitalfew questions show handbook --n 10
+    """
+    from vitalfew.flows.pipelines.write_questions import questions_of, written
+
+    rows = questions_of(written(store, name))
+    shown = table("half", "kind", "question", "answer", "passage")
+    for row in rows.slice(0, n).to_pylist():
+        own = (row["half"], row["kind"], row["text"], "; ".join(row["answers"]), row["source_id"] or row["document"])
+        shown.add_row(*map(escape, own))
+    out.print(shown)
+    if len(rows) > n:
+        say(f"{len(rows) - n:,} more: vitalfew questions show {escape(name)} --n {len(rows)}{_at(store)}")
+
+
+@questions_app.command()
+def export(
+    name: NameArgument,
+    file: Annotated[
+        Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
+    ],
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Write a set of questions to a file of JSON Lines, for people to edit and for `questions.dataset=jsonl:FILE`.
+
+    A line has the question, its answers, the document and the quote that answers; the gold passages are those of the
+    document in which the quote stands. Ids begin with the half.
+
+        vitalfew questions export handbook --out handbook.jsonl
+    """
+    from vitalfew.flows.pipelines.write_questions import as_lines, questions_of, written
+    from vitalfew.storage import files
+    from vitalfew.tasks.datasets.base import InputError
+
+    rows = questions_of(written(store, name))
+    if file.suffix != ".jsonl":
+        raise InputError(f"--out {file}: the file must end in .jsonl")
+    if files.exists(file):
+        raise InputError(f"--out {file}: there is such a file, perhaps one that was edited; give another name")
+    files.write_text(file, "".join(as_lines(rows)))
+    out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
+    at = _at(store)
+    say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")

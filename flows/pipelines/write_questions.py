@@ -1,0 +1,111 @@
+"""Write questions from the passages of an index, as plain Python, and read sets of them back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vitalfew.configs.writing import WriteQuestions
+from vitalfew.flows.pipelines.run import Plan
+from vitalfew.flows.pipelines.secrets import asks_servers
+from vitalfew.storage import generations
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.models.causal.engines.cap import price_of
+from vitalfew.tasks.registry import UnknownName, completed
+from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.write import Write, reasons_of
+from vitalfew.tasks.writers.base import REASONS
+
+WRITING: Final = "write_questions"
+"""The flow whose runs write questions; their `name` is the set's."""
+
+
+class WritingPlan(Plan):
+    """The stage that writes the set `parameters.name`, by default called as its index. The constructor raises
+    IndexNotFound, UnknownName, ConfigError, and the errors of the writer."""
+
+    flow = WRITING
+    parameters: WriteQuestions
+
+    def __init__(self, parameters: WriteQuestions) -> None:
+        parameters = completed(parameters)
+        store = parameters.store.absolute()  # a worker may have another working directory
+        index = generations.named(parameters.store, parameters.index)
+        name = parameters.name or index.name
+        super().__init__(parameters, name, [Write(store, index.located(store)["passages"], parameters.write)])
+
+    def requests_usd(self) -> float:
+        """Quote the requests to servers, in USD: every question takes one passage of the mean length, and as many
+        requests as the writer sends for one, whose replies are as long as they may be. Refusals come on top."""
+        stage = self.stages[0]
+        assert isinstance(stage, Write)
+        if not asks_servers(stage):
+            return 0.0
+        return stage.config.n * stage.method.tokens(_mean_length(stage.inputs["passages"])) * price_of(stage.model_name)
+
+    def check(self, stage: Stage, manifest: Manifest) -> None:
+        """Raises InputError where no question was written."""
+        if not manifest.note("written"):
+            rejects = stage.artifact.read(0, "rejects") if manifest.shards else None
+            listed = [
+                f"{count:,} × {reason} ({REASONS.get(reason, 'see rejects')})"
+                for reason, count in (reasons_of(rejects) if rejects else [])
+            ]
+            more = "" if tried_all(stage.artifact) else "Try more passages (--set write.spare=20), or another writer"
+            raise InputError(
+                f"index {self.parameters.index}: no question could be written from any of {manifest.rows_in:,} "
+                f"passages: {'; '.join(listed) or 'the index has none'}. "
+                f"{more or 'These are all of the index: use another writer'} (`vitalfew methods`)"
+            )
+
+
+def _mean_length(passages: Artifact) -> float:
+    """The mean length of the passages of the first shard that has any, in characters."""
+    shard = next((record.shard for record in passages.completed().shards if record.rows("passages")), None)
+    if shard is None:
+        return 0.0
+    return float(pc.mean(pc.utf8_length(passages.read(shard, columns=["text"])["text"])).as_py())
+
+
+def written(store: Path, name: str) -> Artifact:
+    """The latest finished set of written questions of a name. Raises UnknownName."""
+    runs = [run for run in read_runs(store) if run.flow == WRITING and run.state == "completed"]
+    own = [run for run in runs if run.name == name]
+    if not runs:
+        raise InputError("no questions were written in this store: vitalfew questions write --index INDEX")
+    if not own:
+        known = sorted({run.name for run in runs})
+        raise UnknownName(
+            "set of written questions",
+            name,
+            known,
+            "a set is called as its index, or as --name says: vitalfew questions write --index INDEX",
+        )
+    return Artifact(store, *own[-1].fingerprints[-1].split("/"))
+
+
+def tried_all(artifact: Artifact) -> bool:
+    """Return whether every passage of the corpus was given to the writer of a finished set."""
+    manifest = artifact.completed()
+    corpus = Artifact(artifact.store, *manifest.inputs["passages"].split("/"))
+    return manifest.rows_in == corpus.completed().rows["passages"]
+
+
+def questions_of(artifact: Artifact) -> pa.Table:
+    """The rows of `written_questions` of a set. Raises FileNotFoundError, Damaged."""
+    return artifact.read(0, "written_questions")
+
+
+def as_lines(questions: pa.Table) -> Iterator[str]:
+    """Written questions as JSON Lines, which the format `jsonl` reads: the gold passages are those of the document in
+    which the quote stands, however an index cuts it, and the ids name the halves."""
+    for row in questions.to_pylist():
+        line: dict[str, Any] = {"id": f"{row['half']}/{row['question_id']}", "question": row["text"]}
+        line |= {"answers": row["answers"], "source": row["source_id"].partition("#")[0], "quote": row["quote"]}
+        line["kind"] = row["kind"]
+        yield json.dumps({key: value for key, value in line.items() if value}, ensure_ascii=False) + "\n"

@@ -1,0 +1,230 @@
+"""write: passages of a corpus → questions with their answers and gold passages, by a writer (tasks/writers/base.py).
+
+Passages are drawn over the whole corpus by document: first one passage of every document, in random order, then a
+second one, and so on, so that a long file has no more of the first questions than a short one. A document is the file
+of a passage (`travel.md` of `travel.md#abroad`); where its source gives it no name, its title; else the passage itself.
+The order follows from the seed and the content alone.
+
+A shard has its share of the questions and of the passages drawn. It gives the writer as many passages as questions are
+missing, and again for those that were refused, until it has its share or `spare` passages were tried for every
+question: a writer that asks a server is paid for no passage that is not needed. At the end, questions that are like one
+of an earlier shard go too. Every passage that gave no question is a row of `rejects`.
+
+Halves: every other document in the drawn order is of `development`, the others are of `test`; if there is one document
+only, every other passage.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from vitalfew.configs.schema import SplitConfig
+from vitalfew.configs.writing import WriteConfig
+from vitalfew.storage import files, schemas
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.ids import content_id
+from vitalfew.storage.indexes.units import Passages
+from vitalfew.tasks.ask import HALVES, mixed
+from vitalfew.tasks.models.ticks import Tick
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.splitters.base import Splitter
+from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
+from vitalfew.tasks.writers.base import REASONS, GivenPassage, Refusal, Writer, WrittenQuestion
+from vitalfew.tasks.writers.checks import Earlier
+
+Row = dict[str, Any]
+SAMPLE_CHARS = 2_000_000
+"""Characters of the drawn passages on which the splitter of their sentences is trained, at most."""
+
+
+class Write(MethodStage):
+    """Stage `write` over the passages of an index. Its shards have `drafts`, kept and refused; `written_questions` and
+    `rejects` are of the whole. Raises UnknownName, ConfigError, EngineUnavailable."""
+
+    name: ClassVar[str] = "write"
+    table: ClassVar[str] = "drafts"
+    section: ClassVar[str] = "write"
+    role: ClassVar[str | None] = "writer"
+    config: WriteConfig
+    method: Writer
+
+    def __init__(self, store: Path, passages: Artifact, config: WriteConfig) -> None:
+        super().__init__(store, {"passages": passages}, config)
+
+    @property
+    def model_name(self) -> str:
+        """As the prices list it: that of the engine which the writer asks."""
+        engine, model = getattr(self.config, "engine", None), getattr(self.config, "model", None)
+        return f"{engine}:{model}" if engine and model else self.config.writer
+
+    @property
+    def _drawn(self) -> Path:
+        return self.artifact.file("drawn.npy")
+
+    @property
+    def _parameters(self) -> Path:
+        return self.artifact.file("parameters.json")
+
+    def prepared(self) -> list[Path]:
+        return [self._drawn, *([self._parameters] if self.method.needs_sentences else [])]
+
+    def prepare(self, progress: Progress) -> None:
+        drawn = draw(self.inputs["passages"], self.config.n * self.config.spare, self.config.seed)
+        files.write_array(self._drawn, drawn)
+        if self.method.needs_sentences:
+            files.write_json(self._parameters, _splitter().train(self._sample(drawn[:, 0].tolist())))
+
+    def _sample(self, passages: Sequence[int]) -> Iterator[str]:
+        known, left = Passages(self.inputs["passages"]), SAMPLE_CHARS
+        for passage in passages:
+            if left <= 0:
+                return
+            text = known.row(passage)["text"][:left]
+            left -= len(text)
+            yield text
+
+    def open(self) -> None:
+        """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
+        self.splitter: Splitter | None = None
+        if self.method.needs_sentences:
+            self.splitter = files.read_record(self._parameters, _loaded)
+
+    def drawn(self) -> np.ndarray:
+        """The drawn passages in their order, int64 (n, 2): id, and the place of its half in HALVES. Raises
+        FileNotFoundError, Damaged."""
+        return files.read_array(self.prepared_file(self._drawn))
+
+    def shards(self) -> list[int]:
+        passages = len(self.drawn())
+        return list(range(-(-min(self.config.n, passages) // self.config.batch)))
+
+    def total_rows(self) -> int:
+        return min(self.config.n, len(self.drawn()))
+
+    def work(self, shard: int, progress: Progress) -> ShardResult:
+        every = self.shards()
+        total = self.total_rows()
+        wanted = total // len(every) + (shard < total % len(every))
+        due = self.drawn()[shard :: len(every)][: wanted * self.config.spare].tolist()
+        known, earlier, rows, tokens = Passages(self.inputs["passages"]), Earlier(), list[Row](), 0
+        at = kept = 0
+
+        def tick(done: int, spent: int) -> None:
+            nonlocal tokens
+            tokens += spent
+            progress(0, spent)
+
+        while kept < wanted and at < len(due):
+            batch = due[at : at + wanted - kept]
+            at += len(batch)
+            for row in self._written([(known.row(passage), HALVES[half]) for passage, half in batch], tick):
+                _refuse_like(row, earlier)
+                kept += not row["reason"]
+                progress(not row["reason"], 0)
+                rows.append(row)
+        drafts = pa.Table.from_pylist(rows, schemas.DRAFTS)
+        return ShardResult(len(rows), {"drafts": drafts}, tokens=tokens, notes={"written": kept})
+
+    def _written(self, batch: Sequence[tuple[Row, str]], tick: Tick) -> Iterator[Row]:
+        """A row of `drafts` for every passage with its half."""
+        found = self.method.write([self._given(passage) for passage, _ in batch], tick)
+        if len(found) != len(batch):
+            raise RowsLost(f"writer {self.model_name} gave {len(found)} results for {len(batch)} passages")
+        for (passage, half), result in zip(batch, found, strict=True):
+            yield _row(passage, half, result)
+
+    def _given(self, passage: Row) -> GivenPassage:
+        text = passage["text"]
+        spans = self.splitter.split(text) if self.splitter else []
+        sentences = tuple(text[start:end] for start, end in spans)
+        return GivenPassage(passage["passage_id"], passage["title"], text, sentences)
+
+    def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
+        """The questions of all shards that are not like another's, and the refusals."""
+        earlier, questions, rejects = Earlier(), list[Row](), list[Row]()
+        for record in records:
+            for row in self.artifact.read(record.shard, "drafts").to_pylist():
+                _refuse_like(row, earlier)
+                if row["reason"]:
+                    origin = {"stage": self.name, "source": row["source"], "offset": row["passage_id"]}
+                    rejects.append(origin | {"reason": row["reason"], "detail": row["detail"]})
+                else:
+                    identity = content_id(row["text"], *row["answers"], row["passage_id"])
+                    questions.append(row | {"question_id": identity})
+        written = [{name: row[name] for name in schemas.WRITTEN_QUESTIONS.names} for row in questions]
+        return {
+            "written_questions": pa.Table.from_pylist(written, schemas.WRITTEN_QUESTIONS),
+            "rejects": pa.Table.from_pylist(rejects, schemas.REJECTS),
+        }
+
+
+def _splitter() -> Splitter:
+    splitter: Splitter = make(SplitConfig(), "split")
+    return splitter
+
+
+def _loaded(parameters: dict[str, Any]) -> Splitter:
+    splitter = _splitter()
+    splitter.load(parameters)
+    return splitter
+
+
+def _row(passage: Row, half: str, result: WrittenQuestion | Refusal) -> Row:
+    own = {name: passage[name] for name in ("passage_id", "source", "source_id")}
+    own |= {"half": half, "document": document_of(passage["source_id"], passage["title"])}
+    if isinstance(result, Refusal):
+        said = {"reason": result.reason, "detail": result.detail or REASONS[result.reason]}
+        return own | {"kind": "", "text": "", "answers": [], "quote": ""} | said
+    written = asdict(result)
+    return own | {"reason": "", "detail": "", "answers": [written.pop("answer")], **written}
+
+
+def _refuse_like(row: Row, earlier: Earlier) -> None:
+    """Make a draft a refusal if an earlier question is like it."""
+    if not row["reason"] and (other := earlier.like(row["text"])):
+        row |= {"reason": "like_another", "detail": f"{row['text'][:200]!r} is like {other[:200]!r}"}
+
+
+def document_of(source_id: str, title: str) -> str:
+    """The name of the document that a passage is part of; empty if it is known by no name."""
+    return source_id.partition("#")[0] or title
+
+
+def draw(passages: Artifact, count: int, seed: int) -> np.ndarray:
+    """The passages to write from, in their order, int64 (at most `count`, 2): id, and the place of its half in HALVES.
+
+    Memory follows the shard and `count`: of the passages seen so far, those are kept that are drawn of them. One that
+    is not never is, as further passages can only come before it."""
+    pool = np.empty((0, 2), np.int64)
+    for record in passages.completed().shards:
+        rows = passages.read(record.shard, columns=["passage_id", "source", "source_id", "title"]).to_pylist()
+        own = [(row["passage_id"], _document(row)) for row in rows]
+        pool = _first(np.concatenate([pool, np.array(own, np.int64).reshape(-1, 2)]), count, seed)
+    _, first = np.unique(pool[:, 1], return_index=True)
+    order = {document: place for place, document in enumerate(pool[np.sort(first), 1].tolist())}
+    places = [order[document] for document in pool[:, 1].tolist()] if len(order) > 1 else range(len(pool))
+    return np.array([pool[:, 0], [place % 2 for place in places]], np.int64).T.reshape(-1, 2)
+
+
+def _document(row: Row) -> int:
+    """The id of a passage's document."""
+    name = document_of(row["source_id"], row["title"])
+    return content_id(row["source"], name) if name else int(row["passage_id"])
+
+
+def _first(pool: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """The first `count` rows (passage, document) in the order of the draw: by their number within their document."""
+    by_chance = pool[np.lexsort((mixed(pool[:, 0], seed), mixed(pool[:, 1], seed)))]
+    _, starts, sizes = np.unique(mixed(by_chance[:, 1], seed), return_index=True, return_counts=True)
+    within = np.arange(len(pool)) - np.repeat(starts, sizes)
+    return by_chance[np.argsort(within, kind="stable")[:count]]
+
+
+def reasons_of(rejects: pa.Table) -> list[tuple[str, int]]:
+    """The reasons of refusals with their numbers, the most frequent first."""
+    return Counter(rejects["reason"].to_pylist()).most_common()

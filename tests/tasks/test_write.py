@@ -1,0 +1,162 @@
+"""The stage `write`: which passages are drawn, what it leaves in the tables, and that it goes on after a kill."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import ChatServer, Reply, completion
+from tests.support.indexing import contents, index
+from tests.support.stages import staged
+from vitalfew.configs.writing import WriteConfig
+from vitalfew.storage import schemas
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import find_index
+from vitalfew.tasks.models.causal.engines.remote import Unanswered
+from vitalfew.tasks.models.ticks import no_tick
+from vitalfew.tasks.write import Write, draw
+from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
+
+DOCUMENTS = {"long.md": 40, **{f"short{number}.md": 2 for number in range(9)}}
+
+
+class TellsAll(Writer):
+    """A writer that asks of every passage; those with an even number are refused."""
+
+    def write(self, passages: Sequence[GivenPassage], tick: Any = no_tick) -> list[WrittenQuestion | Refusal]:
+        tick(len(passages), 5 * len(passages))
+        return [self._written(passage.text) for passage in passages]
+
+    def _written(self, text: str) -> WrittenQuestion | Refusal:
+        name, number = text.split()[1], int(text.split()[-1].rstrip("."))
+        return (
+            WrittenQuestion(f"What about {name}{number}?", name, text, "what") if number % 2 else Refusal("no_question")
+        )
+
+
+class TellsTheSame(TellsAll):
+    """Asks the same of every passage."""
+
+    def _written(self, text: str) -> WrittenQuestion | Refusal:
+        return WrittenQuestion("Which one is it, if there is one?", text.split()[1], text, "what")
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    """A corpus of a long document and short ones."""
+    folder = tmp_path_factory.mktemp("corpus")
+    rows = [
+        {"id": f"{name}#part{number}", "text": f"Passage {name} has the number {number}."}
+        for name, size in DOCUMENTS.items()
+        for number in range(size)
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index(folder / "store", f"jsonl:{folder}/rows.jsonl", encode={"units": ["passage"]})
+    return find_index(folder / "store", "test").located(folder / "store")["passages"]
+
+
+def stage(passages: Artifact, writer: str = "TellsAll", **settings: Any) -> Write:
+    made = staged(Write, passages.store, passages, WriteConfig(writer=f"{__name__}:{writer}", **settings))
+    made.run("test")
+    return made
+
+
+def rows(stage: Write, table: str = "written_questions") -> list[dict[str, Any]]:
+    return stage.artifact.read(0, table).to_pylist()
+
+
+def test_no_document_dominates(passages: Artifact) -> None:
+    found = stage(passages, n=10, batch=4)
+    assert found.artifact.read(0, "written_questions").schema.equals(schemas.WRITTEN_QUESTIONS)
+    assert len(rows(found)) == 10
+    # Of the short documents one passage of two gives a question, so that the long one, 69 % of the corpus, has more.
+    assert max(Counter(row["document"] for row in rows(found)).values()) <= 4
+    names = {row["passage_id"]: row["text"].split()[1] for row in _all(passages)}
+    first = [names[passage] for passage in draw(passages, 20, 100)[:, 0].tolist()]
+    assert {*first[:10]} == {*first[10:]} == {*DOCUMENTS}
+
+
+def test_a_larger_draw_begins_with_the_smaller_one(passages: Artifact) -> None:
+    small, large = draw(passages, 7, 3), draw(passages, 50, 3)
+    assert (small == large[:7]).all()
+    assert len(draw(passages, 1000, 3)) == sum(DOCUMENTS.values())
+    assert (draw(passages, 7, 4) != small).any()
+
+
+def test_every_passage_that_was_tried_is_a_question_or_a_reject(passages: Artifact) -> None:
+    found = stage(passages, n=20, batch=6, spare=2)
+    manifest = found.artifact.completed()
+    refused = rows(found, "rejects")
+    assert manifest.rows_in == len(rows(found)) + len(refused) == manifest.rows["drafts"]
+    assert {(row["stage"], row["reason"]) for row in refused} == {("write", "no_question")}
+    assert all(row["detail"] and row["offset"] in {each["passage_id"] for each in _all(passages)} for row in refused)
+    assert {row["passage_id"] for row in rows(found)}.isdisjoint(row["offset"] for row in refused)
+    assert sum(record.cost.tokens for record in manifest.shards) == 5 * manifest.rows_in
+
+
+def test_a_document_is_in_one_half(passages: Artifact) -> None:
+    found = rows(stage(passages, n=25))
+    halves = {(row["document"], row["half"]) for row in found}
+    assert len(halves) == len({row["document"] for row in found})
+    assert {half for _, half in halves} == {"development", "test"}
+
+
+def test_like_questions_are_refused_across_shards(passages: Artifact) -> None:
+    found = stage(passages, "TellsTheSame", n=8, batch=2)
+    assert len(rows(found)) == 1
+    assert {row["reason"] for row in rows(found, "rejects")} == {"like_another"}
+
+
+def test_finished_work_is_not_repeated_and_a_killed_run_goes_on(passages: Artifact) -> None:
+    whole = stage(passages, n=12, batch=3, seed=5)
+    before = contents(passages.store)
+    assert stage(passages, n=12, batch=3, seed=5).artifact == whole.artifact
+    assert contents(passages.store) == before
+    killed = staged(Write, passages.store, passages, WriteConfig(writer=f"{__name__}:TellsAll", n=13, batch=3))
+    killed.run_preparation("first", no_tick)
+    killed.open()
+    killed.run_shard(killed.shards()[0], "first", no_tick)
+    again = stage(passages, n=13, batch=3)
+    assert [record.run_id for record in again.artifact.completed().shards] == ["first"] + ["test"] * 4
+
+
+def _all(passages: Artifact) -> list[dict[str, Any]]:
+    shards = [record.shard for record in passages.completed().shards]
+    return [row for shard in shards for row in passages.read(shard).to_pylist()]
+
+
+def paid(passages: Artifact, url: str, **settings: Any) -> Write:
+    own = {"engine": "openai", "base_url": url, "model": "tiny", "retries": 0, "concurrency": 1, **settings}
+    return staged(Write, passages.store, passages, WriteConfig(writer="llm", batch=2, spare=1, **own))
+
+
+def test_answers_of_a_server_are_paid_once(passages: Artifact) -> None:
+    """A run that a server's failure ended goes on with the answers that came before."""
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        if path == "/v1/models":
+            return Reply({"object": "list", "data": []})
+        prompt = body["messages"][0]["content"]
+        prompts.append(prompt)
+        if len(prompts) == 4:
+            return Reply({"error": {"message": "out of memory"}}, status=503)
+        if "JSON" not in prompt:
+            return completion("it is has the number" if "by the passage" in prompt else "nobody knows")
+        quote = prompt.split("\n")[2]
+        subject = quote.split()[1].partition(".")[0]
+        rows = {"question": f"How is Text {subject} {len(prompts)} counted?", "answer": "number", "quote": quote}
+        return completion(json.dumps(rows))
+
+    prompts: list[str] = []
+    with ChatServer(behave) as server:
+        first = paid(passages, server.url, n=4)
+        with pytest.raises(Unanswered, match="out of memory"):
+            first.run("first")
+        again = paid(passages, server.url, n=4)
+        again.run("again")
+    assert len(prompts) == len({*prompts}) + 1 == 13  # three requests for a question, and the one that failed
+    assert len(rows(again)) == 4
+    assert not rows(again, "rejects")
+    assert sum(record.cost.tokens for record in again.artifact.completed().shards) == 12 * 9
