@@ -13,10 +13,9 @@ from tests.support.indexing import index
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.catalog.database import query
 from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews, read_reviews
-from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, import_reviews
-from vitalfew.tasks.reports.runs import NoReport
+from vitalfew.tasks.reports.runs import NoReport, find_run, read_rows
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
@@ -45,10 +44,8 @@ def store(evaluated: Path, tmp_path: Path) -> Path:
 
 def asked(store: Path) -> tuple[str, list[int]]:
     """The run's id and its questions."""
-    run_id = next(each.run_id for each in read_runs(store) if each.flow == "evaluate")
-    return run_id, [
-        number for (number,) in query(store, "SELECT DISTINCT question_id FROM asked ORDER BY 1").fetchall()
-    ]
+    run = find_run(store, "trial")
+    return run.run_id, read_rows(store, run, "none", "candidates")["question_id"].sort().to_list()
 
 
 def review(store: Path, place: int = 0, **given: Any) -> Review:
@@ -86,7 +83,7 @@ def test_a_reviewer_has_one_verdict_and_the_order_of_methods_does_not_count(stor
     turned = replace(first, method="=naive", other="none", verdict="second")
     assert add_reviews(store, first.run_id, [first]) == 1
     assert add_reviews(store, first.run_id, [turned, replace(first, reviewer="Bob", verdict="equal")]) == 1
-    with pytest.raises(ReviewedOtherwise, match="Ada has said 'none' of question .* on 2026-11-26, and now '=naive'"):
+    with pytest.raises(ReviewedOtherwise, match=r"Ada has said 'none' of question .* on 2026-11-26, and now '=naive'"):
         add_reviews(store, first.run_id, [review(store, 1), replace(first, verdict="second")])
     assert len(read_reviews(store, first.run_id)) == 2  # nothing was kept
     assert add_reviews(store, first.run_id, [replace(first, verdict="second")], replace=True) == 1
@@ -122,13 +119,13 @@ def test_another_verdict_needs_to_be_asked_for(store: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_line_that_cannot_be_is_named_and_nothing_is_kept(
-    store: Path, tmp_path: Path, line: str, message: str
+    evaluated: Path, tmp_path: Path, line: str, message: str
 ) -> None:
-    run_id, (question, *_) = asked(store)
+    run_id, (question, *_) = asked(evaluated)
     lines = [each.replace("RUN", run_id).replace("Q", str(question)) for each in ("Ada,RUN,Q,none,=naive,first,", line)]
     with pytest.raises(InputError, match=message.replace("RUN", run_id)):
-        import_reviews(store, written(tmp_path / "reviews.csv", *lines))
-    assert read_reviews(store, run_id) == []
+        import_reviews(evaluated, written(tmp_path / "reviews.csv", *lines))
+    assert read_reviews(evaluated, run_id) == []
 
 
 def test_answers_that_were_removed_take_no_labels_and_keep_those_they_have(store: Path, tmp_path: Path) -> None:
@@ -154,13 +151,13 @@ def test_columns_that_are_missing_or_unknown_are_named(store: Path, tmp_path: Pa
 def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path) -> None:
     run_id, (question, *_) = asked(store)
     path = written(tmp_path / "reviews.csv", f"Ada,{run_id},{question},none,,right,4")
-    for said in ("1 reviews are new.", "0 reviews are new; 1 were there already."):
+    for said in ("New reviews: 1; there already: 0", "New reviews: 0; there already: 1"):
         result = CliRunner().invoke(app, ["review", "import", str(path), "--store", str(store)])
         assert (result.exit_code, said in result.output) == (0, True)
     out = tmp_path / "out.csv"
     result = CliRunner().invoke(app, ["review", "export", "trial", "--out", str(out), "--store", str(store)])
     assert result.exit_code == 0
-    assert f"Ada,2026" in out.read_text().replace('"', "")
+    assert "Ada,2026" in out.read_text().replace('"', "")
     bad = written(tmp_path / "bad.csv", f"Ada,{run_id},{question},none,,good,4")
     result = CliRunner().invoke(app, ["review", "import", str(bad), "--store", str(store)])
     assert (result.exit_code, "got 'good'" in result.output) == (1, True)
