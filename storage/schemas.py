@@ -664,6 +664,19 @@ REQUESTS = table(
     column("error", TEXT, "reason if there is no answer, else empty"),
 )
 
+REVIEWS = table(
+    "reviews",
+    "a person's verdict on an answer, or on two answers to the same question",
+    column("reviewer", TEXT, "who reviewed"),
+    column("reviewed", pa.timestamp("us", "UTC"), "when"),
+    column("run_id", TEXT, "evaluation that the answers are of"),
+    column("question_id", LONG, "the question"),
+    column("method", TEXT, "method that gave the answer, or the first of two"),
+    column("other", TEXT, "method that gave the second answer; NULL where one answer was reviewed", nullable=True),
+    column("verdict", TEXT, "of one answer: right, wrong, unsure; of two: first or second (is better), equal, unsure"),
+    column("seconds", DOUBLE, "time that the reviewer took; NULL if unknown", True, "seconds"),
+)
+
 
 # The tables of training: labels to learn from, and its steps.
 

@@ -17,6 +17,7 @@ from vitalfew.flows.cli import generations as generations_cli
 from vitalfew.flows.cli import mcp as mcp_cli
 from vitalfew.flows.cli import methods as methods_cli
 from vitalfew.flows.cli import results, runs, tables
+from vitalfew.flows.cli import reviews as reviews_cli
 from vitalfew.flows.cli import serve as serve_cli
 from vitalfew.flows.cli import sql as sql_cli
 from vitalfew.flows.cli import ui as ui_cli
@@ -71,6 +72,8 @@ app.command()(results.report)
 app.command()(results.runs)
 app.command()(results.compare)
 app.command()(results.significance)
+app.command("review export")(reviews_cli.export_file)
+app.command("review import")(reviews_cli.import_file)
 app.command(cls=check_cli.CheckCommand)(check_cli.check)
 app.command()(serve_cli.serve)
 app.command()(ui_cli.ui)

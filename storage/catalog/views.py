@@ -47,6 +47,7 @@ _WITHOUT = {
     "methods": ("fingerprint", "run_id"),
     "quotes": ("run_id",),
     "requests": ("run_id",),
+    "reviews": ("fingerprint",),
 }
 """The columns among these that a table lacks."""
 
@@ -167,7 +168,7 @@ logger = logging.getLogger("vitalfew")
 STORED = ("runs", "methods", "indexes", "generations", "gates")
 """Tables that the catalog holds itself: they are made of records."""
 
-OWN_RUNS = ("costs", "quotes", "requests")
+OWN_RUNS = ("costs", "quotes", "requests", "reviews")
 """Tables that belong to no artifact: they outlive all of them."""
 
 GROWN = ("asked", "candidates", "costs", "evidence", "passages", "questions", "refinements", "summaries")
@@ -360,7 +361,7 @@ def _write_table(
 
 def _ledgers(store: Path, table: str) -> Iterator[Path]:
     """The costs (quotes) of all artifacts, those that were removed since among them: what was spent stays spent; the
-    requests of all servers."""
+    requests of all servers; the reviews of all runs."""
     found = files.find(store, f"{table}/*/*.parquet")
     for path, fault in zip(found, files.at_once(store, _fault, found), strict=True):
         if fault is None:
@@ -388,7 +389,11 @@ def _select(table: str, paths: list[str], holding: str = "") -> str:
     `quotes` no run). `holding`: where the index that holds them comes from."""
     known = schemas.TABLES.get(table, pa.schema([]))
     columns = [f"NULL::{kind} AS {name}" for name, kind in _types(known).items()]
-    own = [] if "fingerprint" in known.names else ["split_part(filename, '/', -2) AS fingerprint"]
+    own = (
+        []
+        if "fingerprint" in (*known.names, *_WITHOUT.get(table, ()))
+        else ["split_part(filename, '/', -2) AS fingerprint"]
+    )
     none = f"SELECT {', '.join([*columns, *('NULL::VARCHAR AS fingerprint' for _ in own)])}"
     if not paths:
         further = [] if table in OWN_RUNS else ["run_id", '"index"'] if holding else ["run_id"]

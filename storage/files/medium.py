@@ -15,6 +15,7 @@ RECORDS = (
     "quotes/*/*.parquet",
     "costs/*/*.parquet",
     "requests/*/*.parquet",
+    "reviews/*/*.parquet",
 )
 """Where the records of a store lie."""
 

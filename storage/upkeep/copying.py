@@ -127,14 +127,15 @@ def _copy_artifact(artifact: Artifact, manifest: Manifest, other: Artifact, prog
 
 
 def copy_records(source: Path, target: Path, indexes: Sequence[str]) -> list[str]:
-    """Copy the records that the target lacks: runs that have ended, quotes, named indexes, reports; then write its
-    catalog. Returns what was not copied and why, in words. `indexes`: these alone, and no other record."""
+    """Copy the records that the target lacks: runs that have ended, quotes, named indexes, reviews, reports; then
+    write its catalog. Returns what was not copied and why, in words. `indexes`: these alone, and no other record."""
     kept = [why for name in indexes or runs.index_names(source) if (why := _copy_index(source, target, name))]
     if not indexes:
         for run in runs.read_runs(source):
             if run.state not in ("running", runs.UNREADABLE):
                 runs.import_run(target, run)
         kept += _copy_missing(source, target, "quotes/*/*.parquet")
+        kept += _copy_missing(source, target, "reviews/*/*.parquet")
         kept += _copy_missing(source, target, "reports/*/*")
     catalog.refresh(target)
     return kept

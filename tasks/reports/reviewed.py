@@ -1,0 +1,185 @@
+"""Reviews as CSV, for people who review elsewhere: written from the store, and read back into it.
+
+A line is a row of the table `reviews`. A file that is read back is checked whole before anything is kept: every line
+must be of an answer that the store has, and no reviewer may say two things of the same.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+import polars as pl
+
+from vitalfew.storage import files, schemas
+from vitalfew.storage.reviews import (
+    OF_ONE,
+    OF_TWO,
+    Review,
+    ReviewedOtherwise,
+    Subject,
+    add_reviews,
+    read_reviews,
+)
+from vitalfew.tasks.datasets.base import InputError, Reject
+from vitalfew.tasks.datasets.delimited import CSV, columns_of, delimited_rows
+from vitalfew.tasks.registry import nearest
+from vitalfew.tasks.reports.runs import NoReport, find_run, read_rows, run_of
+from vitalfew.tasks.reports.shown.tables import csv_bytes
+from vitalfew.tasks.reports.shown.text import no_formula
+
+COLUMNS = tuple(schemas.REVIEWS.names)
+_NEEDED = ("reviewer", "run_id", "question_id", "method", "verdict")
+_TYPES = {name: pl.String for name in COLUMNS} | {"question_id": pl.Int64, "seconds": pl.Float64}
+_REVIEWER = re.compile(r"\w[^\x00-\x1f\x7f]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedReviews:
+    """Reviews of a file that are `new` to the store or say something else than before, and those that were there."""
+
+    new: int
+    known: int
+
+
+def export_reviews(store: Path, name: str, path: Path) -> int:
+    """Write the reviews of an evaluation's answers as CSV; how many there are. Raises NoReport, NotWritten."""
+    reviews = read_reviews(store, find_run(store, name).run_id)
+    rows = [{**asdict(review), "reviewed": review.reviewed.isoformat()} for review in reviews]
+    files.write_bytes(path, csv_bytes(pl.DataFrame(rows, schema=_TYPES)))
+    return len(reviews)
+
+
+def import_reviews(store: Path, path: Path, replace: bool = False) -> ImportedReviews:
+    """Keep the reviews of a CSV file: of a run all or none.
+
+    Raises InputError that names the line: a column that is missing or not known, a verdict or another value that cannot
+    be, an answer that the store does not have (any more), a reviewer who reviews the same twice. So does a review that
+    says something else than one in the store, unless the new one is to `replace` it.
+    """
+    lines: dict[Subject, int] = {}
+    reviews, answers = list[Review](), _Answers(store)
+    for line, cells in _lines(path):
+        try:
+            review = _review(cells)
+            answers.check(review)
+        except ValueError as error:
+            raise InputError(f"{path}, line {line}: {error}") from None
+        if review.subject in lines:
+            earlier = lines[review.subject]
+            raise InputError(
+                f"{path}, line {line}: {review.reviewer} reviews the same as in line {earlier}: keep one of the two"
+            )
+        lines[review.subject] = line
+        reviews.append(review)
+    new = 0
+    for run_id, of_run in groupby(sorted(reviews, key=lambda each: each.run_id), lambda each: each.run_id):
+        try:
+            new += add_reviews(store, run_id, [*of_run], replace)
+        except ReviewedOtherwise as error:
+            raise InputError(f"{path}: {error}; take the line out, or give --replace to keep the new verdict") from None
+    return ImportedReviews(new, len(reviews) - new)
+
+
+class _Answers:
+    """The answers of a store's evaluations, looked up once per method."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.known: dict[tuple[str, str], frozenset[int]] = {}
+
+    def check(self, review: Review) -> None:
+        """Raises ValueError where there is no such answer, or none any more."""
+        for method in filter(None, (review.method, review.other)):
+            place = review.run_id, method
+            if place not in self.known:
+                self.known[place] = self._of(*place)
+            if review.question_id not in self.known[place]:
+                raise ValueError(f"{method!r} of run {review.run_id} has no answer to question {review.question_id}")
+
+    def _of(self, run_id: str, method: str) -> frozenset[int]:
+        run = run_of(self.store, run_id)
+        if run is None or run.flow != "evaluate":
+            raise ValueError(f"this store has no evaluation {run_id!r}, or none any more; see `vitalfew runs`")
+        answering = [name for name, tables in run.methods.items() if "candidates" in tables]
+        if method not in answering:
+            hint = nearest(method, answering)
+            raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(answering)}")
+        try:
+            rows = read_rows(self.store, run, method, "candidates")
+        except NoReport as error:
+            raise ValueError(f"the answers of {method!r} no longer exist: {error}") from None
+        return frozenset(rows.filter(pl.col("error") == "")["question_id"].to_list())
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a file by their number, with cells by column. Raises InputError."""
+    heads = columns_of(path, CSV)
+    if missing := [name for name in _NEEDED if name not in heads]:
+        raise InputError(f"{path}: its first line must name the columns; there is no {', '.join(missing)}")
+    if unknown := [name for name in heads if name not in COLUMNS]:
+        raise InputError(f"{path}: unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
+    for line, cells in delimited_rows(path, CSV):
+        if isinstance(cells, Reject):
+            raise InputError(f"{path}, line {line}: it cannot be read: {cells.detail}. Correct or remove it")
+        yield line, {name: _unquoted(cell.strip()) for name, cell in cells.items()}
+
+
+def _unquoted(cell: str) -> str:
+    """A cell without the apostrophe that keeps a spreadsheet from computing it."""
+    return cell[1:] if no_formula(cell[1:]) == cell else cell
+
+
+def _review(cells: Mapping[str, str]) -> Review:
+    """The review that a line is. Raises ValueError."""
+    other, verdict = cells.get("other") or None, cells["verdict"]
+    verdicts = OF_TWO if other else OF_ONE
+    if verdict not in verdicts:
+        kind = "two answers" if other else "one answer"
+        raise ValueError(f"a verdict on {kind} is {', '.join(verdicts[:-1])} or {verdicts[-1]}, got {verdict!r}")
+    if other == cells["method"]:
+        raise ValueError(f"both answers are of {other!r}: method and other must be two")
+    if not _REVIEWER.fullmatch(cells["reviewer"]):
+        raise ValueError(f"reviewer must be a name that begins with a letter or digit, got {cells['reviewer']!r}")
+    return Review(
+        reviewer=cells["reviewer"],
+        reviewed=_moment(cells.get("reviewed", "")),
+        run_id=cells["run_id"],
+        question_id=_number(cells["question_id"]),
+        method=cells["method"],
+        other=other,
+        verdict=verdict,
+        seconds=_seconds(cells.get("seconds", "")),
+    )
+
+
+def _moment(text: str) -> datetime:
+    """The moment that was written; now, where none was. Without a time zone it is UTC."""
+    if not text:
+        return datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"reviewed must be a date and time such as 2026-11-26T14:30:00+00:00, got {text!r}") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(f"question_id must be a whole number, as in the table `questions`, got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds must be a number that is 0 or more, or empty, got {text!r}")
+    return seconds

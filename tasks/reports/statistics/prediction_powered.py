@@ -1,0 +1,246 @@
+"""Prediction-powered inference: a judge's verdicts on all questions, corrected by people's labels on some of them.
+
+A judge alone is biased by as much as it errs, and its interval shows nothing of that. Labels alone are right and few.
+Both together (Angelopoulos, Duchi and Zrnic, PPI++: Efficient Prediction-Powered Inference, 2023) estimate, with N
+questions of which n are labelled,
+
+    λ · mean(judge over all N) + mean(human − λ · judge over the n labelled)
+
+which is unbiased for any judge, and has for the best λ the variance λ² · var(judge) / N + var(human − λ · judge) / n.
+
+**The labelled questions must be a random sample of all of them.** Labels of questions that were picked by what the
+judge or the methods said, such as those on which it is least sure, bias labels alone and both alike.
+
+Deviations:
+
+- The paper has two samples, the labelled and the others. Here the labelled are among the N, so that their verdicts
+  count in both means. The variance then has the covariance of the two as well, and the best λ is
+  cov(human, judge) / var(judge) among the labelled, as in regression estimates with two phases of sampling (Cochran,
+  Sampling Techniques, 1977, section 12.6). With that λ the covariance vanishes and the variance is the one above, which
+  equals var(human) / n · (1 − ρ² (1 − n / N)) with the correlation ρ of human and judge: never more than that of the
+  labels alone, and the same with all questions labelled.
+- Few labels show few of a judge's errors: one that errs in 5 % errs on none of 30 in one sample of five, which would
+  then count as perfect. All means and variances are therefore of the questions and of MADE_UP more, which are labelled
+  and judged independently and at random, as Agresti and Coull (Approximate is Better than "Exact", The American
+  Statistician 52(2), 1998) add 4 to a share. Fewer suffice because quantiles are Student's, with n − 1 degrees of
+  freedom. The means that are reported are those of the questions alone.
+- Ends beyond the range of the values are cut off. Where that leaves the interval of the labels the narrower one,
+  because it lies nearer to the end of the range, λ is 0. It is 0 too where the judge says the same of all labelled.
+- A question without a verdict counts with the mean of those that there are, so that no label is lost. That is unbiased
+  too, because any fixed rule may fill a judge's gaps.
+
+In simulations with judges that are right in 60, 80 and 95 % (errors on both sides or on one) and truths of 0.5 to 0.9,
+95 % intervals of both hold the truth in 94 to 96.5 % with 100 to 300 labels, in 93 to 98 % with 50, and in 94 to 98 %
+with 30. They are wider than they need be where labels hardly show an error: with 30 of them and a judge that is right
+in 95 %, 98 to 99.7 % hold the truth. Without the made-up questions 71 to 97 % would. Differences: 94.5 to 99 %.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, matrix
+from vitalfew.tasks.reports.statistics.paired import ROUNDING, rounded_up
+
+CONFIDENCE = 0.95
+MADE_UP = 2.5
+"""Questions that are added: the least number, in steps of a half, with which no simulation is below 93 %."""
+_SPREAD = 0.25
+"""The variance of labels and verdicts on questions that are made up: as often right as wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoweredInterval:
+    """A mean by the `judge` alone, by the `labels` alone and by `both`, which is of as many questions as there are.
+
+    An interval of the judge alone says where its verdicts lie, not where the truth does.
+
+    `weight`: λ, the part of the judge's verdicts that counts: 1 for a judge that says what people say, 0 for one that
+    shows nothing about it. `halved_by`: about how many labels more would halve the interval of both; None without one,
+    and where labels on all questions would not. `reason`: why labels and both have no interval; None where they do.
+    """
+
+    judge: Interval
+    labels: Interval
+    both: Interval
+    weight: float
+    halved_by: int | None
+    reason: str | None
+
+
+def powered_means(judge: ArrayLike, human: ArrayLike) -> list[PoweredInterval]:
+    """The mean of every row by judge, by labels and by both.
+
+    `judge`, `human`: float64 (m, N), a row per method, a question per column, 0 (wrong) to 1 (right); NaN: no verdict,
+    no label. Raises ValueError for other shapes, shapes that differ, or values outside 0 to 1.
+    """
+    return _powered(*_verdicts(judge, human), _Range(0.0, 1.0))
+
+
+def powered_differences(
+    baseline_judge: ArrayLike, baseline_human: ArrayLike, judge: ArrayLike, human: ArrayLike
+) -> list[PoweredInterval]:
+    """The mean difference of every row to the baseline on the same questions, by judge, by labels and by both.
+
+    `baseline_judge`, `baseline_human`: float64 (N,), or (m, N) with a row per method; `judge`, `human`: (m, N); values
+    as for `powered_means`. A question has a label, and a verdict, where both the method and the baseline have one.
+    Raises as `powered_means`.
+    """
+    before_judge, before_human = _verdicts(np.atleast_2d(baseline_judge), np.atleast_2d(baseline_human))
+    after_judge, after_human = _verdicts(judge, human)
+    if before_judge.shape not in ((1, after_judge.shape[1]), after_judge.shape):
+        raise ValueError(
+            f"the baseline's shape {np.shape(baseline_judge)} does not fit that of the methods, {after_judge.shape}: "
+            "give a value per question"
+        )
+    return _powered(after_judge - before_judge, after_human - before_human, _Range(-1.0, 1.0))
+
+
+class _Range(NamedTuple):
+    """The least and the largest value that there can be."""
+
+    least: float
+    most: float
+
+    @property
+    def middle(self) -> float:
+        return (self.least + self.most) / 2
+
+
+class _Estimates(NamedTuple):
+    """Means of rows over `questions` and the ends of their intervals, all (m,)."""
+
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    questions: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        mean: NDArray[np.float64],
+        centre: NDArray[np.float64],
+        half: NDArray[np.float64],
+        questions: NDArray[np.int64],
+        values: _Range,
+    ) -> "_Estimates":
+        mean, low, high = (np.clip(each, *values) for each in (mean, centre - half, centre + half))
+        return cls(mean, low, high, questions)
+
+    def interval(self, row: int, has_ends: bool) -> Interval:
+        """The row's interval, without a mean where there is no question."""
+        questions = int(self.questions[row])
+        mean = float(self.mean[row]) if questions else None
+        ends = (float(self.low[row]), float(self.high[row])) if has_ends else (None, None)
+        return Interval(mean, *ends, questions)
+
+
+class _Powered(NamedTuple):
+    """The estimates of `both`, with their `weight` λ; `unexplained`: the part of the labels' variance that the judge
+    does not explain; all (m,)."""
+
+    both: _Estimates
+    weight: NDArray[np.float64]
+    unexplained: NDArray[np.float64]
+
+    def without_judge(self, rows: NDArray[np.bool_], labels: _Estimates) -> "_Powered":
+        """The labels' estimates in these rows."""
+        mean, low, high = (np.where(rows, *pair) for pair in zip(labels[:3], self.both[:3], strict=True))
+        both = _Estimates(mean, low, high, self.both.questions)
+        return _Powered(both, np.where(rows, 0.0, self.weight), np.where(rows, 1.0, self.unexplained))
+
+
+class _Moments(NamedTuple):
+    """Means of rows over their questions, and over these and those made up (`centre`), with the variance of both; all
+    (m,). `away`: (m, N), how far values lie from `centre`, 0 where there is none."""
+
+    mean: NDArray[np.float64]
+    centre: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    away: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: NDArray[np.float64], known: NDArray[np.bool_], middle: float) -> "_Moments":
+        questions, total = known.sum(axis=1), np.where(known, table, 0.0).sum(axis=1)
+        centre = (total + MADE_UP * middle) / (questions + MADE_UP)
+        away = np.where(known, table - centre[:, None], 0.0)
+        squares = (away**2).sum(axis=1) + MADE_UP * ((middle - centre) ** 2 + _SPREAD)
+        mean = np.where(questions > 0, total / np.maximum(questions, 1), middle)
+        return cls(mean, centre, squares / (questions + MADE_UP), away)
+
+
+def _verdicts(judge: ArrayLike, human: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    verdicts, labels = matrix(judge), matrix(human)
+    if verdicts.shape != labels.shape:
+        raise ValueError(
+            f"judge and labels need a value per question, got the shapes {verdicts.shape} and {labels.shape}: "
+            "use NaN for a question without one"
+        )
+    for name, table in (("verdicts", verdicts), ("labels", labels)):
+        known = table[~np.isnan(table)]
+        if known.size and not -ROUNDING <= known.min() <= known.max() <= 1 + ROUNDING:
+            raise ValueError(f"{name} must lie between 0 and 1, got {known.min():g} to {known.max():g}")
+    return verdicts, labels
+
+
+def _powered(judge: NDArray[np.float64], human: NDArray[np.float64], values: _Range) -> list[PoweredInterval]:
+    of_judge, of_labels = _alone(judge, values), _alone(human, values)
+    powered = _both(judge, human, values)
+    wider = powered.both.high - powered.both.low > of_labels.high - of_labels.low
+    both = powered.without_judge(wider | (powered.weight == 0), of_labels)
+    return [_result(row, of_judge, of_labels, both) for row in range(len(human))]
+
+
+def _result(row: int, of_judge: _Estimates, of_labels: _Estimates, powered: _Powered) -> PoweredInterval:
+    labels, questions = int(of_labels.questions[row]), int(powered.both.questions[row])
+    enough = labels >= MIN_QUESTIONS
+    return PoweredInterval(
+        judge=of_judge.interval(row, int(of_judge.questions[row]) >= MIN_QUESTIONS),
+        labels=of_labels.interval(row, enough),
+        both=powered.both.interval(row, enough) if labels else Interval(None, None, None, questions),
+        weight=float(powered.weight[row]),
+        halved_by=_halved_by(labels, questions, float(powered.unexplained[row])) if enough else None,
+        reason=None if enough else f"too few labels for an interval: {labels}, and it needs {MIN_QUESTIONS}",
+    )
+
+
+def _alone(table: NDArray[np.float64], values: _Range) -> _Estimates:
+    known = ~np.isnan(table)
+    moments, questions = _Moments.of(table, known, values.middle), known.sum(axis=1)
+    return _Estimates.of(moments.mean, moments.centre, _half(moments.variance, questions), questions, values)
+
+
+def _both(judge: NDArray[np.float64], human: NDArray[np.float64], values: _Range) -> _Powered:
+    judged, labelled = ~np.isnan(judge), ~np.isnan(human)
+    judge = np.where(judged, judge, _Moments.of(judge, judged, values.middle).mean[:, None])
+    everywhere = _Moments.of(judge, np.ones_like(judged), values.middle)
+    verdicts, labels = (_Moments.of(table, labelled, values.middle) for table in (judge, human))
+    n, questions = labelled.sum(axis=1), np.full(len(judge), judge.shape[1])
+    made_up = MADE_UP * (values.middle - verdicts.centre) * (values.middle - labels.centre)
+    covariance = ((verdicts.away * labels.away).sum(axis=1) + made_up) / (n + MADE_UP)
+    spread = np.where(labelled, np.abs(judge - verdicts.mean[:, None]), 0.0).max(axis=1, initial=0.0)
+    weight = np.where(spread > ROUNDING, covariance / verdicts.variance, 0.0)
+    explained = weight * covariance / labels.variance
+    variance = labels.variance * (1 - explained * (1 - (n + MADE_UP) / (questions + MADE_UP)))
+    mean = labels.mean - weight * (verdicts.mean - everywhere.mean)
+    centre = labels.centre - weight * (verdicts.centre - everywhere.centre)
+    both = _Estimates.of(mean, centre, _half(variance, n), questions, values)
+    return _Powered(both, weight, 1 - explained)
+
+
+def _half(variance: NDArray[np.float64], questions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Half the width of an interval; too few questions, whose ends nobody sees, count as two."""
+    quantile = special.stdtrit(np.maximum(questions, 2) - 1, (1 + CONFIDENCE) / 2)
+    return quantile * np.sqrt(variance / (questions + MADE_UP - 1))
+
+
+def _halved_by(labels: int, questions: int, unexplained: float) -> int | None:
+    """Labels more, after which unexplained / n + (1 − unexplained) / N, which the variance follows, is a quarter."""
+    n, most = labels + MADE_UP, questions + MADE_UP
+    left = (unexplained / n - 3 * (1 - unexplained) / most) / 4
+    needed = unexplained / left if left > 0 else math.inf
+    return min(rounded_up(math.ceil(needed - n)), questions - labels) if needed <= most else None
