@@ -135,8 +135,8 @@ class _Estimates(NamedTuple):
         """The row's interval, without a mean where there is no question."""
         questions = int(self.questions[row])
         mean = float(self.mean[row]) if questions else None
-        ends = (float(self.low[row]), float(self.high[row])) if has_ends else (None, None)
-        return Interval(mean, *ends, questions)
+        low, high = (float(end[row]) if has_ends else None for end in (self.low, self.high))
+        return Interval(mean, low, high, questions)
 
 
 class _Powered(NamedTuple):
