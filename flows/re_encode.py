@@ -104,8 +104,8 @@ def _told(store: Path, gated: Gated | None, generation: Generation, is_new: bool
             return Completed(name=generation.verdict.title(), message=gated.record.said)
         return Completed(message=f"Unchanged: {gated.record.said}")
     stages = ", ".join(manifest.stage for manifest in made) or ("" if is_new else "nothing to do")
-    said = gated.record.said if gated else ""
-    return Completed(message=f"{'Done' if is_new or made else 'Unchanged'}: {'. '.join(filter(None, [stages, said]))}")
+    said = " ".join(filter(None, [f"{stages}." if stages else "", gated.record.said if gated else ""]))
+    return Completed(message=f"{'Done' if is_new or made else 'Unchanged'}: {said}")
 
 
 def index_event(store: Path, generation: Generation, is_new: bool) -> dict[str, Any]:
