@@ -24,7 +24,7 @@ from vitalfew.flows.pipelines.graph import graph, handed_over
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import fingerprint
-from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation
+from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation, IndexMoved
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.datasets.base import InputError
@@ -303,6 +303,11 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
     """
     gate = candidate.gate
     assert gate
+    if not is_approved and find_index(store, candidate.name).generation == candidate.number:
+        raise IndexMoved(
+            f"{_called(candidate)} was promoted by hand before it was declined, and stays; to go back: "
+            f"vitalfew index rollback {candidate.name}"
+        )
     reason = f": {note.rstrip('.')}" if note else ""
     if is_approved:
         verdict, said = PROMOTED, f"a person approved it{reason}."

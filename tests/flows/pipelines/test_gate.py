@@ -395,6 +395,16 @@ def test_what_a_person_approved_is_not_promoted_over_another_generation(folder: 
     assert current(store) == 3
 
 
+def test_what_was_promoted_by_hand_is_not_declined_afterwards(folder: Path) -> None:
+    store = doubtful(folder, approve="on_doubt")
+    candidate = re_encode(store).generation
+    generations.promote(store, NAME, candidate.number)
+    with pytest.raises(IndexMoved, match="vitalfew index rollback towns"):
+        decide(store, candidate, False)
+    assert generations.find(store, NAME, 2).verdict == "in doubt"
+    assert current(store) == 2
+
+
 def test_who_sits_at_a_terminal_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = doubtful(folder, approve="on_doubt")
     questions: list[str] = []
