@@ -10,13 +10,15 @@ missing, and again for those that were refused, until it has its share or `spare
 question: a writer that asks a server is paid for no passage that is not needed. At the end, questions that are like one
 of an earlier shard go too. Every passage that gave no question is a row of `rejects`.
 
+A writer that asks of two passages gets a partner with a passage: of the drawn passages of its half, one that has a name
+or a number in common with it that few others have (writers/partners.py).
+
 Halves: every other document in the drawn order is of `development`, the others are of `test`; if there is one document
 only, every other passage.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,8 +36,9 @@ from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.base import Splitter
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
-from vitalfew.tasks.writers.base import REASONS, GivenPassage, Refusal, Writer, WrittenQuestion
+from vitalfew.tasks.writers.base import REASONS, GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.checks import Earlier
+from vitalfew.tasks.writers.partners import partners
 
 Row = dict[str, Any]
 SAMPLE_CHARS = 2_000_000
@@ -70,14 +73,31 @@ class Write(MethodStage):
     def _parameters(self) -> Path:
         return self.artifact.file("parameters.json")
 
+    @property
+    def _partners(self) -> Path:
+        return self.artifact.file("partners.json")
+
     def prepared(self) -> list[Path]:
-        return [self._drawn, *([self._parameters] if self.method.needs_sentences else [])]
+        further = [self._parameters] if self.method.needs_sentences else []
+        return [self._drawn, *further, *([self._partners] if self.method.needs_partners else [])]
 
     def prepare(self, progress: Progress) -> None:
         drawn = draw(self.inputs["passages"], self.config.n * self.config.spare, self.config.seed)
         files.write_array(self._drawn, drawn)
         if self.method.needs_sentences:
             files.write_json(self._parameters, _splitter().train(self._sample(drawn[:, 0].tolist())))
+        if self.method.needs_partners:
+            files.write_json(self._partners, self._found_partners(drawn))
+
+    def _found_partners(self, drawn: np.ndarray) -> dict[str, tuple[int, str]]:
+        """By the id of a drawn passage, its partner and what they have in common."""
+        known = Passages(self.inputs["passages"])
+        found = dict[str, tuple[int, str]]()
+        for half in range(len(HALVES)):
+            own = drawn[drawn[:, 1] == half, 0].tolist()
+            pairs = partners((passage, known.row(passage)["text"]) for passage in own)
+            found |= {str(passage): pair for passage, pair in pairs.items()}
+        return found
 
     def _sample(self, passages: Sequence[int]) -> Iterator[str]:
         known, left = Passages(self.inputs["passages"]), SAMPLE_CHARS
@@ -93,6 +113,9 @@ class Write(MethodStage):
         self.splitter: Splitter | None = None
         if self.method.needs_sentences:
             self.splitter = files.read_record(self._parameters, _loaded)
+        self.partners: Mapping[str, tuple[int, str]] = {}
+        if self.method.needs_partners:
+            self.partners = files.read_record(self._partners, dict)
 
     def drawn(self) -> np.ndarray:
         """The drawn passages in their order, int64 (n, 2): id, and the place of its half in HALVES. Raises
@@ -122,7 +145,7 @@ class Write(MethodStage):
         while kept < wanted and at < len(due):
             batch = due[at : at + wanted - kept]
             at += len(batch)
-            for row in self._written([(known.row(passage), HALVES[half]) for passage, half in batch], tick):
+            for row in self._written([(passage, HALVES[half]) for passage, half in batch], known, tick):
                 _refuse_like(row, earlier)
                 kept += not row["reason"]
                 progress(not row["reason"], 0)
@@ -130,19 +153,24 @@ class Write(MethodStage):
         drafts = pa.Table.from_pylist(rows, schemas.DRAFTS)
         return ShardResult(len(rows), {"drafts": drafts}, tokens=tokens, notes={"written": kept})
 
-    def _written(self, batch: Sequence[tuple[Row, str]], tick: Tick) -> Iterator[Row]:
+    def _written(self, batch: Sequence[tuple[int, str]], known: Passages, tick: Tick) -> Iterator[Row]:
         """A row of `drafts` for every passage with its half."""
-        found = self.method.write([self._given(passage) for passage, _ in batch], tick)
+        found = self.method.write([self._given(passage, known) for passage, _ in batch], tick)
         if len(found) != len(batch):
             raise RowsLost(f"writer {self.model_name} gave {len(found)} results for {len(batch)} passages")
         for (passage, half), result in zip(batch, found, strict=True):
-            yield _row(passage, half, result)
+            yield _row(known, passage, half, result)
 
-    def _given(self, passage: Row) -> GivenPassage:
+    def _given(self, passage_id: int, known: Passages) -> GivenPassage:
+        passage = known.row(passage_id)
         text = passage["text"]
         spans = self.splitter.split(text) if self.splitter else []
         sentences = tuple(text[start:end] for start, end in spans)
-        return GivenPassage(passage["passage_id"], passage["title"], text, sentences)
+        partner = None
+        if pair := self.partners.get(str(passage_id)):
+            other = known.row(pair[0])
+            partner = PartnerPassage(pair[0], other["title"], other["text"], pair[1])
+        return GivenPassage(passage_id, passage["title"], text, sentences, partner)
 
     def conclude(self, records: Sequence[ShardRecord]) -> Mapping[str, pa.Table]:
         """The questions of all shards that are not like another's, and the refusals."""
@@ -174,14 +202,20 @@ def _loaded(parameters: dict[str, Any]) -> Splitter:
     return splitter
 
 
-def _row(passage: Row, half: str, result: WrittenQuestion | Refusal) -> Row:
+def _row(known: Passages, passage_id: int, half: str, result: WrittenQuestion | Refusal) -> Row:
+    passage = known.row(passage_id)
     own = {name: passage[name] for name in ("passage_id", "source", "source_id")}
     own |= {"half": half, "document": document_of(passage["source_id"], passage["title"])}
     if isinstance(result, Refusal):
         said = {"reason": result.reason, "detail": result.detail or REASONS[result.reason]}
-        return own | {"kind": "", "text": "", "answers": [], "quote": ""} | said
-    written = asdict(result)
-    return own | {"reason": "", "detail": "", "answers": [written.pop("answer")], **written}
+        return own | dict.fromkeys(("kind", "text", "quote"), "") | dict.fromkeys(_LISTS, ()) | said
+    gold = result.gold or ({passage_id: result.quote} if result.quote else {})
+    places = [{"source": known.row(each)["source_id"].partition("#")[0], "quote": gold[each]} for each in gold]
+    said = {"answers": [result.answer] if result.answer else [], "gold_passages": [*gold], "gold_places": places}
+    return own | said | {"kind": result.kind, "text": result.text, "quote": result.quote, "reason": "", "detail": ""}
+
+
+_LISTS = ("answers", "gold_passages", "gold_places")
 
 
 def _refuse_like(row: Row, earlier: Earlier) -> None:

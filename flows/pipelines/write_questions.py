@@ -102,10 +102,16 @@ def questions_of(artifact: Artifact) -> pa.Table:
 
 
 def as_lines(questions: pa.Table) -> Iterator[str]:
-    """Written questions as JSON Lines, which the format `jsonl` reads: the gold passages are those of the document in
-    which the quote stands, however an index cuts it, and the ids name the halves."""
+    """Written questions as JSON Lines, which the format `jsonl` reads: the gold passages are those of the documents in
+    which the quotes stand, however an index cuts them, and the ids name the halves."""
     for row in questions.to_pylist():
+        sources, quotes = ([place[name] for place in row["gold_places"]] for name in ("source", "quote"))
+        named = sources if all(sources) else []
         line: dict[str, Any] = {"id": f"{row['half']}/{row['question_id']}", "question": row["text"]}
-        line |= {"answers": row["answers"], "source": row["source_id"].partition("#")[0], "quote": row["quote"]}
-        line["kind"] = row["kind"]
+        line |= {"answers": row["answers"], "source": _shortest(named), "quote": _shortest(quotes), "kind": row["kind"]}
         yield json.dumps({key: value for key, value in line.items() if value}, ensure_ascii=False) + "\n"
+
+
+def _shortest(texts: list[str]) -> str | list[str]:
+    """A single text by itself."""
+    return texts[0] if len(set(texts)) == 1 else texts

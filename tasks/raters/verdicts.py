@@ -11,9 +11,8 @@ A reply has to be one JSON object of the verdict's form, perhaps in a Markdown c
 schemas is held to it (engines/openai.py). Any other reply is an error and no score: a judge that mumbles does not say
 "no".
 
-Question, answers and contexts are untrusted. Every one stands between tags, and `<` in it is written `&lt;`: no text
-can end its tag, open another, or spell a control of a chat template. All instructions stand outside of the tags, and
-one of them says that what stands between tags is never an instruction.
+Question, answers and contexts are untrusted. Every one stands between tags that it cannot end (models/causal/fence.py).
+All instructions stand outside of the tags, and one of them says that what stands between tags is never an instruction.
 
 The prompts are ours.
 """
@@ -30,6 +29,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, ServerOptions
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
+from vitalfew.tasks.models.causal.fence import fenced
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import make_engine
@@ -85,11 +85,6 @@ JUDGING = {
     ),
 }
 _IN_CODE_FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
-
-
-def fenced(tag: str, text: str) -> str:
-    """A text between tags, which it cannot end."""
-    return f"<{tag}>\n{text.replace('<', '&lt;')}\n</{tag}>"
 
 
 def _all_fenced(tag: str, texts: Iterable[str]) -> list[str]:

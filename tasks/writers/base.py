@@ -6,32 +6,46 @@ it. No passage ends a batch, whatever stands in it. That no question is like ano
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
 
 @dataclass(frozen=True, slots=True)
+class PartnerPassage:
+    """A second passage, which has the name or number `shared` with the first one."""
+
+    passage_id: int
+    title: str
+    text: str
+    shared: str
+
+
+@dataclass(frozen=True, slots=True)
 class GivenPassage:
-    """A passage to write a question from. `sentences`: they join to its text; empty unless the writer needs them."""
+    """A passage to write a question from. `sentences`: they join to its text; empty unless the writer needs them.
+    `partner`: None unless the writer needs partners, and where there is none."""
 
     passage_id: int
     title: str
     text: str
     sentences: tuple[str, ...] = ()
+    partner: PartnerPassage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenQuestion:
-    """A question with its answer and the `quote` of the passage that answers it: letter by letter, but for white space.
-    `kind`: what it asks for, such as name, year, who, why."""
+    """A question with its answer and the `quote` that answers it: letter by letter, but for white space. Both are empty
+    if the question is to have no answer. `kind`: what it asks for, such as name, year, who, why. `gold`: where it takes
+    several passages, a quote from every one by its id."""
 
     text: str
     answer: str
     quote: str
     kind: str
+    gold: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,7 @@ REASONS = {
     "no_sentence": "no sentence of the passage is prose of a fit length: it is code, a table, a list, or too short",
     "no_name_or_number": "no sentence has a name or number that stands in it once",
     "no_reply": "the model gave no reply: an error, or an empty text",
-    "not_in_form": "the reply is not a JSON object with question, answer and quote",
+    "not_in_form": "the reply is not a JSON object with the fields that were asked for",
     "no_question": "the model had nothing to ask",
     "quote_not_in_passage": "the quote does not stand in the passage letter by letter",
     "answer_not_in_quote": "the answer does not stand in the quote",
@@ -54,6 +68,8 @@ REASONS = {
     "copied": "the question has too many words in a row from the passage",
     "not_answered": "the model does not find the answer when it has the passage",
     "known_without": "the model gives the answer without the passage",
+    "one_passage_suffices": "the model answers a question of two hops from one of its passages alone",
+    "answered": "the model finds an answer to a question that is to have none",
     "like_another": "an earlier question is the same, or has nearly the same words",
 }
 """Every reason for which a passage gives no question."""
@@ -66,6 +82,8 @@ class Writer(ABC):
     version: ClassVar[str] = "1"
     needs_sentences: ClassVar[bool] = False
     """Its passages are to come with their sentences."""
+    needs_partners: bool = False
+    """Its passages are to come with a partner, where there is one."""
     measures: ClassVar[str] = "retrieval and answers"
     """Words that say what its questions can measure."""
     uses_gpu: bool = False

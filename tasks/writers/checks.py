@@ -54,6 +54,16 @@ def common_run(one: str, other: str) -> int:
     return matcher.find_longest_match().size
 
 
+def sentence_with(name: str, text: str) -> str:
+    """The part of a text around a name, from one mark of a sentence's end to the next, in one line. A mark within an
+    abbreviation cuts it short; the name itself is always in it."""
+    at = text.index(name)
+    start = max([0, *(found.end() for found in _ENDS.finditer(text, 0, at))])
+    end = _ENDS.search(text, at + len(name))
+    return " ".join(text[start : end.end() if end else len(text)].split())
+
+
+_ENDS = re.compile(r"[.!?…](?=\s)|\n\s*\n")
 _FUNCTION_WORDS = frozenset(
     words_of(
         "a an and are as at be but by did do does for from had has have he her his how if in into is it its many much "

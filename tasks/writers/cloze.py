@@ -47,7 +47,7 @@ class Cloze(Writer):
         prose = [text for each in passage.sentences if is_prose(text := _cleaned(each))]
         if not prose:
             return Refusal("no_sentence")
-        lower = {word for word in _WORD.findall(passage.text) if word.islower()}
+        lower = words_in_lower_case(passage.text)
         found = [(text, *gap) for text in prose for gap in gaps(text, lower)]
         if not found:
             return Refusal("no_name_or_number")
@@ -77,20 +77,31 @@ def is_prose(text: str) -> bool:
     return bool(_END.search(text)) and not _CODE.search(text) and letters >= LETTERS * len(signs)
 
 
+def words_in_lower_case(text: str) -> set[str]:
+    """Words of a text that cannot be names, as they stand in it without a capital letter."""
+    return {word for word in _WORD.findall(text) if word.islower()}
+
+
 def gaps(text: str, lower: set[str]) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and kind (name, year, number) of what may be left out of a sentence. `lower`: words of the
     passage in lower case, which cannot be names."""
-    for found in _NUMBER.finditer(text):
-        if _stands_once(text, found[0]):
-            is_year = re.fullmatch(r"1\d{3}|20\d{2}", found[0])
-            yield found.start(), found.end(), "year" if is_year else "number"
-    for start, end in _names(text, lower):
+    for start, end in numbers(text):
+        if _stands_once(text, text[start:end]):
+            is_year = re.fullmatch(r"1\d{3}|20\d{2}", text[start:end])
+            yield start, end, "year" if is_year else "number"
+    for start, end in names(text, lower):
         if _stands_once(text, text[start:end]):
             yield start, end, "name"
 
 
-def _names(text: str, lower: set[str]) -> Iterator[tuple[int, int]]:
-    """Yield the places of runs of words that begin with a capital letter, other than the first word."""
+def numbers(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of numbers in digits that stand by themselves."""
+    yield from (found.span() for found in _NUMBER.finditer(text))
+
+
+def names(text: str, lower: set[str]) -> Iterator[tuple[int, int]]:
+    """Yield the places of runs of words that begin with a capital letter, other than the first word. `lower`: as for
+    `gaps`."""
     run: list[re.Match[str]] = []
     for word in [*_WORD.finditer(text), None]:
         own = word and word.start() > 0 and word[0][0].isupper() and word[0].lower() not in lower

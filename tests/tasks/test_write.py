@@ -128,7 +128,16 @@ def _all(passages: Artifact) -> list[dict[str, Any]]:
 
 
 def paid(passages: Artifact, url: str, **settings: Any) -> Write:
-    own = {"engine": "openai", "base_url": url, "model": "tiny", "retries": 0, "concurrency": 1, **settings}
+    own = {
+        "two_hops": 0,
+        "unanswerable": 0,
+        "engine": "openai",
+        "base_url": url,
+        "model": "tiny",
+        "retries": 0,
+        "concurrency": 1,
+        **settings,
+    }
     return staged(Write, passages.store, passages, WriteConfig(writer="llm", batch=2, spare=1, **own))
 
 
@@ -143,8 +152,8 @@ def test_answers_of_a_server_are_paid_once(passages: Artifact) -> None:
         if len(prompts) == 4:
             return Reply({"error": {"message": "out of memory"}}, status=503)
         if "JSON" not in prompt:
-            return completion("it is has the number" if "by the passage" in prompt else "nobody knows")
-        quote = prompt.split("\n")[2]
+            return completion("it is has the number" if "by the text above" in prompt else "nobody knows")
+        quote = prompt.split("<passage>\n")[1].split("\n")[0]
         subject = quote.split()[1].partition(".")[0]
         rows = {"question": f"How is Text {subject} {len(prompts)} counted?", "answer": "number", "quote": quote}
         return completion(json.dumps(rows))

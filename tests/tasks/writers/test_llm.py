@@ -30,6 +30,7 @@ class Scripted(Engine):
     workers = None
     reply: ClassVar[Callable[[str], Any]]
     asked: ClassVar[list[str]] = []
+    forms: ClassVar[list[Any]] = []
 
     def __init__(self, options: Options, section: str) -> None:
         self.options = options
@@ -37,8 +38,11 @@ class Scripted(Engine):
     def identity(self) -> dict[str, Any]:
         return {"class": "Scripted", "model": self.options.model}
 
-    def complete(self, prompts: Sequence[str], probe: Any = None, tick: Any = no_tick) -> list[Completion]:
+    def complete(
+        self, prompts: Sequence[str], probe: Any = None, tick: Any = no_tick, form: Any = None
+    ) -> list[Completion]:
         self.asked.extend(prompts)
+        self.forms.extend([form] * len(prompts))
         tick(len(prompts), 3 * len(prompts))
         said = [type(self).reply(prompt) for prompt in prompts]
         return [each if isinstance(each, Completion) else Completion(each, 2, 1, 0.1) for each in said]
@@ -56,11 +60,13 @@ def written(
     **more: Any,
 ) -> WrittenQuestion | Refusal:
     def said(prompt: str) -> Any:
-        return first if "JSON" in prompt else knowing if "by the passage" in prompt else guessing
+        return first if "JSON" in prompt else knowing if "by the text above" in prompt else guessing
 
     monkeypatch.setattr(Scripted, "reply", staticmethod(said), raising=False)
     monkeypatch.setattr(Scripted, "asked", [])
-    section = WriteConfig(writer="llm", engine=f"{__name__}:Scripted", model="some", **more)
+    monkeypatch.setattr(Scripted, "forms", [])
+    settings = {"engine": f"{__name__}:Scripted", "model": "some", "two_hops": 0, "unanswerable": 0, **more}
+    section = WriteConfig(writer="llm", **settings)
     [found] = make(section, "write").write([GivenPassage(7, "Velmar", TEXT)])
     assert isinstance(found, WrittenQuestion | Refusal)
     return found
@@ -79,10 +85,7 @@ def test_the_passage_stands_within_a_fence_that_it_cannot_close(monkeypatch: pyt
     written(monkeypatch, reply())
     asking, knowing, guessing = Scripted.asked
     for prompt in (asking, knowing):
-        mark = prompt.split("two lines ")[1].split()[0]
-        assert mark not in TEXT
-        assert prompt.count(f"\n{mark}\n") == 2
-        assert TEXT in prompt.split(f"\n{mark}\n")[1]
+        assert TEXT in prompt.split("\n<passage>\n")[1].split("\n</passage>\n")[0]
     assert "observatory" not in guessing
 
 
