@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +42,22 @@ class TellsTheSame(TellsAll):
 
     def _written(self, text: str) -> WrittenQuestion | Refusal:
         return WrittenQuestion("Which one is it, if there is one?", text.split()[1], text, "what")
+
+
+class TellsOfTwo(TellsAll):
+    """Asks of a passage and its partner what they have in common; without one, what has no answer."""
+
+    needs_partners = True
+
+    def write(self, passages: Sequence[GivenPassage], tick: Any = no_tick) -> list[WrittenQuestion | Refusal]:
+        return [self._of_two(passage) for passage in passages]
+
+    def _of_two(self, passage: GivenPassage) -> WrittenQuestion:
+        if not (partner := passage.partner):
+            return WrittenQuestion(f"Is {passage.text.split()[0]} so?", "", "", "unanswerable")
+        quotes = {each.passage_id: each.text for each in (passage, partner)}
+        assert all(partner.shared in quote for quote in quotes.values())
+        return WrittenQuestion(f"What of {passage.text}?", partner.shared, passage.text, "two hops", quotes)
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +137,28 @@ def test_finished_work_is_not_repeated_and_a_killed_run_goes_on(passages: Artifa
     killed.run_shard(killed.shards()[0], "first", no_tick)
     again = stage(passages, n=13, batch=3)
     assert [record.run_id for record in again.artifact.completed().shards] == ["first"] + ["test"] * 4
+
+
+def test_partners_have_a_rare_name_in_common_and_are_of_one_half(tmp_path: Path) -> None:
+    towns = ("Orvik", "Velmar", "Hale", "Tarn")
+    texts = {f"{at}{town}.md": f"{at} has a mill, as {town} knows." for town in towns for at in ("A", "B", "C", "D")}
+    lines = [json.dumps({"id": name, "text": text}) for name, text in {**texts, "alone.md": "Nothing is here."}.items()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    index(tmp_path / "store", f"jsonl:{tmp_path}/rows.jsonl", encode={"units": ["passage"]})
+    found = stage(find_index(tmp_path / "store", "test").located(tmp_path / "store")["passages"], "TellsOfTwo", n=17)
+    ids = {row["passage_id"]: row for row in rows(found)}
+    pairs = [row for row in rows(found) if row["kind"] == "two hops"]
+    assert len(pairs) >= 12
+    for row in pairs:
+        first, second = row["gold_passages"]
+        assert ids[second]["half"] == row["half"]
+        assert first == row["passage_id"] != second
+        assert row["gold_places"] == [
+            {"source": ids[each]["document"], "quote": texts[ids[each]["document"]]} for each in (first, second)
+        ]
+        assert row["answers"] == [row["quote"].split()[-2]]
+    alone = [row for row in rows(found) if row["document"] == "alone.md"]
+    assert [(row["answers"], row["gold_passages"], row["gold_places"]) for row in alone] == [([], [], [])]
 
 
 def _all(passages: Artifact) -> list[dict[str, Any]]:
