@@ -13,15 +13,8 @@ from vitalfew.tasks.models.causal.fence import fenced
 from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage
 
 TWO_HOPS, UNANSWERABLE = "two hops", "unanswerable"
-KINDS = {
-    "who": "ask who",
-    "when": "ask when",
-    "how many": "ask how many or how much",
-    "why": "ask why",
-    "where": "ask where",
-    "what": "ask what or which",
-}
-"""What a prompt asks for, by kind. The one that a passage gets depends on its id."""
+KINDS = {"who": "Who", "when": "When", "how many": "How many", "why": "Why", "where": "Where", "what": "What"}
+"""How a question is to begin, by kind. The one that a passage gets depends on its id."""
 
 
 class _Reply(BaseModel):
@@ -60,9 +53,8 @@ _FORM = (
     'If there is nothing to ask, all three are "".\n'
 )
 ASKING = (
-    _FENCED
-    + "Write a question that one sentence of the text above answers: {kind}, if the text allows it. The question "
-    "names what it is about, so that it can be understood without the text.\n" + _FORM
+    _FENCED + "Write a question that one sentence of the text above answers. It begins with {kind}, if such a question "
+    "can be asked, and names what it is about, so that it can be understood without the text.\n" + _FORM
 )
 TWO_HOPS_ASKING = (
     _FENCED
