@@ -47,8 +47,8 @@ _FENCED = (
 )
 _FORM = (
     'Reply with one JSON object and nothing else: {{"quote": "…", "answer": "…", "question": "…"}}\n'
-    "- quote: the sentence with the answer, copied from the text letter by letter\n"
-    "- answer: the few words of that sentence which answer the question: a name, a date, a number or a short phrase\n"
+    "- quote: one sentence of the text, copied letter by letter, with its pronouns as they are\n"
+    "- answer: one to five words copied from the quote: a name, a date, a number or a short phrase\n"
     "- question: in words of yours where you can, without any word of the answer\n"
     'If there is nothing to ask, all three are "".\n'
 )
