@@ -13,8 +13,8 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report
-from vitalfew.flows.forms import EvaluateForm, OrWhole
+from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report, show_written
+from vitalfew.flows.forms import EvaluateForm, OrWhole, WriteForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.cap import check_cap
@@ -79,12 +79,14 @@ def _fill_in(blocks: Mapping[str, str]) -> None:
 
 @flow(name="write-questions", flow_run_name="{parameters.index}", validate_parameters=True, persist_result=False)
 @explained
-def write_questions(parameters: WriteQuestions) -> Outcome:
+def write_questions(parameters: Annotated[WriteForm | WriteQuestions, OrWhole()]) -> Outcome:
     """Write questions from the passages of an index; finished work is not repeated."""
-    _fill_in(secrets(parameters.write, "write"))
-    plan = graph(parameters)
+    whole = parameters.writing() if isinstance(parameters, WriteForm) else parameters
+    _fill_in(secrets(whole.write, "write"))
+    plan = graph(whole)
     check_cap(plan)
-    with one_cap(parameters.max_usd), nullcontext() if plan.done() else ray_cluster(parameters):
-        outcome = plan.run(on_ray(parameters.workers))
-    show_costs(parameters.store, outcome)
+    with one_cap(whole.max_usd), nullcontext() if plan.done() else ray_cluster(whole):
+        outcome = plan.run(on_ray(whole.workers))
+    show_costs(whole.store, outcome)
+    show_written(whole.store, outcome.run.name)
     return outcome

@@ -31,6 +31,7 @@ from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
 from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress, alone
+from vitalfew.flows.pipelines.write_questions import questions_of, written
 from vitalfew.flows.ray_pool import Workers, is_lost
 from vitalfew.flows.server.access import Server, running
 from vitalfew.flows.server.reports import report_path
@@ -49,6 +50,8 @@ from vitalfew.tasks.stage import Stage
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.gate import Gated
 
+SHOWN = 20
+"""Written questions that the UI shows."""
 logger = logging.getLogger("vitalfew")
 if logger.level == logging.NOTSET:  # a Prefect process: its runs show the messages of this logger
     logger.setLevel(logging.INFO)
@@ -185,6 +188,17 @@ def show_report(written: WrittenReport) -> None:
         picture = f"![{escaped(plot.title)}]({data_uri(plot.svg)})"
         create_markdown_artifact(picture, key=f"plot-{_key(plot.title)}", description=plot.caption)
     logger.info("Report: %s", f"{server.address}{report_path(report.run_id)}" if server else page)
+
+
+def show_written(store: Path, name: str) -> None:
+    """Show the first questions of a set as a table."""
+    questions = questions_of(written(store, name))
+    columns = ("half", "kind", "text", "answers", "document")
+    create_table_artifact(
+        [{column: row[column] for column in columns} for row in questions.slice(0, SHOWN).to_pylist()],
+        key="questions",
+        description=f"{len(questions):,} questions were written; `vitalfew questions show {name} --n {len(questions)}`",
+    )
 
 
 def show_gate(gated: "Gated") -> None:

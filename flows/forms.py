@@ -24,6 +24,7 @@ from vitalfew.configs.paths import store_place, store_setting
 from vitalfew.configs.schema import ContextMode, IndexCorpus, IndexType, Layout, Place
 from vitalfew.configs.section import Config
 from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines import experiments, named
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.storage.runs import index_names
@@ -391,6 +392,30 @@ class TrainForm(Form):
             **self.model_dump(include={*Place.model_fields, "out"}),
         }
         return named.training(self.recipe, parse_assignments(self.more), given)
+
+
+class WriteForm(Form):
+    """Write questions from the passages of an index, with their answers. Only an index is needed. The writer cloze
+    takes seconds and measures retrieval, not answers; llm asks a language model, which `more` names
+    (write.model=NAME, write.engine=openai). The run shows how many questions there are, and its costs."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {"write.writer": "writer", "write.n": "n"}
+
+    index: Annotated[str, NameOf("index")] = Field(description="Index whose passages the questions are written from.")
+    writer: Annotated[str, OneOf("writer")] = Field("cloze", description="Writer of the questions.")
+    n: int = Field(200, ge=1, description="Number of questions to write.")
+    name: str | None = Field(
+        None,
+        pattern=_NAME["pattern"],
+        max_length=_NAME["maxLength"],
+        description="Name of the set of questions; empty: that of the index.",
+    )
+    more: tuple[str, ...] = MORE
+
+    def writing(self) -> WriteQuestions:
+        """The parameters of `write_questions`. Raises ConfigError, which names the setting."""
+        given = {"write": {"writer": self.writer, "n": self.n}, **self.model_dump(exclude={"writer", "n", "more"})}
+        return build(WriteQuestions, _filled(given), parse_assignments(self.more))
 
 
 def _quotes(message: str, value: object) -> bool:

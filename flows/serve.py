@@ -48,6 +48,7 @@ The runner keeps to it. Deployments for workers have limits of Prefect's instead
 cannot renew its lease is ended (flows/workers/deploy.py)."""
 FLOWS = (
     "vitalfew.flows.evaluate:evaluate",
+    "vitalfew.flows.evaluate:write_questions",
     "vitalfew.flows.index_corpus:index_corpus",
     "vitalfew.flows.re_encode:re_encode",
     "vitalfew.flows.train:train",

@@ -15,8 +15,18 @@ from pydantic import ValidationError
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.evaluate import evaluate
-from vitalfew.flows.forms import NONE_YET, EvaluateForm, IndexForm, Names, ReEncode, Source, names, with_names
+from vitalfew.flows.evaluate import evaluate, write_questions
+from vitalfew.flows.forms import (
+    NONE_YET,
+    EvaluateForm,
+    IndexForm,
+    Names,
+    ReEncode,
+    Source,
+    WriteForm,
+    names,
+    with_names,
+)
 from vitalfew.flows.index_corpus import index_corpus
 from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
 from vitalfew.flows.re_encode import re_encode
@@ -24,7 +34,8 @@ from vitalfew.storage.runs import NamedIndex, remove_index, save_index
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 SCHEMAS = {
-    flow.name: parameter_schema(flow).model_dump(exclude_unset=True) for flow in (evaluate, index_corpus, re_encode)
+    flow.name: parameter_schema(flow).model_dump(exclude_unset=True)
+    for flow in (evaluate, index_corpus, re_encode, write_questions)
 }
 """Of the deployments, as `vitalfew ui` registers them."""
 LISTS = st.lists(st.text(min_size=1, max_size=8), max_size=4, unique=True)
@@ -138,6 +149,18 @@ def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) 
         if known:
             other = data.draw(st.text().filter(lambda name, known=known: name not in known))
             assert f"parameters.{kind}" in refusal(flow, present, **{kind: other})
+
+
+def test_the_form_of_written_questions_has_indexes_and_writers(tmp_path: Path) -> None:
+    schema = with_names(SCHEMAS["write-questions"], {"index": ["handbook"], "experiment": [], "corpus": []})
+    assert field(schema, "WriteForm", "index")["enum"] == ["handbook"]
+    assert field(schema, "WriteForm", "index")["default"] == "handbook"
+    assert field(schema, "WriteForm", "writer")["enum"] == sorted(METHODS["writer"])
+    form = WriteForm(index="handbook", n=7, more=("write.seed=3",), store=tmp_path)
+    whole = form.writing()
+    assert (whole.index, whole.write.n, whole.write.seed, whole.store) == ("handbook", 7, 3, tmp_path)
+    with pytest.raises(ConfigError, match="sead"):
+        WriteForm(index="handbook", more=("sead=3",), store=tmp_path).writing()
 
 
 def test_names_are_those_of_this_moment(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from vitalfew.flows.serve import FORMER, TAG, FollowedSchedules, replace_former,
 from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.workers.pull import write_files
 
-FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train"]
+FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write-questions/write-questions"]
 
 
 @pytest.fixture(scope="module")
