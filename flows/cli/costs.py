@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     ConfigOption,
@@ -39,10 +40,10 @@ NOTHING = "Everything is in the store: a run has nothing to do, and costs nothin
 def plan(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT", help="DATASET …, as for `index`, or EXPERIMENT, as for `evaluate`."),
+        typer.Argument(metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."),
     ],
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="For an experiment: the index to search.")
+        str | None, typer.Option("--index", metavar="NAME", help="For an experiment, the index to search; for `questions`, the one to write from.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,
@@ -51,7 +52,7 @@ def plan(
     runner: RunnerOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Estimate the tokens, time and USD of `index` or `evaluate` before running it.
+    """Estimate the tokens, time and USD of `index`, `evaluate` or `questions write` before running it.
 
     For data sets, the quote is by stage: reads the sources for a few seconds and tries the stages that are missing on
     some hundred passages, for some 12 seconds and a tenth of the work at most. Exits with status 1 if the disk has too
@@ -63,6 +64,10 @@ def plan(
     for some 40 seconds and a tenth of the work at most, and uses the answers that are in the store. Sends nothing to a
     server: the answers of its model are estimated, and the basis of the estimate is printed.
 
+    For `questions`, tries some passages, and sends nothing to a server either.
+
+        vitalfew plan questions --index handbook --set write.n=500
+
     Finished work costs nothing and is not tried: the quote of a finished run takes a second or two.
 
         vitalfew plan quickstart --index wiki --set questions.sample=500
@@ -71,7 +76,9 @@ def plan(
     """
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner}
-    if _is_experiment(what, index, store):
+    if what == ["questions"]:
+        _plan_writing(layers(config, assignments, index=index, **given))
+    elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
                 "--config is for the settings of an index; for an experiment, use --set or change its file"
@@ -119,6 +126,27 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
         quoted = quote(plan, _telling(status))
     _show_index(plan.parameters, quoted)
     quoted.check()
+
+
+def _plan_writing(given: list[dict[str, Any]]) -> None:
+    from vitalfew.flows.pipelines.quote.writing import quote_writing
+    from vitalfew.flows.pipelines.write_questions import WritingPlan
+
+    plan = _settled(WritingPlan(build(WriteQuestions, *given)))
+    with err.status("Planning …") as status:
+        quoted = quote_writing(plan, _telling(status))
+    if not quoted.stages:
+        out.print(NOTHING)
+        return
+    shown = table("stage", figures=("passages", "tokens", "wall s", "CPU s", "peak MiB", "USD"))
+    for each in quoted.stages:
+        memory = f"{each.peak_memory_bytes >> 20:,}" if each.peak_memory_bytes else ""
+        seconds = (f"{each.wall_seconds:,.1f}", f"{each.cpu_seconds:,.1f}")
+        shown.add_row(each.stage, f"{each.rows:,}", f"{each.tokens:,}", *seconds, memory, f"{each.usd:.5f}")
+    out.print(shown)
+    for basis in quoted.bases:
+        out.print(f"- {escape(basis)}", highlight=False)
+    out.print(_with_workers(quoted, quoted.stages, plan.parameters) + ".")
 
 
 def _telling(status: Status) -> Callable[[str], None]:

@@ -37,16 +37,26 @@ class WritingPlan(Plan):
         store = parameters.store.absolute()  # a worker may have another working directory
         index = generations.named(parameters.store, parameters.index)
         name = parameters.name or index.name
-        super().__init__(parameters, name, [Write(store, index.located(store)["passages"], parameters.write)])
+        self.writing = Write(store, index.located(store)["passages"], parameters.write)
+        super().__init__(parameters, name, [self.writing])
+
+    @property
+    def passages(self) -> int:
+        """The passages of the index."""
+        return self.writing.inputs["passages"].completed().rows["passages"]
+
+    def tokens_of_a_question(self) -> float:
+        """Tokens of the requests for a question of a passage of the mean length, if the replies are as long as they may
+        be; 0 without a model."""
+        return self.writing.method.tokens(_mean_length(self.writing.inputs["passages"]))
 
     def requests_usd(self) -> float:
-        """Quote the requests to servers, in USD: every question takes one passage of the mean length, and as many
-        requests as the writer sends for one, whose replies are as long as they may be. Refusals come on top."""
-        stage = self.stages[0]
-        assert isinstance(stage, Write)
+        """Quote the requests to servers, in USD, for as many passages as questions are asked for. Refusals come on
+        top."""
+        stage = self.writing
         if not asks_servers(stage):
             return 0.0
-        return stage.config.n * stage.method.tokens(_mean_length(stage.inputs["passages"])) * price_of(stage.model_name)
+        return stage.config.n * self.tokens_of_a_question() * price_of(stage.model_name)
 
     def check(self, stage: Stage, manifest: Manifest) -> None:
         """Raises InputError where no question was written."""

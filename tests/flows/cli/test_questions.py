@@ -41,6 +41,10 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     assert "8 questions from 6 documents" in output
     assert "measure retrieval, not answers" in output
     assert "Nothing to do" in done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
+    planned = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=8")
+    assert "Everything is in the store" in planned
+    planned = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=9")
+    assert "With 1 worker (serial)" in planned
     assert "_____" in done("questions", "show", "towns", "--n", "2")
     done("questions", "export", "towns", "--out", "towns.jsonl")
     rows = [json.loads(line) for line in Path("towns.jsonl").read_text().splitlines()]
@@ -103,6 +107,9 @@ def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tm
             "serial",
             *settings,
         ]
+        told = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=3", *settings)
+        assert "of it for requests to servers" in told
+        assert "12 at most" in told
         told = done(*write, "--max-usd", "0.1", status=1)
         assert "Nothing was sent" in told
         assert "ask for less (--n N)" in told
