@@ -53,8 +53,8 @@ _FORM = (
     'If there is nothing to ask, all three are "".\n'
 )
 ASKING = (
-    _FENCED + "Write a question that one sentence of the text above answers. It begins with {kind}, if such a question "
-    "can be asked, and names what it is about, so that it can be understood without the text.\n" + _FORM
+    _FENCED + 'Write a "{kind}" question that one sentence of the text above answers, or another question if that one '
+    "cannot be asked. It names what it is about, so that it can be understood without the text.\n" + _FORM
 )
 TWO_HOPS_ASKING = (
     _FENCED
