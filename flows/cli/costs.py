@@ -40,10 +40,17 @@ NOTHING = "Everything is in the store: a run has nothing to do, and costs nothin
 def plan(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."),
+        typer.Argument(
+            metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."
+        ),
     ],
     index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="For an experiment, the index to search; for `questions`, the one to write from.")
+        str | None,
+        typer.Option(
+            "--index",
+            metavar="NAME",
+            help="For an experiment, the index to search; for `questions`, the one to write from.",
+        ),
     ] = None,
     store: StoreOption = DEFAULT_STORE,
     config: ConfigOption = None,

@@ -164,12 +164,17 @@ def export(
     file: Annotated[
         Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
     ],
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Questions of this kind alone, such as unanswerable; repeatable."),
+    ] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Write a set of questions to a file of JSON Lines, for people to edit and for `questions.dataset=jsonl:FILE`.
 
     A line has the question, its answers, the document and the quote that answers; the gold passages are those of the
-    document in which the quote stands. Ids begin with the half.
+    document in which the quote stands. A question of two hops has two quotes, an unanswerable one no answer. Ids begin
+    with the half.
 
         vitalfew questions export handbook --out handbook.jsonl
     """
@@ -177,7 +182,7 @@ def export(
     from vitalfew.storage import files
     from vitalfew.tasks.datasets.base import InputError
 
-    rows = questions_of(written(store, name))
+    rows = _of_kinds(questions_of(written(store, name)), kinds or [])
     if file.suffix != ".jsonl":
         raise InputError(f"--out {file}: the file must end in .jsonl")
     if files.exists(file):
@@ -186,3 +191,14 @@ def export(
     out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
     at = _at(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")
+
+
+def _of_kinds(rows: Any, kinds: list[str]) -> Any:
+    """The questions of some kinds; of all, if none is named. Raises UnknownName."""
+    from vitalfew.tasks.registry import UnknownName
+
+    known = sorted(set(rows["kind"].to_pylist()))
+    for kind in kinds:
+        if kind not in known:
+            raise UnknownName("kind of questions", kind, known)
+    return rows.filter([kind in kinds for kind in rows["kind"].to_pylist()]) if kinds else rows

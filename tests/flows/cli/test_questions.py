@@ -1,18 +1,40 @@
 """`vitalfew questions`: from a folder of documents to questions that an evaluation asks."""
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.evaluating import run, values
 from tests.support.fakes import ChatServer, Reply, completion
-from tests.support.indexing import table
+from tests.support.indexing import sql, table
 from tests.support.prices import priced
 from vitalfew.flows.cli.main import app
+from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
 TOWNS = ("Velmar", "Orvik", "Hale", "Tarn", "Sund", "Brakel")
+
+
+class Mixed(Writer):
+    """Asks what passages and their partners have in common, and of others what they do not say."""
+
+    needs_partners = True
+
+    def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[WrittenQuestion | Refusal]:
+        return [self._of(passage) for passage in passages]
+
+    def _of(self, passage: GivenPassage) -> WrittenQuestion:
+        if not (partner := passage.partner):
+            return WrittenQuestion(f"How tall is it in {passage.text.split()[-1]}?", "", "", "unanswerable")
+        gold = {each.passage_id: " ".join(each.text.split()) for each in (passage, partner)}
+        return WrittenQuestion(
+            f"What of {passage.text.split()[-1]}?", partner.shared, gold[passage.passage_id], "two hops", gold
+        )
 
 
 def done(*arguments: str, status: int = 0) -> str:
@@ -58,6 +80,44 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     half = [*given, "--set", "questions.half=test"]
     asked = sum(row["id"].startswith("test/") for row in rows)
     assert f"{asked} questions" in done("evaluate", "retrieval_only", "--index", "towns", *half)
+
+
+def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> None:
+    Path("pairs").mkdir()
+    for number, town in enumerate(TOWNS):
+        Path("pairs", f"{town}.md").write_text(f"Everybody knows Ada Norrin{number % 2} in the market of {town}.\n")
+    Path("pairs", "alone.md").write_text("Nothing is said of the tower by the sea.\n")
+    done("index", "folder:pairs", "--name", "pairs", "--runner", "serial", *FAKE)
+    writer = ("--writer", f"{__name__}:Mixed")
+    output = done("questions", "write", "--index", "pairs", "--n", "7", "--runner", "serial", *writer)
+    assert re.search(r"\d+ two hops, \d+ unanswerable", output)
+    done("questions", "export", "pairs", "--out", "towns.jsonl")
+    rows = [json.loads(line) for line in Path("towns.jsonl").read_text().splitlines()]
+    hops, none = ([row for row in rows if row["kind"] == kind] for kind in ("two hops", "unanswerable"))
+    assert hops
+    assert none
+    assert all(len(row["quote"]) == 2 for row in hops)
+    assert not any({"answers", "quote", "source"} & row.keys() for row in none)
+    done("questions", "export", "pairs", "--out", "none.jsonl", "--kind", "unanswerable")
+    assert len(Path("none.jsonl").read_text().splitlines()) == len(none)
+    assert "known: " in done("questions", "export", "pairs", "--out", "no.jsonl", "--kind", "hops", status=1)
+    method = {"retrieve": {"retriever": "passage"}, "generate": {"generator": "tests.support.fakes:FirstWords"}}
+    outcome = run(
+        Path(store),
+        {"index": "pairs", "methods": {"one": method, "bare": {**method, "retrieve": None}},
+         "questions": {"dataset": "jsonl:towns.jsonl"}, "score": {"metrics": ["accuracy", "abstains", "passage_recall"]}},
+    )  # fmt: skip
+    asked = table(Path(store), "asked").to_pylist()
+    gold = {row["question_id"]: row["gold_passages"] for row in table(Path(store), "written_questions").to_pylist()}
+    for row in asked:
+        assert set(row["gold_passages"]) == set(gold[int(row["source_id"].partition("/")[2])])
+    one, bare = (values(Path(store), outcome, name) for name in ("one", "bare"))
+    assert (one["abstains"], bare["abstains"]) == (0, 1)
+    assert bare["accuracy"] == 0
+    left_out = dict(
+        sql(Path(store), "SELECT DISTINCT metric, left_out FROM summaries WHERE metric NOT LIKE '%recall%'")
+    )
+    assert left_out == {"accuracy": len(none), "abstains": 0}
 
 
 def test_an_edited_file_is_not_written_over(store: str) -> None:
