@@ -177,7 +177,20 @@ def paid(passages: Artifact, url: str, **settings: Any) -> Write:
         "concurrency": 1,
         **settings,
     }
-    return staged(Write, passages.store, passages, WriteConfig(writer="llm", batch=2, spare=1, **own))
+    return staged(Write, passages.store, passages, WriteConfig(writer="llm", spare=1, **{"batch": 2, **own}))
+
+
+def test_a_server_that_is_too_slow_gives_rows_or_ends_the_run_in_words(passages: Artifact) -> None:
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        return Reply({"object": "list", "data": []}) if path == "/v1/models" else Reply({}, delay=0.6)
+
+    with ChatServer(behave) as server:
+        with pytest.raises(Unanswered, match="4 of 4 requests have no answer.*accept_errors"):
+            paid(passages, server.url, n=4, timeout=0.2, batch=4, concurrency=4).run("slow")
+        rejected = paid(passages, server.url, n=4, timeout=0.2, batch=4, concurrency=4, accept_errors=True, seed=2)
+        rejected.run("slow")
+    assert [row["reason"] for row in rows(rejected, "rejects")] == ["no_reply"] * 4
+    assert not rows(rejected)
 
 
 def test_answers_of_a_server_are_paid_once(passages: Artifact) -> None:

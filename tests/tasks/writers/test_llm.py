@@ -101,6 +101,8 @@ def test_the_passage_stands_within_a_fence_that_it_cannot_close(monkeypatch: pyt
         (" \n", "no_reply"),
         (failed("the prompt is too long"), "no_reply"),
         ("The passage is about Velmar, a town by a river.", "not_in_form"),
+        ("Der Text handelt von Velmar, einer Stadt am Fluss.", "not_in_form"),
+        (reply("Wer war Ada?", "Ada Norrin, die Forscherin", QUOTE), "answer_not_in_quote"),
         ("{", "not_in_form"),
         ('{"question": ' * 100_000, "not_in_form"),
         ("[1]", "not_in_form"),
