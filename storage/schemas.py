@@ -115,7 +115,7 @@ _OF_DRAFT = (
     column("half", TEXT, "development or test: questions from one document are in one half"),
     column("kind", TEXT, "what it asks for, as its writer calls it: name, year, number, who, two hops, unanswerable"),
     column("text", TEXT, "the question"),
-    column("answers", list_of(TEXT), "gold answers, any of which is correct; empty if the corpus is to have none"),
+    column("answers", list_of(TEXT), "gold answers, any of which is correct; empty if nothing is to answer it"),
     column("quote", TEXT, "part of a passage that answers, in one line; empty without an answer"),
     column("gold_passages", list_of(LONG), "ids of the passages that it takes: two if of two hops"),
     column("gold_places", list_of(PLACE), "documents of these passages, with a quote from every one"),

@@ -211,8 +211,8 @@ def _row(known: Passages, passage_id: int, half: str, result: WrittenQuestion | 
         return own | dict.fromkeys(("kind", "text", "quote"), "") | dict.fromkeys(_LISTS, ()) | said
     gold = result.gold or ({passage_id: result.quote} if result.quote else {})
     places = [{"source": known.row(each)["source_id"].partition("#")[0], "quote": gold[each]} for each in gold]
-    said = {"answers": [result.answer] if result.answer else [], "gold_passages": [*gold], "gold_places": places}
-    return own | said | {"kind": result.kind, "text": result.text, "quote": result.quote, "reason": "", "detail": ""}
+    kept: Row = {"answers": [result.answer] if result.answer else [], "gold_passages": [*gold], "gold_places": places}
+    return own | kept | {"kind": result.kind, "text": result.text, "quote": result.quote, "reason": "", "detail": ""}
 
 
 _LISTS = ("answers", "gold_passages", "gold_places")

@@ -59,8 +59,8 @@ ASKING = (
 TWO_HOPS_ASKING = (
     _FENCED
     + "Both texts above mention this:\n{shared}\nWrite a question that takes both of them to answer. It does not "
-    "name what both mention, but describes it by what one text tells of it, and asks for what a sentence of the other "
-    "text tells.\n" + _FORM
+    "name what both mention, but describes it by what one text says of it, and asks for what a sentence of the other "
+    "text says.\n" + _FORM
 )
 UNANSWERABLE_ASKING = (
     _FENCED + "Write one question that sounds as if the text above answered it, and that it does not answer: ask for a "

@@ -69,7 +69,7 @@ REASONS = {
     "not_answered": "the model does not find the answer when it has the passage",
     "known_without": "the model gives the answer without the passage",
     "one_passage_suffices": "the model answers a question of two hops from one of its passages alone",
-    "answered": "the model finds an answer to a question that is to have none",
+    "answered": "the model says that a question without an answer is answered",
     "like_another": "an earlier question is the same, or has nearly the same words",
 }
 """Every reason for which a passage gives no question."""

@@ -4,7 +4,8 @@ The passage stands between tags that it cannot end, and the prompt says that wha
 instruction (asking.py). A server that takes JSON schemas is held to the form of a reply. A question is kept if
 
 - the reply has a JSON object with question, answer and quote (words around it, such as a code fence, do not matter);
-- the quote stands in the passage letter by letter, but for white space, and the answer in the quote;
+- the quote stands in the passage letter by letter, but for white space and the shape of quotation marks, which models
+  change where they write JSON, and the answer in the quote;
 - the question has no word of the answer (English function words aside), in whatever case;
 - no run of words that it has in common with the passage is longer than `write.copied_words`;
 - the same model answers it with the passage, and does not answer it without: two further requests for a question that
@@ -37,7 +38,7 @@ from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 from vitalfew.tasks.writers import asking
 from vitalfew.tasks.writers.asking import KINDS, TWO_HOPS, UNANSWERABLE, AnsweredForm, QuestionForm, UnansweredForm
-from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
+from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage, Refusal, Writer, WrittenQuestion
 from vitalfew.tasks.writers.replies import checked, checked_unanswerable, has_answer, row_of
 
 CHARACTERS = 4
@@ -55,8 +56,8 @@ class LlmWriter(Writer):
 
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
             "transformers",
-            description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a reply by "
-            "a JSON schema.",
+            description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a "
+            "reply by a JSON schema.",
         )
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None, description="Instruct model: a directory, or its name on the server or the hub."
@@ -148,11 +149,11 @@ class LlmWriter(Writer):
     def _checked(self, kind: str, passage: GivenPassage, reply: Completion) -> Found:
         if kind == UNANSWERABLE:
             return checked_unanswerable(reply, passage, self.options.copied_words)
-        both = [passage, passage.partner] if kind == TWO_HOPS and passage.partner else [passage]
-        return checked(reply, both, self.options.copied_words)
+        taken: list[GivenPassage | PartnerPassage] = _with_partner(passage) if kind == TWO_HOPS else [passage]
+        return checked(reply, taken, self.options.copied_words)
 
     def _verified(self, passages: Sequence[GivenPassage], found: Sequence[Found], tick: Tick) -> list[Found]:
-        """What the model's own answers leave of the questions. All requests of a form are one batch."""
+        """What the model's answers leave of the questions. All requests of a form are one batch."""
         due = [(place, each) for place, each in enumerate(found) if isinstance(each, WrittenQuestion)]
         requests = {place: _verifying(each, passages[place]) for place, each in due}
         replies: dict[int, list[Completion]] = {place: [] for place in requests}
@@ -173,12 +174,15 @@ def _tokens_of(tick: Tick) -> Tick:
     return lambda rows, tokens: tick(0, tokens)
 
 
+def _with_partner(passage: GivenPassage) -> list[GivenPassage | PartnerPassage]:
+    return [passage, passage.partner] if passage.partner else [passage]
+
+
 def _verifying(question: WrittenQuestion, passage: GivenPassage) -> list[str]:
     """The requests that verify a question: with all it takes, without anything, and with a part."""
-    both = [passage, passage.partner] if passage.partner else [passage]
     if not question.answer:
-        return [asking.prompt(asking.ANSWERED, both, question=question.text)]
-    taken = both if question.kind == TWO_HOPS else [passage]
+        return [asking.prompt(asking.ANSWERED, _with_partner(passage), question=question.text)]
+    taken = _with_partner(passage) if question.kind == TWO_HOPS else [passage]
     parts = [[each] for each in taken] if len(taken) > 1 else []
     return [
         asking.prompt(asking.WITH, taken, question=question.text),

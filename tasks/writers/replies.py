@@ -21,10 +21,12 @@ def checked(reply: Completion, passages: Texts, copied_words: int) -> WrittenQue
     if not question:
         return Refusal("no_question")
     what = repr(question[:200])
-    there = next((each for each in passages if quote and quote in _in_line(each.text)), None)
+    found = {each.passage_id: _as_written(quote, _in_line(each.text)) for each in passages}
+    there = next((each for each in passages if found[each.passage_id]), None)
     if there is None:
         return Refusal("quote_not_in_passage", f"{what}: quote {quote[:120]!r}")
-    if not words_of(answer) or answer.casefold() not in quote.casefold():
+    quote = found[there.passage_id]
+    if not words_of(answer) or answer.translate(_MARKS).casefold() not in quote.translate(_MARKS).casefold():
         return Refusal("answer_not_in_quote", f"{what}: answer {answer[:120]!r}, quote {quote[:120]!r}")
     if word := gives_away(question, answer):
         return Refusal("gives_away", f"{what}: answer {answer[:120]!r}, word {word!r}")
@@ -57,6 +59,15 @@ def _copied(question: str, passages: Texts, most: int) -> Refusal | None:
     if run <= most:
         return None
     return Refusal("copied", f"{question[:200]!r}: {run} words in a row are the passage's, at most {most} may be")
+
+
+_MARKS = str.maketrans(dict.fromkeys('"‘’“”`', "'"))
+
+
+def _as_written(copied: str, text: str) -> str:
+    """What a model copied, as the text has it: in the text's quotation marks; empty if it does not stand there."""
+    at = text.translate(_MARKS).find(copied.translate(_MARKS)) if copied else -1
+    return text[at : at + len(copied)] if at >= 0 else ""
 
 
 def _in_line(text: str) -> str:

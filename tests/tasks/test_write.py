@@ -185,7 +185,7 @@ def test_a_server_that_is_too_slow_gives_rows_or_ends_the_run_in_words(passages:
         return Reply({"object": "list", "data": []}) if path == "/v1/models" else Reply({}, delay=0.6)
 
     with ChatServer(behave) as server:
-        with pytest.raises(Unanswered, match="4 of 4 requests have no answer.*accept_errors"):
+        with pytest.raises(Unanswered, match=r"4 of 4 requests have no answer.*accept_errors"):
             paid(passages, server.url, n=4, timeout=0.2, batch=4, concurrency=4).run("slow")
         rejected = paid(passages, server.url, n=4, timeout=0.2, batch=4, concurrency=4, accept_errors=True, seed=2)
         rejected.run("slow")

@@ -104,9 +104,13 @@ def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> No
     method = {"retrieve": {"retriever": "passage"}, "generate": {"generator": "tests.support.fakes:FirstWords"}}
     outcome = run(
         Path(store),
-        {"index": "pairs", "methods": {"one": method, "bare": {**method, "retrieve": None}},
-         "questions": {"dataset": "jsonl:towns.jsonl"}, "score": {"metrics": ["accuracy", "abstains", "passage_recall"]}},
-    )  # fmt: skip
+        {
+            "index": "pairs",
+            "methods": {"one": method, "bare": {**method, "retrieve": None}},
+            "questions": {"dataset": "jsonl:towns.jsonl"},
+            "score": {"metrics": ["accuracy", "abstains", "passage_recall"]},
+        },
+    )
     asked = table(Path(store), "asked").to_pylist()
     gold = {row["question_id"]: row["gold_passages"] for row in table(Path(store), "written_questions").to_pylist()}
     for row in asked:

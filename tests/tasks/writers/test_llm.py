@@ -212,6 +212,19 @@ def test_a_copy_of_fenced_text_is_read_as_the_text_has_it(monkeypatch: pytest.Mo
     assert found.quote == text
 
 
+def test_quotation_marks_may_have_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Scripted,
+        "reply",
+        staticmethod(lambda prompt: reply(quote="Jebe, 'The Arrow', led them.", answer="Jebe")),
+        raising=False,
+    )
+    section = WriteConfig(writer="llm", engine=f"{__name__}:Scripted", model="some", verify=False)
+    [found] = make(section, "write").write([GivenPassage(7, "", 'In May Jebe, “The Arrow”,\nled them. "Why?"')])
+    assert isinstance(found, WrittenQuestion)
+    assert found.quote == "Jebe, “The Arrow”, led them."
+
+
 OUTSIDE = re.compile(r"<passage>\n.*?\n</passage>", re.DOTALL)
 
 
