@@ -153,7 +153,7 @@ class LlmWriter(Writer):
         return checked(reply, taken, self.options.copied_words)
 
     def _verified(self, passages: Sequence[GivenPassage], found: Sequence[Found], tick: Tick) -> list[Found]:
-        """What the model's answers leave of the questions. All requests of a form are one batch."""
+        """Refuse the questions that the model's answers rule out. All requests of a form are one batch."""
         due = [(place, each) for place, each in enumerate(found) if isinstance(each, WrittenQuestion)]
         requests = {place: _verifying(each, passages[place]) for place, each in due}
         replies: dict[int, list[Completion]] = {place: [] for place in requests}

@@ -1,4 +1,4 @@
-"""What is kept of a language model's replies to the writer `llm`, and why the rest is refused."""
+"""Reading a language model's replies to the writer `llm`: questions that are kept, and why others are refused."""
 
 import json
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ _MARKS = str.maketrans(dict.fromkeys('"‘’“”`', "'"))
 
 
 def _as_written(copied: str, text: str) -> str:
-    """What a model copied, as the text has it: in the text's quotation marks; empty if it does not stand there."""
+    """A model's copy as the text has it, in the text's quotation marks; empty if it does not stand there."""
     at = text.translate(_MARKS).find(copied.translate(_MARKS)) if copied else -1
     return text[at : at + len(copied)] if at >= 0 else ""
 
