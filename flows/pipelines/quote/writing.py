@@ -19,7 +19,7 @@ from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.write import Write
 
-FEW, MANY = 3, 64
+FEW, MANY = 2, 64
 """Passages that a model, and a writer without one, is tried on after the first."""
 
 
