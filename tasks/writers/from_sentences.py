@@ -1,10 +1,10 @@
 """Questions by a small language model: it gets a sentence and the answer, and writes the question alone.
 
-A model of half a billion parameters copies neither quotes nor answers reliably: on an H200 in bf16, the writer `llm` kept
-1 question of 515 passages of SQuAD and 2 of 800 of NQ by Qwen2.5-Coder-0.5B-Instruct (Q4_K_M, dequantised). So sentence and
-answer are drawn as the writer `cloze` draws its sentence and gap, and the model is asked for a question to that answer. The
-question is kept under the conditions of the writer `llm`, and verified in the same way. There is none of two hops, and none
-without an answer.
+A model of half a billion parameters copies neither quotes nor answers reliably: by Qwen2.5-Coder-0.5B-Instruct (Q4_K_M,
+dequantised; bf16 on an H200) the writer `llm` kept 1 question of 515 passages of SQuAD, and 2 of 800 of NQ. So sentence
+and answer are drawn as the writer `cloze` draws its sentence and gap, and the model is asked for a question to that
+answer. The question is kept under the conditions of the writer `llm`, and verified in the same way. There is none of
+two hops, and none without an answer.
 """
 
 from collections.abc import Sequence

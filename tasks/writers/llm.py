@@ -47,7 +47,7 @@ Found = WrittenQuestion | Refusal
 
 
 class AskingWriter(Writer):
-    """A writer that asks a language model (write.model, write.engine), and has it answer the questions that it wrote."""
+    """A writer that asks a language model (write.model, write.engine), and has it answer the questions."""
 
     class Options(WriteConfig, Batching, ServerOptions):
         model_config = ConfigDict(extra="forbid")
