@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hits", "Index", "Rag", "RagAnswer", "RagContext", "RagSource", "Report", "Store", "refine", "sql"]
 
-# bm25s tries JAX, where that is installed, as soon as it is imported, and JAX would take three quarters of a GPU's memory.
+# bm25s calls JAX, where that is installed, on import, and JAX would take three quarters of the memory of a GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 _PLACES = {
