@@ -13,6 +13,7 @@ and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the comma
 top of the repository. The wheel holds real folders in their place; what they hold may move without notice.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from vitalfew.library.store import Store, sql
 
 __all__ = ["Hits", "Index", "Rag", "RagAnswer", "RagContext", "RagSource", "Report", "Store", "refine", "sql"]
+
+# bm25s calls JAX, where that is installed, on import, and JAX would take three quarters of the memory of a GPU.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 _PLACES = {
     "RagAnswer": "flows.pipelines.answering",
