@@ -172,8 +172,9 @@ class Judge(Rate, ReusingStage, FurtherStage):
 
 
 def _without_asking(answer: str, other: str) -> float | None:
-    """Whether an answer is better than another, where that is plain: alike but for case, white space and a full stop at
-    the end is a tie, and one that is empty is worse than one that is not. Else None."""
+    """Return 1 for the better one of two answers, 0 for the worse, 0.5 for a tie, where that is plain; else None.
+
+    Alike but for case, white space and a full stop at the end is a tie; an empty one is worse than any other."""
     own, theirs = (" ".join(text.casefold().split()).removesuffix(".") for text in (answer, other))
     if own == theirs:
         return 0.5

@@ -529,8 +529,8 @@ class FurtherStage(Stage):
     """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
     of the index."""
     also_reads: ClassVar[tuple[str, ...]] = ()
-    """Such tables that it reads where its method has them, and does without elsewhere; also those of its baseline
-    (BASELINE), which are its own where it is the baseline itself."""
+    """Such tables that it reads where its method has them, and does without elsewhere; also those of the method's
+    baseline (BASELINE): a baseline is compared with itself."""
     replaces: ClassVar[str] = ""
     """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config

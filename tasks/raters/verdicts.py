@@ -1,12 +1,12 @@
 """`verdicts`, a judge of answers: a language model says whether an answer is correct, which of its claims stand in the
 contexts that it was written from, and whether it is better than another answer.
 
-Every verdict has its own request, so that none sees what is not its business. **Correct**: the answer against the gold
-answers, without the contexts; not asked where the data set has no gold answer. **Supported**: the model takes the
-answer apart into claims and judges them by the contexts, without the gold answers; the score is the share of the claims
-that the contexts support. It is not asked where the prompt had no contexts, and an answer that claims nothing ("I do
-not know") has no score. An empty answer is not correct, and nobody is asked about it. **Preferred**, where there is
-another answer to compare with: the model is given both, with the texts that either was written from, and without the
+Verdicts are asked for one by one, so that no request shows what is not its business. **Correct**: the answer against
+the gold answers, without the contexts; not asked where the data set has no gold answer. **Supported**: the model takes
+the answer apart into claims and judges them by the contexts, without the gold answers; the score is the share of the
+claims that the contexts support. It is not asked where the prompt had no contexts, and an answer that claims nothing
+("I do not know") has no score. An empty answer is not correct, and nobody is asked about it. **Preferred**, where there
+is another answer to compare with: the model is given both, with the texts that either was written from, and without the
 gold answers. It is asked twice, with the answers in either order, because models prefer a place. 1 is the answer, 0 the
 other, 0.5 a tie, and a preference that turns with the order is a tie.
 
@@ -232,7 +232,7 @@ def _line(text: str) -> str:
 
 
 def _verdict(form: type[_Form], reply: Completion) -> _Form | str:
-    """The verdict of a reply, or why it has none."""
+    """The verdict of a reply, or what is wrong with it."""
     if reply.error:
         return reply.error
     text = reply.text.strip()

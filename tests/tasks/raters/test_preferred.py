@@ -132,9 +132,10 @@ def test_nothing_is_compared_unless_asked_for(store: Path) -> None:
     assert sql(store, "SELECT count(preferred) FROM verdicts") == [(0,)]
     run(store, {**COMPARED, "judge": settings()})
     assert sql(store, "SELECT count(DISTINCT correct_id) = 18 FROM verdicts") == [(True,)]  # 3 different answers each
+    methods = {"search": {"generate": None}, **METHODS}
+    given = parameters(store, {**COMPARED, "judge": settings(), "methods": methods, "primary": None})
     with pytest.raises(ConfigError, match=r"judge\.preferred compares .* but search gives none"):
-        methods = {"search": {"generate": None}, **METHODS}
-        graph(parameters(store, {**COMPARED, "judge": settings(), "methods": methods, "primary": None}))
+        graph(given)
 
 
 def replies(fails: Callable[[str], bool] = lambda prompt: False) -> Callable[[str, Any, int], Reply]:
