@@ -218,11 +218,17 @@ class AppraiseConfig(Section):
 
 
 class JudgeConfig(Section):
-    """How a language model judges answers: correct by the gold answers, supported by the contexts that were shown."""
+    """How a language model judges answers: correct by the gold answers, supported by the contexts that were shown, and
+    better than those of the baseline."""
 
     kind: ClassVar[str] = "judge"
 
     judge: str = Field("verdicts", description="A judge of `vitalfew methods`, or module:Class.")
+    preferred: bool = Field(
+        False,
+        description="Ask also which answer is better, the method's or the baseline's: two requests per question, which "
+        "show the contexts of both methods.",
+    )
 
 
 class LikelihoodConfig(Config, CausalModel):

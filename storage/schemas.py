@@ -313,9 +313,27 @@ VERDICTS = table(
         "error",
         True,
     ),
+    column(
+        "preferred",
+        DOUBLE,
+        "1 if better than the baseline's answer, 0 if worse, 0.5 for a tie; NULL if not asked for (judge.preferred), "
+        "without an answer of the baseline or after an error",
+        True,
+    ),
     column("correct_id", LONG, "content id of judge, question, answer and gold answers; NULL without them", True),
     column("supported_id", LONG, "content id of judge, question, answer and contexts; NULL without them", True),
-    column("explanation", TEXT, "lines: the judge's reason, and every claim with its verdict"),
+    column(
+        "preferred_id",
+        LONG,
+        "content id of judge, question, both answers and all contexts; NULL where nobody is asked",
+        True,
+    ),
+    column(
+        "explanation",
+        TEXT,
+        "lines: the judge's reason, what it preferred in either order with its reasons, and every claim with its "
+        "verdict",
+    ),
     column("error", TEXT, "reason if a verdict failed, else empty"),
 )
 

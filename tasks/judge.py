@@ -1,10 +1,11 @@
 """judge: question, gold answers, answer and contexts → verdicts. A verdict that this judge gave before, on the same
-answer, is not asked for again, whichever method or run answered."""
+answer, is not asked for again, whichever method or run answered; nor is a preference between the same two answers."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -17,21 +18,23 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.rate import Cases, Rate, Row
 from vitalfew.tasks.raters.base import Judgement, RatedContext
-from vitalfew.tasks.stage import ANSWERED, FurtherStage, Progress, ReusingStage, ShardResult
+from vitalfew.tasks.stage import ANSWERED, BASELINE, FurtherStage, Progress, ReusingStage, ShardResult
 
-KEYS = {"correct": "correct_id", "supported": "supported_id"}
+KEYS = {"correct": "correct_id", "preferred": "preferred_id", "supported": "supported_id"}
 """The verdicts, and the columns with the ids of what they are about."""
-_CORRECT = "correct: "
 Known = Mapping[str, Mapping[int, Row]]
 """By verdict and the id of what it is about: rows of earlier work, with the places of their files."""
 
 
 class Judge(Rate, ReusingStage, FurtherStage):
-    """Judges the answers that were chosen: are they correct by the gold answers, supported by the contexts shown?
+    """Judges the answers that were chosen: are they correct by the gold answers, supported by the contexts shown, and,
+    if that is asked for, better than the baseline's?
 
     The first of a set of answers is judged. `correct`: 1 or 0; NULL for a question without gold answers. `supported`:
-    the share of an answer's claims that the contexts support; NULL without contexts or claims. Either is NULL after an
-    error, and `error` says why. A case without gold answers, or without contexts, is one that needs no such verdict.
+    the share of an answer's claims that the contexts support; NULL without contexts or claims. `preferred`: 1, 0, or
+    0.5 for a tie; NULL where the baseline has no answer. Nobody is asked about answers that are alike, which tie, as
+    the baseline's do with themselves, and about an empty one, which loses to any other. A verdict is NULL after an
+    error, and `error` says why. A case that lacks gold answers, contexts or another answer needs no such verdict.
     """
 
     name: ClassVar[str] = "judge"
@@ -39,13 +42,21 @@ class Judge(Rate, ReusingStage, FurtherStage):
     section: ClassVar[str] = "judge"
     after: ClassVar[str] = ANSWERED
     reads: ClassVar[tuple[str, ...]] = ("asked", "candidates")
-    also_reads: ClassVar[tuple[str, ...]] = ("evidence", "answers")
+    also_reads: ClassVar[tuple[str, ...]] = (
+        "evidence", "answers", *(BASELINE + table for table in ("candidates", "evidence", "answers"))
+    )  # fmt: skip
     Options = JudgeConfig
+    config: JudgeConfig
     role: ClassVar[str | None] = "judge"
     shared: ClassVar[bool] = False  # its model makes room for the generator's
     schema = schemas.VERDICTS
     scores: ClassVar[tuple[str, ...]] = ()  # either may be missing
     most: ClassVar[float] = 1
+
+    def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: JudgeConfig) -> None:
+        """Raises UnknownName, ConfigError, EngineUnavailable."""
+        read = {role: own for role, own in inputs.items() if config.preferred or not role.startswith(BASELINE)}
+        super().__init__(store, read, config)
 
     @property
     def model_name(self) -> str | None:
@@ -55,38 +66,51 @@ class Judge(Rate, ReusingStage, FurtherStage):
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
-        contexts: dict[tuple[int, int], str] = {}
-        if "evidence" in self.inputs:
-            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
-            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
         answers = self._answers(shard)
+        others = self._answers(shard, BASELINE) if BASELINE + "candidates" in self.inputs else {}
         cases: Cases = []
         for question in asked:
             number = question["question_id"]
-            answer = answers[number]
+            answer, other = answers[number], others.get(number)
+            key = {"question_id": number, "candidate": answer["candidate"]}
+            if answer["error"]:
+                cases.append((key, f"no answer: {answer['error']}"))
+                continue
             case = RatedContext(
                 question=question["text"],
                 answer=answer["text"],
                 answers=tuple(question["answers"]),
-                hits=tuple(contexts[number, rank] for rank in answer["contexts"]),
+                hits=answer["hits"],
             )
-            key = {"question_id": number, "candidate": answer["candidate"]}
-            failed = f"no answer: {answer['error']}" if answer["error"] else ""
-            cases.append((key, failed) if failed else ({**key, **self._ids(case)}, case))
+            if other and not other["error"]:
+                key["preferred"] = preferred = _without_asking(answer["text"], other["text"])
+                if preferred is None:
+                    texts = tuple(sorted({*answer["hits"], *other["hits"]}))  # whose they are shows in no order
+                    case = replace(case, other=RatedContext(question["text"], answer=other["text"], hits=texts))
+            cases.append(({**key, **self._ids(case)}, case))
         return len(asked), cases
 
-    def _answers(self, shard: int) -> dict[int, Row]:
-        """The candidate that answers, by question: the first chosen, or the only one."""
-        candidates = self.inputs["candidates"].read(shard).to_pylist()
+    def _answers(self, shard: int, whose: str = "") -> dict[int, Row]:
+        """The candidate that answers, by question: the first chosen, or the only one; with the contexts of its prompt,
+        `hits`. `whose`: BASELINE for those of the baseline."""
+        contexts: dict[tuple[int, int], str] = {}
+        if evidence := self.inputs.get(f"{whose}evidence"):
+            rows = evidence.read(shard, columns=["question_id", "rank", "text"]).to_pylist()
+            contexts = {(row["question_id"], row["rank"]): row["text"] for row in rows}
         chosen: dict[int, int] = {}
-        if "answers" in self.inputs:
-            for row in self.inputs["answers"].read(shard, columns=["question_id", "candidate"]).to_pylist():
+        if answers := self.inputs.get(f"{whose}answers"):
+            for row in answers.read(shard, columns=["question_id", "candidate"]).to_pylist():
                 chosen.setdefault(row["question_id"], row["candidate"])
-        return {row["question_id"]: row for row in candidates if row["candidate"] == chosen.get(row["question_id"], 0)}
+        return {
+            row["question_id"]: {**row, "hits": tuple(contexts[row["question_id"], rank] for rank in row["contexts"])}
+            for row in self.inputs[f"{whose}candidates"].read(shard).to_pylist()
+            if row["candidate"] == chosen.get(row["question_id"], 0)
+        }
 
     def _ids(self, case: RatedContext) -> Row:
         """The ids of what the verdicts are about; None for one that is not asked for."""
-        about = {"correct": case.answers, "supported": case.hits}
+        both = (case.other.answer, *case.other.hits) if case.other else ()
+        about = {"correct": case.answers, "preferred": both, "supported": case.hits}
         return {
             KEYS[name]: content_id(self._judging, name, case.question, case.answer, *texts) if texts else None
             for name, texts in about.items()
@@ -95,7 +119,8 @@ class Judge(Rate, ReusingStage, FurtherStage):
     @cached_property
     def _judging(self) -> str:
         """The fingerprint of everything that a verdict depends on besides the case."""
-        return fingerprint(config=self.config_identity(), method=self.planned)
+        config = {name: value for name, value in self.config_identity().items() if name != "preferred"}
+        return fingerprint(config=config, method=self.planned)
 
     def reusable(self) -> list[File]:
         """The files with this judge's verdicts, in finished artifacts."""
@@ -130,10 +155,10 @@ class Judge(Rate, ReusingStage, FurtherStage):
 
     def _each(self, base: File) -> Reused:
         """The mean cost of a verdict in a file of earlier work."""
-        manifest = Artifact(self.store, *base.path.split("/")[:2]).recorded_manifest()
+        manifest = Artifact(self.reused_store, *base.path.split("/")[:2]).recorded_manifest()
         records = manifest.shards if manifest else []
         cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
-        given = files.read_table(self.store / base.path, [*KEYS.values()])
+        given = files.read_table(self.reused_store / base.path, [*KEYS.values()])
         count = sum(len(column) - column.null_count for column in given.columns)
         return Reused(
             cost.tokens + cost.reused_tokens,
@@ -146,21 +171,41 @@ class Judge(Rate, ReusingStage, FurtherStage):
         return {**judgement.scores, "explanation": judgement.explanation}
 
 
+def _without_asking(answer: str, other: str) -> float | None:
+    """Return 1 for the better one of two answers, 0 for the worse, 0.5 for a tie, where that is plain; else None.
+
+    Alike but for case, white space and a full stop at the end is a tie; an empty one is worse than any other."""
+    own, theirs = (" ".join(text.casefold().split()).removesuffix(".") for text in (answer, other))
+    if own == theirs:
+        return 0.5
+    return None if own and theirs else float(bool(own))
+
+
 def _left(key: Row, case: RatedContext | str, known: Known) -> RatedContext | str:
     """A case without the verdicts that are known."""
     if isinstance(case, str):
         return case
-    correct, supported = (key[KEYS[name]] in known[name] for name in KEYS)
-    return replace(case, answers=() if correct else case.answers, hits=() if supported else case.hits)
+    correct, preferred, supported = (key[KEYS[name]] in known[name] for name in KEYS)
+    return replace(
+        case,
+        answers=() if correct else case.answers,
+        hits=() if supported else case.hits,
+        other=None if preferred else case.other,
+    )
 
 
 def _with_known(row: Row, known: Known) -> Row:
     """A row with the verdicts of earlier work, and their lines of the explanation."""
-    lines: dict[str, list[str]] = {}
+    lines: list[str] = []
     whole: dict[str, Any] = dict(row)
     for name, key in KEYS.items():
-        earlier = known[name].get(row[key] or 0)
-        whole[name] = (earlier or row)[name]
-        said = ((earlier or row)["explanation"] or "").splitlines()
-        lines[name] = [line for line in said if line.startswith(_CORRECT) == (name == "correct")]
-    return {**whole, "explanation": "\n".join(line for said in lines.values() for line in said)}
+        said = known[name].get(row[key] or 0, row)
+        whole[name] = said[name]
+        lines += [line for line in (said["explanation"] or "").splitlines() if _is_about(name, line)]
+    return {**whole, "explanation": "\n".join(lines)}
+
+
+def _is_about(name: str, line: str) -> bool:
+    """Return whether a line of an explanation is about a verdict; those of claims say how they were judged."""
+    begins = line.partition(":")[0]
+    return name == (begins if begins in KEYS else "supported")

@@ -158,6 +158,7 @@ METHODS: dict[str, dict[str, str]] = {
         "answer_likelihood": "vitalfew.tasks.metrics.answers:AnswerLikelihood",
         "judged_correct": "vitalfew.tasks.metrics.verdicts:JudgedCorrect",
         "supported": "vitalfew.tasks.metrics.verdicts:Supported",
+        "preferred": "vitalfew.tasks.metrics.verdicts:Preferred",
         "abstains": "vitalfew.tasks.metrics.verdicts:Abstains",
         "mauve": "vitalfew.tasks.metrics.mauve:Mauve",
         "passage_recall": "vitalfew.tasks.metrics.ranking:PassageRecall",

@@ -178,7 +178,7 @@ class Score(Stage):
             if not row["error"]:
                 results[key]["likelihood"] = row["nats"], row["tokens"]
         for key, (row,) in self._rows("verdicts", shard).items():
-            results[key]["verdict"] = row["correct"], row["supported"]
+            results[key]["verdict"] = row["correct"], row["supported"], row["preferred"]
         for key, rows in self._rows("candidates", shard).items():
             every = [self._answer(row) for row in rows]
             selected = [every[row["candidate"]] for row in answers[key]] if answers else every[:1]

@@ -407,6 +407,14 @@ class MethodStage(Stage):
 class ReusingStage(MethodStage):
     """A stage that reuses rows of finished artifacts of the store, so that nothing is computed, or paid, twice."""
 
+    trial_of: Path | None = None
+    """The store with those artifacts, where a trial writes to another; None: its store."""
+
+    @property
+    def reused_store(self) -> Path:
+        """The store whose artifacts are reused."""
+        return self.trial_of or self.store
+
     @abstractmethod
     def reusable(self) -> list[File]:
         """The files whose rows may be reused."""
@@ -437,8 +445,8 @@ class ReusingStage(MethodStage):
 
     def finished(self, table: str) -> Iterator[Manifest]:
         """The manifests of this stage's finished artifacts that have rows of a table."""
-        for directory in files.folders(self.store / table):
-            if manifest := Artifact(self.store, self.table, directory.name).recorded_manifest():
+        for directory in files.folders(self.reused_store / table):
+            if manifest := Artifact(self.reused_store, self.table, directory.name).recorded_manifest():
                 yield manifest
 
     def readings_in(self, manifests: Iterable[Manifest]) -> list[File]:
@@ -461,7 +469,7 @@ class ReusingStage(MethodStage):
     def rows_of(self, bases: Sequence[File], schema: pa.Schema, query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`. Columns that files of an
         older version lack are NULL; `place` is the place of the file in `bases`."""
-        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.store, [base])]
+        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.reused_store, [base])]
         if not paths:
             return []
         import duckdb  # most stages do without
@@ -503,6 +511,8 @@ def remembered_notes(memory: Memory) -> dict[str, int]:
 
 ANSWERED = "generate or select"
 """Where a further stage follows the last stage that decides the answer."""
+BASELINE = "baseline_"
+"""Begins the name of a table of the method that a method is compared with: `baseline_candidates`."""
 
 
 class FurtherStage(Stage):
@@ -519,7 +529,8 @@ class FurtherStage(Stage):
     """Tables, its `inputs`: those of earlier stages, `asked` (the questions), and `passages`, `sentences` and `vectors`
     of the index."""
     also_reads: ClassVar[tuple[str, ...]] = ()
-    """Such tables that it reads where its method has them, and does without elsewhere."""
+    """Such tables that it reads where its method has them, and does without elsewhere; also those of the method's
+    baseline (BASELINE): a baseline is compared with itself."""
     replaces: ClassVar[str] = ""
     """The table in whose place the later stages read this stage's. Metrics read both."""
     Options: ClassVar[type[Config]] = Config

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, count
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,15 +28,18 @@ from vitalfew.storage.runs import NamedIndex, find_index, index_names
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.generate import Generate
+from vitalfew.tasks.judge import Judge
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.registry import METHODS, as_recorded, completed, declared, resolve, with_options
 from vitalfew.tasks.report import WrittenReport, read_report, write_report
+from vitalfew.tasks.reports.differences import opponents
+from vitalfew.tasks.reports.methods import differing
 from vitalfew.tasks.retrieve import Retrieve, Searcher
 from vitalfew.tasks.score import Score
 from vitalfew.tasks.select import Select
-from vitalfew.tasks.stage import ANSWERED, FurtherStage, Stage
+from vitalfew.tasks.stage import ANSWERED, BASELINE, FurtherStage, Stage
 
 SECTIONS = tuple(name for name, field in IndexCorpus.model_fields.items() if isinstance(field.default, BaseModel))
 """The settings that decide an index of given sources."""
@@ -248,11 +252,26 @@ def evaluation_stages(parameters: Evaluate, indexes: Mapping[str, NamedIndex], c
     for method in parameters.methods:
         if method.retrieve:
             _searched(method, searched).searcher.check(method.retrieve)
-    lines = {method.name: _line(store, method, asks[method.name].artifact, searched) for method in parameters.methods}
+    lines: dict[str, _Line] = {}
+    against = baselines(parameters)
+    for method in sorted(parameters.methods, key=lambda method: method.name in against):  # baselines first
+        baseline = lines.get(against.get(method.name, ""))
+        lines[method.name] = _line(store, method, asks[method.name].artifact, searched, baseline)
     _check_further(lines.values())
+    _check_preferred(against, lines)
     for method in parameters.methods:
         _add_score(lines[method.name], _searched(method, searched) if method.retrieve else None, parameters)
-    return {name: {**shared, "ask": asks[name], **line.stages} for name, line in lines.items()}
+    return {
+        method.name: {**shared, "ask": asks[method.name], **lines[method.name].stages} for method in parameters.methods
+    }
+
+
+def baselines(parameters: Evaluate) -> dict[str, str]:
+    """The name of the baseline that a method is compared with, for every method but the baselines, as reports do."""
+    names = [method.name for method in parameters.methods]
+    settings = [*differing({method.name: method for method in parameters.methods}).values()]
+    places = opponents(settings, [*compress(count(), map(parameters.is_baseline, parameters.methods))])
+    return {name: names[place] for name, place in zip(names, places, strict=True) if place is not None}
 
 
 def _names_gold(dataset: str) -> bool:
@@ -320,9 +339,16 @@ def _searched(method: Method, searched: Mapping[str, SearchedIndex]) -> Searched
     return searched[method.index]
 
 
-def _line(store: Path, method: Method, asked: Artifact, searched: Mapping[str, SearchedIndex]) -> "_Line":
-    """The stages that answer the questions by a method."""
-    line = _Line(store, method, asked)
+def _line(
+    store: Path,
+    method: Method,
+    asked: Artifact,
+    searched: Mapping[str, SearchedIndex],
+    baseline: "_Line | None" = None,
+) -> "_Line":
+    """The stages that answer the questions by a method. `baseline`: of the method that it is compared with, if that is
+    another."""
+    line = _Line(store, method, asked, baseline)
     if method.retrieve:
         index = _searched(method, searched)
         is_dense, needs_vectors = declared(method.retrieve, "dense"), declared(method.refine, "needs_vectors")
@@ -356,8 +382,9 @@ def _add_score(line: "_Line", index: SearchedIndex | None, parameters: Evaluate)
 class _Line:
     """The stages of a method, in their order, and the tables as the next stage is to read them."""
 
-    def __init__(self, store: Path, method: Method, asked: Artifact) -> None:
+    def __init__(self, store: Path, method: Method, asked: Artifact, baseline: "_Line | None" = None) -> None:
         self.store = store
+        self.baseline = baseline or self
         self.answering = Select.name if method.select else Generate.name
         self.stages: dict[str, Stage] = {}
         self.tables = {"asked": asked}
@@ -376,8 +403,9 @@ class _Line:
         for further, options in self.further.values():
             after = self.answering if further.after == ANSWERED else further.after
             if after == stage.name and all(table in self.tables for table in further.reads):
-                read = (table for table in (*further.reads, *further.also_reads) if table in self.tables)
-                self.add(further(self.store, {table: self.tables[table] for table in read}, options))
+                tables = {**{BASELINE + table: theirs for table, theirs in self.baseline.tables.items()}, **self.tables}
+                read = (table for table in (*further.reads, *further.also_reads) if table in tables)
+                self.add(further(self.store, {table: tables[table] for table in read}, options))
         return self.tables[stage.table]
 
 
@@ -397,4 +425,15 @@ def _check_further(lines: Collection[_Line]) -> None:
             needs = ", ".join(further.reads)
             raise ConfigError(
                 f"stages.{name} needs a method with stage {further.after} and tables {needs}; there is no such method"
+            )
+
+
+def _check_preferred(against: Mapping[str, str], lines: Mapping[str, _Line]) -> None:
+    """Raises ConfigError where answers are to be compared with those of a baseline that gives none."""
+    for name, baseline in against.items():
+        judge = lines[name].stages.get(Judge.name)
+        if isinstance(judge, Judge) and judge.config.preferred and Generate.name not in lines[baseline].stages:
+            raise ConfigError(
+                f"method {name}: judge.preferred compares answers with those of the baseline, but {baseline} gives "
+                "none (generate: null); name another `baseline`, or set judge.preferred=false"
             )

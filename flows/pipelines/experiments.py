@@ -169,6 +169,8 @@ def naming(label: str) -> Iterator[None]:
         raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
 
 
+JUDGED = ("judged_correct", "supported", "preferred")
+"""The metrics that show a judge's verdicts."""
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
 CHOSEN_ON = "development"
 USUAL_STORE: Path = Experiment.model_fields["store"].default
@@ -220,8 +222,8 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     score = _score(settings.get("score") or {}, layer.pop("score", {}))
     experiment = build(Experiment, settings, layer).of_only()
     axes = _axes(experiment.choose or {}, wins)
-    # A stage that names no method is there with its defaults, by which it changes nothing, or where it is set.
-    there = ("perturb", *wins.keys() - KINDS.keys())
+    # A stage is there where it is set; one that names no method also with its defaults, by which it changes nothing.
+    there = ("perturb", *wins)
     stages: dict[str, Any] = {section: {} if section in there else None for section in STAGES}
     given_to_all = {**stages, **_apart({section: getattr(experiment, section) for section in FIELDS})}
     defaults = {section: given_to_all[section] for section in SECTIONS}
@@ -248,6 +250,8 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     shared = {key: getattr(experiment, key) for key in Evaluate.model_fields if key not in own}
     shown = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)
+    if any(method.stages.get("judge") for method in shown) and not {*score.metrics} & {*JUDGED}:
+        logger.warning("no metric shows the judge's verdicts: add some to score.metrics (%s)", ", ".join(JUDGED))
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": shown, "choose": choose}))
 
 

@@ -31,6 +31,7 @@ REFINEMENTS = "an account of its refiner"
 APPRAISALS = "an appraisal of its contexts"
 LIKELIHOODS = "a language model's likelihood of its gold answer"
 VERDICTS = "a judge's verdict on its answer"
+PREFERENCES = "a judge's preference between its answer and the baseline's"
 """The needs of metrics, as messages name it; a user's metric may need something else."""
 
 
@@ -116,8 +117,8 @@ class Case:
     words of its sentences, where a metric needs GOLD_SENTENCES; `gold_texts`: their texts, where one needs GOLD_TEXTS.
     `labels`: passages with their labels. `refinement`: where a metric needs REFINEMENTS and it was written down.
     `given`: the refiner's input where that is not `hits`; `appraisal`: faithfulness and completeness of the contexts;
-    `likelihood`: the logarithm of the gold answer's probability (nats), and its tokens; `verdict`:
-    a judge's on the answer, correct and supported, None where either is not known.
+    `likelihood`: the logarithm of the gold answer's probability (nats), and its tokens; `verdict`: a judge's on the
+    answer: correct, supported and preferred, None for what is not known.
     """
 
     question: str
@@ -135,7 +136,7 @@ class Case:
     given: tuple[RankedUnit, ...] | None = None
     appraisal: tuple[float, float] | None = None
     likelihood: tuple[float, int] | None = None
-    verdict: tuple[float | None, float | None] | None = None
+    verdict: tuple[float | None, float | None, float | None] | None = None
     gold_groups: tuple[int, ...] = ()
     gold_texts: tuple[tuple[str, ...], ...] = ()
 

@@ -1,10 +1,12 @@
 """Answers by a judge's verdicts, and answers that say that they do not know.
 
-**Judged correct, claims supported**: what a language model says in the table `verdicts`, which the stage `judge`
-writes (tasks/raters/verdicts.py). Correct is 1 or 0, by the gold answers; supported is the share of the answer's claims
-that the contexts support, which asks for no gold answer. A question without the verdict is left out: it has no gold
-answer, no contexts, an answer without a claim, or a reply that was not in form; the table says which. A judge errs: the
-mean is its opinion, which is not yet the truth.
+**Judged correct, claims supported, preferred**: what a language model says in the table `verdicts`, which the stage
+`judge` writes (tasks/raters/verdicts.py). Correct is 1 or 0, by the gold answers; supported is the share of the
+answer's claims that the contexts support, which asks for no gold answer. Preferred is 1 if the answer is better than
+the baseline's, 0 if it is worse, 0.5 for a tie: the mean is the rate of wins, with ties as halves. The baseline has
+0.5, a tie with itself, so that a method's difference to the baseline is its rate against 0.5. A question without the
+verdict is left out: it has no gold answer, no contexts, an answer without a claim, or a reply that was not in form; the
+table says which. A judge errs: the mean is its opinion, which is not yet the truth.
 
 **Abstains**: 1 if an answer says that it does not know, else 0. By rule, without a model. An answer abstains if
 
@@ -19,7 +21,17 @@ a miss; where there is none, it is right. The phrases are English.
 
 import re
 
-from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, VERDICTS, Case, Column, PerQuestion, judged
+from vitalfew.tasks.metrics.base import (
+    ANSWER,
+    CONTEXTS,
+    GOLD_ANSWERS,
+    PREFERENCES,
+    VERDICTS,
+    Case,
+    Column,
+    PerQuestion,
+    judged,
+)
 
 NOTHING = ("unknown", "unclear", "no answer", "not known", "not given", "not stated", "not mentioned", "na", "idk")
 """An answer that is one of these abstains."""
@@ -65,6 +77,15 @@ class Supported(PerQuestion):
     def row(self, case: Case) -> tuple[float | None] | None:
         there = case.verdict and case.contexts is not None and case.answer and not case.answer.error
         return (case.verdict[1],) if case.verdict and there else None
+
+
+class Preferred(PerQuestion):
+    """The share of answers that a judge prefers to the baseline's, ties as halves; no gold answer is needed."""
+
+    shown = (Column("preferred", "preferred to the baseline", needs=(ANSWER, PREFERENCES)),)
+
+    def row(self, case: Case) -> tuple[float | None] | None:
+        return (case.verdict[2],) if case.verdict and case.answer and not case.answer.error else None
 
 
 class Abstains(PerQuestion):

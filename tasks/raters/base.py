@@ -24,7 +24,8 @@ class RatedContext:
     `answer` was generated from it; `probabilities` are those of the tokens that its generator kept (`self_rag`).
     `label`: `context` is the text of a retrieved passage; all fields from `answers` on are what the data set says.
     `appraise`: `context` is what a refiner made of `hits`, which have their titles.
-    `judge`: `answer` was generated from `hits`, the contexts of its prompt; `answers` are the gold answers.
+    `judge`: `answer` was generated from `hits`, the contexts of its prompt; `answers` are the gold answers; `other` is
+    the answer to compare it with, whose `hits` are the texts that either was generated from.
     """
 
     question: str
@@ -40,6 +41,7 @@ class RatedContext:
     title: str = ""
     facts: tuple[tuple[int, int], ...] = ()
     """Half-open character ranges of the passage that support the answer."""
+    other: "RatedContext | None" = None
 
 
 @dataclass(frozen=True, slots=True)

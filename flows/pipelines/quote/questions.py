@@ -32,9 +32,11 @@ from vitalfew.storage.manifests import File
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.judge import Judge
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
+from vitalfew.tasks.score import Score
 from vitalfew.tasks.stage import Stage
 
 ENOUGH = 8
@@ -337,8 +339,21 @@ def _questions(plan: EvaluationPlan, folder: Path) -> tuple[np.ndarray, dict[str
 def _sample(plan: EvaluationPlan, folder: Path, ids: np.ndarray) -> QuestionSample:
     condition = f"question_id IN ({', '.join(map(str, ids.tolist()))})"
     questions = Questions(dataset=plan.parameters.questions.dataset, where=condition, batch=len(ids))
-    stages = _stages(plan, folder, questions)
-    return QuestionSample(len(ids), {method: stages[method] for method in unfinished(plan)})
+    stages, due = _stages(plan, folder, questions), unfinished(plan)
+    for judge in (stages[method].get(Judge.name) for method in due):
+        if isinstance(judge, Judge):
+            judge.trial_of = plan.store.absolute()  # verdicts that are known are not asked for
+    return QuestionSample(len(ids), {**_compared_with(stages, due), **{method: stages[method] for method in due}})
+
+
+def _compared_with(stages: Stages, due: Sequence[str]) -> Stages:
+    """The stages of finished methods whose answers those of other methods are compared with."""
+    read = {artifact.name for method in due for stage in stages[method].values() for artifact in stage.inputs.values()}
+    return {
+        method: {name: stage for name, stage in own.items() if name not in (Judge.name, Score.name)}
+        for method, own in stages.items()
+        if method not in due and Generate.name in own and own[Generate.name].artifact.name in read
+    }
 
 
 def unfinished(plan: EvaluationPlan) -> list[str]:

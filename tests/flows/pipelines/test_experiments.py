@@ -116,6 +116,20 @@ def test_what_no_method_does_is_an_error() -> None:
             evaluation("trial", BOTH, {section: {setting: 2}})
 
 
+def test_a_judge_may_be_given_to_an_experiment_without_one(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"judge": {"engine": "openai", "model": "tiny"}}
+    methods = evaluation("trial", BOTH, given).methods
+    assert [(method.stages["judge"].engine, method.stages["judge"].model) for method in methods] == [
+        ("openai", "tiny")
+    ] * len(methods)
+    (told,) = [record.message for record in caplog.records]
+    assert told.startswith("no metric shows the judge's verdicts: add some to score.metrics (judged_correct, ")
+    evaluation("trial", BOTH, given, {"score": {"metrics": ["preferred"]}})
+    assert len(caplog.records) == 1
+    with pytest.raises(ConfigError, match=r"'judge\.modl' \(did you mean 'judge\.model'\?\)"):
+        evaluation("trial", BOTH, {"judge": {"modl": "tiny"}})
+
+
 def test_a_methods_own_settings_are_strict() -> None:
     own = {"methods": {"naive": {"retrieve": {"retriever": "passage", "alpha": 0.5}}}}
     with pytest.raises(

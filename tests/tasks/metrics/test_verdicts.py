@@ -61,7 +61,7 @@ def test_an_answer_that_answers(answer: str) -> None:
 def test_a_verdict_that_is_missing_is_no_zero() -> None:
     case = Case("Who?", ("Ada",), (), (), contexts=(Context("Ada.", 2),), answer=Answer("Ada", 9, 2, 0.1))
     assert values(case) == {"judged_correct": [None], "supported": [None], "abstains": [0]}
-    half = replace(case, verdict=(None, 0.5))
+    half = replace(case, verdict=(None, 0.5, None))
     assert values(half) == {"judged_correct": [None], "supported": [0.5], "abstains": [0]}
     failed = replace(half, answer=Answer("", 9, 2, 0.1, "HTTP 500"))
     assert values(failed) == {name: [None] for name in NAMES}
