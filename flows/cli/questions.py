@@ -118,9 +118,8 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     name, at = outcome.run.name, _at(parameters.store)
     out.print("To read, ask and edit them:")
     say(f"  vitalfew questions show {name}{at}")
-    say(
-        f"  vitalfew evaluate retrieval_only --index {escape(parameters.index)} --set questions.dataset=written:{name}{at}"
-    )
+    asked = f"--index {escape(parameters.index)} --set questions.dataset=written:{name}"
+    say(f"  vitalfew evaluate retrieval_only {asked}{at}")
     say(f"  vitalfew questions export {name} --out {name}.jsonl{at}")
 
 

@@ -1,7 +1,7 @@
 """Questions that were written from a corpus of the store, as a dataset, without a file in between: `written:NAME`.
 
-A dataset knows no store. So where a plan is built, `located` puts the file of the latest finished set of the name in the
-name's place: what is asked, and its fingerprint, follow from the questions alone, not from when they were written.
+A dataset knows no store. So where a plan is built, `located` puts the file of the latest finished set of the name in
+the name's place: what is asked, and its fingerprint, follow from the questions alone, not from when they were written.
 
 The records are those of the file that `vitalfew questions export` writes, so that a question has the same id in both.
 """
