@@ -7,10 +7,11 @@
     rag = store.rag("quickstart:ParetoRAG", index="handbook")
     print(rag.answer("Who approves a trip abroad?"))
 
-`Store`, `Index`, `Hits`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql` are the public
-API. This package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables
-and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the
-top of the repository. The wheel holds real folders in their place; what they hold may move without notice.
+`Store`, `Index`, `Hits`, `QuestionSet`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql`
+are the public API. This package is the only import name of the distribution. Its subpackages `configs` (settings),
+`storage` (tables and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to
+the folders at the top of the repository. The wheel holds real folders in their place; what they hold may move without
+notice.
 """
 
 from importlib import import_module
@@ -20,11 +21,24 @@ if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
     from vitalfew.flows.pipelines.refining import refine
     from vitalfew.library.index import Hits, Index
+    from vitalfew.library.questions import QuestionSet
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
     from vitalfew.library.store import Store, sql
 
-__all__ = ["Hits", "Index", "Rag", "RagAnswer", "RagContext", "RagSource", "Report", "Store", "refine", "sql"]
+__all__ = [
+    "Hits",
+    "Index",
+    "QuestionSet",
+    "Rag",
+    "RagAnswer",
+    "RagContext",
+    "RagSource",
+    "Report",
+    "Store",
+    "refine",
+    "sql",
+]
 
 _PLACES = {
     "RagAnswer": "flows.pipelines.answering",
@@ -33,6 +47,7 @@ _PLACES = {
     "refine": "flows.pipelines.refining",
     "Hits": "library.index",
     "Index": "library.index",
+    "QuestionSet": "library.questions",
     "Rag": "library.rag",
     "Report": "library.report",
     "Store": "library.store",

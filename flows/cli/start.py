@@ -120,7 +120,7 @@ def start(
     with capped(max_usd):
         settings = [KEYWORDS, *given["index"]]
         with step(seconds, "index", documents, "--name", name, *_sets(settings), *at(store)):
-            index([documents], name, assignments=settings, **here)
+            _index(documents, name, settings, here)
         asked = given_asked or _written(seconds, name, n, writer, given["write"], here)
         settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
         whole = [f"questions.dataset={asked.dataset}", *settings]
@@ -148,8 +148,8 @@ def _folder(folder: Path) -> Path:
         return folder
     if folder.exists():
         raise InputError(
-            f"{folder} is a file, and `start` takes a folder of documents: vitalfew start {folder.parent}. For a file "
-            "of passages: vitalfew index FORMAT:PATH --name NAME (`vitalfew datasets`)"
+            f"{folder} is a file, and `start` takes a folder of documents, such as `vitalfew start {folder.parent}`. "
+            "For a file of passages: `vitalfew index FORMAT:PATH --name NAME` (`vitalfew datasets`)"
         )
     from vitalfew.tasks.datasets.files import check_source
 
@@ -211,6 +211,17 @@ def _of_method(assignments: Sequence[str]) -> list[str]:
 
 def _sets(assignments: Sequence[str]) -> list[str]:
     return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+def _index(documents: str, name: str, settings: list[str], here: dict[str, Any]) -> None:
+    """Raises InputError, with what `start` reads, where no document can be read."""
+    try:
+        index([documents], name, assignments=settings, **here)
+    except InputError as error:
+        raise InputError(
+            f"{error}. A folder's Markdown and text files are read, and with pip install 'vitalfew[documents]' HTML, "
+            "reStructuredText, PDF, DOCX and notebooks"
+        ) from None
 
 
 def _written(

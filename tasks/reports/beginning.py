@@ -17,8 +17,8 @@ from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 
 FAVOURED = "spans"
 MEASURED = (
-    "{} is named for what was measured on other corpora at equal tokens (docs/spans.md): there it was better than "
-    "passages, or not shown to be worse."
+    "{} is named for what was measured on other corpora, English ones, at equal tokens (docs/spans.md): there it was "
+    "better than passages, or not shown to be worse."
 )
 WRITTEN = (
     "A language model wrote the questions: docs/results/written_questions.md says how far such questions choose what "
