@@ -1,9 +1,7 @@
-"""The command `start`: from a folder of one's own to a method to serve, with the command of every step."""
+"""The command `start`: from a folder of documents to a method to serve, with the command of every step."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +12,9 @@ from vitalfew.configs.evaluation import SECTIONS, Experiment
 from vitalfew.configs.loading import parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli.answer import answer
-from vitalfew.flows.cli.questions import write
+from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
 from vitalfew.flows.cli.runs import evaluate, index
-from vitalfew.flows.cli.steps import at, command, step, took
+from vitalfew.flows.cli.steps import at, command, sets, step, took
 from vitalfew.flows.cli.terminal import (
     DEFAULT_STORE,
     MaxUsdOption,
@@ -36,25 +34,9 @@ if TYPE_CHECKING:
 
 KEYWORDS = "bm25.enabled=true"
 """With keywords, `hybrid passages` are compared too, and spans score words by the statistics of the index."""
-RETRIEVAL, ANSWERS = "start", "start_answers"
-"""The experiments that compare methods by what they find, and by the answers that are given from it."""
-PEEKED = 10_000
-"""Questions that are looked at to see what they can measure, at most."""
 ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
 SHARE = 0.05
 """English texts have about a fifth of ENGLISH among their words; texts of code with comments, some fewer."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The questions of a journey. `example`: the first; `experiment`: the one that can be judged by them, with the
-    `settings` that it needs; `is_written`: a writer wrote them."""
-
-    dataset: str
-    example: str
-    experiment: str
-    is_written: bool
-    settings: tuple[str, ...] = ()
 
 
 def start(
@@ -90,8 +72,8 @@ def start(
         vitalfew start handbook
 
     By default no language model is needed, and questions are sentences of your documents with a name or number left
-    out. They show what is found, and favour searches for sentences and words: the last screen says how far to trust
-    them. A language model writes better ones:
+    out. They show what a search finds, and favour searches for sentences and words: the last screen says how far to
+    trust them. A language model writes better ones:
 
         vitalfew start handbook --writer llm --set write.engine=openai --set write.model=NAME
 
@@ -116,20 +98,20 @@ def start(
     given = _by_step(assignments or [])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
-    given_asked = _of_file(store, questions) if questions is not None else None
+    given_asked = given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
         settings = [KEYWORDS, *given["index"]]
-        with step(seconds, "index", documents, "--name", name, *_sets(settings), *at(store)):
+        with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
             _index(documents, name, settings, here)
-        asked = given_asked or _written(seconds, name, n, writer, given["write"], here)
+        asked = given_asked or write_questions(seconds, name, n, writer, given["write"], here)
         settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
         whole = [f"questions.dataset={asked.dataset}", *settings]
-        with step(seconds, "evaluate", asked.experiment, "--index", name, *_sets(whole), *at(store)):
+        with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
         begin = beginning(evaluated.report, asked.is_written)
         method, settings = f"{ANSWERS}:{begin.method}", _of_method(given["evaluate"])
         if asked.experiment == ANSWERS:
-            words = ("--index", name, "--method", method, *_sets(settings), *at(store))
+            words = ("--index", name, "--method", method, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
     _last_screen(evaluated, begin, asked, seconds)
@@ -209,10 +191,6 @@ def _of_method(assignments: Sequence[str]) -> list[str]:
     return [own for own in assignments if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
 
 
-def _sets(assignments: Sequence[str]) -> list[str]:
-    return [word for assignment in assignments for word in ("--set", assignment)]
-
-
 def _index(documents: str, name: str, settings: list[str], here: dict[str, Any]) -> None:
     """Raises InputError, with what `start` reads, where no document can be read."""
     try:
@@ -224,58 +202,7 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
         ) from None
 
 
-def _written(
-    seconds: dict[str, float], name: str, n: int | None, writer: str | None, settings: list[str], here: dict[str, Any]
-) -> _Asked:
-    """Write the questions. Raises InputError, with what can be done without, where none can be written."""
-    from vitalfew.flows.pipelines.write_questions import questions_of
-    from vitalfew.tasks.datasets.written import written
-    from vitalfew.tasks.registry import resolve
-
-    store = here["store"]
-    own = [*(["--n", str(n)] if n else []), *(["--writer", writer] if writer else []), *_sets(settings)]
-    with step(seconds, "questions", "write", "--index", name, *own, *at(store)):
-        try:
-            write(name, n=n, writer=writer, assignments=settings, **here)
-        except InputError as error:
-            raise InputError(
-                f"{error}. Nothing can be compared without questions. The index is ready: vitalfew search QUESTION "
-                f"--index {name}. With questions of yours (--questions FILE.jsonl) or of a language model "
-                "(--writer llm), run `vitalfew start` again"
-            ) from None
-    artifact = written(store, name)
-    config = parse_assignments(settings).get("write", {})
-    measures = resolve("writer", writer or config.get("writer", "cloze")).measures
-    example = questions_of(artifact)["text"][0].as_py()
-    return _Asked(f"written:{name}", example, RETRIEVAL if "not answers" in measures else ANSWERS, True)
-
-
-def _of_file(store: Path, given: str) -> _Asked:
-    """The questions of a file, or of any data set. Raises InputError where they have nothing to be judged by."""
-    from vitalfew.tasks.datasets.base import Question
-    from vitalfew.tasks.datasets.specification import likely, parse_dataset
-    from vitalfew.tasks.datasets.written import located
-
-    dataset = given if ":" in given else likely(given)
-    _, opened = parse_dataset(located(store, dataset))
-    opened.files()
-    read = [record for _, record in islice(opened.records(), PEEKED) if isinstance(record, Question)]
-    if not read:
-        raise InputError(f"--questions {given}: no row is a question; a row is one with `question` and without `text`")
-    first = read[0].text
-    if any(question.answers for question in read):
-        return _Asked(dataset, first, ANSWERS, False)
-    if any(question.supporting_facts or any(gold.quote for gold in question.gold_places) for question in read):
-        return _Asked(dataset, first, RETRIEVAL, False)
-    if any(question.gold_passages or question.gold_places for question in read):
-        return _Asked(dataset, first, RETRIEVAL, False, ("primary=context_recall",))
-    raise InputError(
-        f"--questions {given}: no question has `answers`, a `source` (the file that answers it) or a `quote` from it, "
-        "by which methods could be compared; add one of them"
-    )
-
-
-def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: _Asked, seconds: dict[str, float]) -> None:
+def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float]) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
     from vitalfew.tasks.reports.shown.terminal import bars
@@ -297,28 +224,28 @@ def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: _Asked, 
     out.print(f"{took(seconds)} Plots and all figures: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
 
 
-def _next(folder: Path, name: str, asked: _Asked, begin: "Beginning", settings: Sequence[str], store: Path) -> None:
+def _next(folder: Path, name: str, asked: Posed, begin: "Beginning", settings: Sequence[str], store: Path) -> None:
     """Print what to do next, command by command."""
     method, again = f"{ANSWERS}:{begin.method}", ("start", str(folder), "--name", name)
     there = at(store)
     out.print("\n[bold]Next steps[/]")
     say("Ask a question of yours, and serve the method over HTTP:")
-    command("answer", "YOUR QUESTION", "--index", name, "--method", method, *_sets(settings), *there)
-    command("serve", method, "--index", name, *_sets(settings), *there)
+    command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)
+    command("serve", method, "--index", name, *sets(settings), *there)
     if not any(own.startswith("generate.") for own in settings):
         say("The bundled reader copies a few words as its answer. A language model of yours answers in sentences:")
         model = ["generate.generator=openai", "generate.model=NAME"]
-        command("serve", method, "--index", name, *_sets([*settings, *model]), *there)
+        command("serve", method, "--index", name, *sets([*settings, *model]), *there)
     if asked.is_written:
         say("Look at the questions, or edit them and ask the file:")
         command("questions", "show", name, *there)
         command("questions", "export", name, "--out", f"{name}.jsonl", *there)
-        say("What settles the choice is questions that people ask, with answers, sources or quotes:")
+        say("Questions that people ask, with answers, sources or quotes, would settle the choice:")
         command(*again, "--questions", "FILE.jsonl", *there)
     if asked.is_written and asked.experiment == RETRIEVAL:
         say("Nearer to these than a gap: questions that a language model writes from your documents:")
         model = ["write.engine=openai", "write.model=NAME"]
-        command(*again, "--writer", "llm", *_sets(model), *there)
+        command(*again, "--writer", "llm", *sets(model), *there)
 
 
 def _is_english(store: Path, name: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,3 +43,8 @@ def took(seconds: Mapping[str, float]) -> str:
 def at(store: Path) -> list[str]:
     """The option that names a store, where it is not the default one."""
     return [] if store == DEFAULT_STORE else ["--store", str(store)]
+
+
+def sets(assignments: Sequence[str]) -> list[str]:
+    """The options that make settings."""
+    return [word for assignment in assignments for word in ("--set", assignment)]

@@ -1,4 +1,4 @@
-"""The method to begin with on a corpus of one's own, by an evaluation of `start` or `start_answers`, and why.
+"""The method to begin with on a new corpus, by an evaluation of `start` or `start_answers`, and why.
 
 Questions that people asked, or that a language model wrote with their answers, choose by the report's recommendation.
 Sentences with a gap (the writer `cloze`) do not: they look like the sentences that they ask for, so that searches for
