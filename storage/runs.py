@@ -33,6 +33,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNREADABLE: Final = "unreadable"
 INDEXING: Final = "index_corpus"
 """The flow whose runs make indexes; their `name` is the index's."""
+WRITING: Final = "write_questions"
+"""The flow whose runs write questions from a corpus; their `name` is the set's."""
 State = Literal["running", "completed", "failed", "cancelled", "interrupted", "unreadable"]
 
 

@@ -24,6 +24,7 @@ from vitalfew.storage.staging import StagedShard, Staging, is_spread
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject
 from vitalfew.tasks.datasets.limits import MOST_DETAIL, CorpusSize, checked, shard_count, size_of
 from vitalfew.tasks.datasets.specification import parse_dataset
+from vitalfew.tasks.datasets.written import located
 from vitalfew.tasks.stage import Progress, RowsLost, ShardResult, Stage
 
 RUN_BYTES = 32 << 20
@@ -56,7 +57,7 @@ class Load(Stage):
     at_home: ClassVar[bool] = True
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
-        self.datasets = [parse_dataset(specification) for specification in datasets]
+        self.datasets = [parse_dataset(located(store, specification)) for specification in datasets]
         self.sources = [_source_name(name, dataset) for name, dataset in self.datasets]
         self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [

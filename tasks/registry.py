@@ -41,6 +41,7 @@ METHODS: dict[str, dict[str, str]] = {
         "qmsum": "vitalfew.tasks.datasets.qmsum:QMSum",
         "ctxs": "vitalfew.tasks.datasets.comprehension:Ctxs",
         "requests": "vitalfew.tasks.datasets.requests:Requests",
+        "written": "vitalfew.tasks.datasets.written:Written",
         "synthetic": "vitalfew.tasks.datasets.synthetic:Synthetic",
         "python_manual": "vitalfew.tasks.datasets.python_manual:PythonManual",
     },

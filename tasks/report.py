@@ -22,6 +22,7 @@ from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.runs import read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
+from vitalfew.tasks.writers.cloze import GAP
 
 _PLACES = 3
 
@@ -65,6 +66,7 @@ def read_report(store: Path, run: Run) -> Report:
             hashed=asked.note(HASHED),
             lost=losing.note(LOST),
             lost_places=_lost_places(store, losing),
+            gapped=sum(GAP in text for text in asked.read(store, "asked", ["text"])["text"].to_pylist()),
         ),
         methods=results.methods,
         primary=results.primary,

@@ -7,10 +7,11 @@
     rag = store.rag("quickstart:ParetoRAG", index="handbook")
     print(rag.answer("Who approves a trip abroad?"))
 
-`Store`, `Index`, `Hits`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql` are the public
-API. This package is the only import name of the distribution. Its subpackages `configs` (settings), `storage` (tables
-and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to the folders at the
-top of the repository. The wheel holds real folders in their place; what they hold may move without notice.
+`Store`, `Index`, `Hits`, `QuestionSet`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql`
+are the public API. This package is the only import name of the distribution. Its subpackages `configs` (settings),
+`storage` (tables and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to
+the folders at the top of the repository. The wheel holds real folders in their place; what they hold may move without
+notice.
 """
 
 import os
@@ -21,11 +22,24 @@ if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
     from vitalfew.flows.pipelines.refining import refine
     from vitalfew.library.index import Hits, Index
+    from vitalfew.library.questions import QuestionSet
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
     from vitalfew.library.store import Store, sql
 
-__all__ = ["Hits", "Index", "Rag", "RagAnswer", "RagContext", "RagSource", "Report", "Store", "refine", "sql"]
+__all__ = [
+    "Hits",
+    "Index",
+    "QuestionSet",
+    "Rag",
+    "RagAnswer",
+    "RagContext",
+    "RagSource",
+    "Report",
+    "Store",
+    "refine",
+    "sql",
+]
 
 # bm25s calls JAX, where that is installed, on import, and JAX would take three quarters of the memory of a GPU.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -37,6 +51,7 @@ _PLACES = {
     "refine": "flows.pipelines.refining",
     "Hits": "library.index",
     "Index": "library.index",
+    "QuestionSet": "library.questions",
     "Rag": "library.rag",
     "Report": "library.report",
     "Store": "library.store",

@@ -1,16 +1,11 @@
 """The command `demo`: all steps on real text, with the command of every step."""
 
-import shlex
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from vitalfew.flows.cli.runs import evaluate, index, search
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare, say
+from vitalfew.flows.cli.steps import at, command, step, took
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare
 
 CORPUS, INDEX = "python_manual", "demo"
 KEYWORDS = "bm25.enabled=true"
@@ -36,43 +31,26 @@ def demo(
     from vitalfew.tasks.reports.shown.terminal import bars
 
     prepare(verbose)
-    at = [] if store == DEFAULT_STORE else ["--store", str(store)]
+    there = at(store)
     experiment = _experiment()
     equal_tokens = f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
     here: dict[str, Any] = {"store": store, "verbose": verbose}
     seconds: dict[str, float] = {}
-    with _step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *at):
+    with step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *there):
         index([CORPUS], INDEX, assignments=[KEYWORDS], runner=Runner.serial, **here)
     question = _question(store)
-    with _step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *at):
+    with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)
-    with _step(seconds, "evaluate", experiment, "--index", INDEX, *at):
+    with step(seconds, "evaluate", experiment, "--index", INDEX, *there):
         written = evaluate(experiment, INDEX, runner=Runner.serial, **here)
-    with _step(seconds, "compare", *equal_tokens, *at):
+    with step(seconds, "compare", *equal_tokens, *there):
         _compare(store, *equal_tokens)
     out.print(bars(written.report, out.width))
-    parts = ", ".join(f"{command} {took:,.0f} s" for command, took in seconds.items())
-    out.print(f"\nThis took {sum(seconds.values()):,.0f} s: {parts}.")
+    out.print(f"\n{took(seconds)}")
     out.print("Next steps:\n")
-    _command("search", "What does a finally clause do with a return?", "--index", INDEX, *at)
-    _command("sql", WORST.format(experiment), *at)
-    _command("ui", *at)
-
-
-@contextmanager
-def _step(seconds: dict[str, float], *words: str) -> Iterator[None]:
-    """Print the command that does the same as the block, and keep the seconds that the block takes."""
-    _command(*words)
-    began = time.monotonic()
-    yield
-    seconds[words[0]] = time.monotonic() - began
-    out.print()
-
-
-def _command(*words: str) -> None:
-    """Print a command as a shell takes it."""
-    quoted = (f'"{word}"' if "'" in word else shlex.quote(word) for word in words)
-    say(f"[bold cyan]$ vitalfew {escape(' '.join(quoted))}[/]")
+    command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)
+    command("sql", WORST.format(experiment), *there)
+    command("ui", *there)
 
 
 def _question(store: Path) -> str:

@@ -20,6 +20,7 @@ from vitalfew.flows.cli import results, runs, tables
 from vitalfew.flows.cli import reviews as reviews_cli
 from vitalfew.flows.cli import serve as serve_cli
 from vitalfew.flows.cli import sql as sql_cli
+from vitalfew.flows.cli import start as start_cli
 from vitalfew.flows.cli import ui as ui_cli
 from vitalfew.flows.cli.methods import models_app, settings_help
 from vitalfew.flows.cli.questions import questions_app
@@ -34,7 +35,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Measure how retrieval-augmented generation improves when the model gets [b]less[/b] text.\n\n"
-    "Start with [b]vitalfew demo[/b]: it shows every step on real text in two or three minutes.",
+    "Start with [b]vitalfew demo[/b], which shows every step on real text, or with [b]vitalfew start FOLDER[/b], which "
+    "does them on your documents; both take minutes.",
 )
 app.add_typer(store_app)
 app.add_typer(models_app)
@@ -58,6 +60,7 @@ def _options(
 
 
 app.command()(demo_cli.demo)
+app.command()(start_cli.start)
 app.command(epilog=settings_help(IndexCorpus))(runs.index)
 app.command("index history")(generations_cli.history)
 app.command("index promote")(generations_cli.promote)

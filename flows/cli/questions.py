@@ -87,7 +87,8 @@ def _writing_flow() -> Callable[[WriteQuestions], "Outcome"]:
 
 def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     """Print how many questions there are, of which kinds and halves, what was refused, and the next commands."""
-    from vitalfew.flows.pipelines.write_questions import questions_of, tried_all, written
+    from vitalfew.flows.pipelines.write_questions import questions_of, tried_all
+    from vitalfew.tasks.datasets.written import written
     from vitalfew.tasks.registry import resolve
     from vitalfew.tasks.write import reasons_of
 
@@ -115,13 +116,11 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     measures = resolve("writer", parameters.write.writer).measures
     out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")
     name, at = outcome.run.name, _at(parameters.store)
-    out.print("To read, edit and ask them:")
+    out.print("To read, ask and edit them:")
     say(f"  vitalfew questions show {name}{at}")
+    asked = f"--index {escape(parameters.index)} --set questions.dataset=written:{name}"
+    say(f"  vitalfew evaluate retrieval_only {asked}{at}")
     say(f"  vitalfew questions export {name} --out {name}.jsonl{at}")
-    say(
-        f"  vitalfew evaluate retrieval_only --index {escape(parameters.index)} "
-        f"--set questions.dataset=jsonl:{name}.jsonl{at}"
-    )
 
 
 def _counts(column: Any) -> list[tuple[str, int]]:
@@ -146,7 +145,8 @@ def show(
 
     vitalfew questions show handbook --n 10
     """
-    from vitalfew.flows.pipelines.write_questions import questions_of, written
+    from vitalfew.flows.pipelines.write_questions import questions_of
+    from vitalfew.tasks.datasets.written import written
 
     rows = questions_of(written(store, name))
     shown = table("half", "kind", "question", "answer", "passage")
@@ -178,9 +178,10 @@ def export(
 
         vitalfew questions export handbook --out handbook.jsonl
     """
-    from vitalfew.flows.pipelines.write_questions import as_lines, questions_of, written
+    from vitalfew.flows.pipelines.write_questions import as_lines, questions_of
     from vitalfew.storage import files
     from vitalfew.tasks.datasets.base import InputError
+    from vitalfew.tasks.datasets.written import written
 
     rows = _of_kinds(questions_of(written(store, name)), kinds or [])
     if file.suffix != ".jsonl":

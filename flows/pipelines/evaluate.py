@@ -26,6 +26,7 @@ from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import table_of
 from vitalfew.storage.runs import NamedIndex, find_index, index_names
 from vitalfew.tasks.ask import Ask
+from vitalfew.tasks.datasets.written import located
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.judge import Judge
@@ -310,6 +311,7 @@ def answering_stages(store: Path, method: Method, asked: Artifact, index: NamedI
 
 def _load(store: Path, corpora: Path, dataset: str) -> Load:
     """The stage that loads questions, in the store that has them already, else in the one that is written to."""
+    dataset = located(corpora, dataset)  # a quote's store has no written questions
     there = Load(corpora, (dataset,), LoadConfig())
     return there if corpora == store or there.artifact.manifest() else Load(store, (dataset,), LoadConfig())
 

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,16 +11,14 @@ from vitalfew.flows.pipelines.run import Plan
 from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, Manifest
-from vitalfew.storage.runs import read_runs
+from vitalfew.storage.runs import WRITING
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.written import as_line
 from vitalfew.tasks.models.causal.engines.cap import price_of
-from vitalfew.tasks.registry import UnknownName, completed
+from vitalfew.tasks.registry import completed
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write, reasons_of
 from vitalfew.tasks.writers.base import REASONS
-
-WRITING: Final = "write_questions"
-"""The flow whose runs write questions; their `name` is the set's."""
 
 
 class WritingPlan(Plan):
@@ -82,23 +78,6 @@ def _mean_length(passages: Artifact) -> float:
     return float(pc.mean(pc.utf8_length(passages.read(shard, columns=["text"])["text"])).as_py())
 
 
-def written(store: Path, name: str) -> Artifact:
-    """The latest finished set of written questions of a name. Raises UnknownName."""
-    runs = [run for run in read_runs(store) if run.flow == WRITING and run.state == "completed"]
-    own = [run for run in runs if run.name == name]
-    if not runs:
-        raise InputError("no questions were written in this store: vitalfew questions write --index INDEX")
-    if not own:
-        known = sorted({run.name for run in runs})
-        raise UnknownName(
-            "set of written questions",
-            name,
-            known,
-            "a set is called as its index, or as --name says: vitalfew questions write --index INDEX",
-        )
-    return Artifact(store, *own[-1].fingerprints[-1].split("/"))
-
-
 def tried_all(artifact: Artifact) -> bool:
     """Return whether every passage of the corpus was given to the writer of a finished set."""
     manifest = artifact.completed()
@@ -112,16 +91,6 @@ def questions_of(artifact: Artifact) -> pa.Table:
 
 
 def as_lines(questions: pa.Table) -> Iterator[str]:
-    """Written questions as JSON Lines, which the format `jsonl` reads: the gold passages are those of the documents in
-    which the quotes stand, however an index cuts them, and the ids name the halves."""
+    """Written questions as JSON Lines, which the format `jsonl` reads."""
     for row in questions.to_pylist():
-        sources, quotes = ([place[name] for place in row["gold_places"]] for name in ("source", "quote"))
-        named = sources if all(sources) else []
-        line: dict[str, Any] = {"id": f"{row['half']}/{row['question_id']}", "question": row["text"]}
-        line |= {"answers": row["answers"], "source": _shortest(named), "quote": _shortest(quotes), "kind": row["kind"]}
-        yield json.dumps({key: value for key, value in line.items() if value}, ensure_ascii=False) + "\n"
-
-
-def _shortest(texts: list[str]) -> str | list[str]:
-    """A single text by itself."""
-    return texts[0] if len(set(texts)) == 1 else texts
+        yield json.dumps(as_line(row), ensure_ascii=False) + "\n"

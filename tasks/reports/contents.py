@@ -227,7 +227,8 @@ class Differing:
 class AskedQuestions:
     """The number of questions that were asked, their source, the SQL condition, the seed if only some of them were
     drawn, and the half; `hashed`: how many of them a hash put into that half; `lost`: those that name a source or quote
-    as their gold that the searched index lacks, and `lost_places`: the first of these places."""
+    as their gold that the searched index lacks, and `lost_places`: the first of these places; `gapped`: those that are
+    sentences of the corpus with a gap, as the writer `cloze` makes them."""
 
     questions: int
     source: str
@@ -237,6 +238,12 @@ class AskedQuestions:
     hashed: int = 0
     lost: int = 0
     lost_places: tuple[str, ...] = ()
+    gapped: int = 0
+
+    @property
+    def is_gapped(self) -> bool:
+        """Return whether most questions are sentences with a gap, which favour searches for sentences and words."""
+        return 2 * self.gapped > self.questions
 
 
 @dataclass(frozen=True, slots=True)

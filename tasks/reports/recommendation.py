@@ -10,6 +10,9 @@ detect a difference.
 The cheapest has the lowest cost of all stages as if nothing had been known before (USD), or the fewest prompt tokens
 where that cost of any of them is not known.
 
+Questions that are sentences of the corpus with a gap (the writer `cloze`) favour some methods: the sentence says so
+first.
+
 The number of questions that detect a true difference of `SIZE` in four runs of five (80 % power) is
 n = ((z_0.975 + z_0.8) · sd / 0.05)² (Cohen, Statistical Power Analysis, 1988, chapter 2; `paired.questions_needed`),
 with the largest standard deviation of the sample's paired differences: it is as uncertain as that.
@@ -39,11 +42,35 @@ SIZE = 0.05
 MARGIN = 0.02
 """A method that lies further below its baseline in this sample is not named as the cheapest. In a metric of
 another unit it may not lie below it at all."""
+GAPPED = (
+    "These questions are sentences of the corpus with a gap: they favour searches for sentences and for words, and "
+    "are not shown to choose what people's questions choose (docs/results/written_questions.md)."
+)
 _NAME, _ROUNDING = 48, 1e-9
 
 
 def recommendation(report: Report) -> str:
     """Two or three sentences, on one line; '' for a report without methods."""
+    line = _recommendation(report)
+    return f"{GAPPED} By them alone: {line[0].lower()}{line[1:]}" if line and report.asked.is_gapped else line
+
+
+def recommended(report: Report) -> MethodResult | None:
+    """The method that the sentences take: the best of those shown to be better, else the baseline where all others are
+    shown to be worse, else the cheapest of those that lie near it; None where no choice can be made."""
+    metric = quality_metric(report)
+    if metric is None or report.column(metric).direction not in ("higher", "lower") or not report.baselines():
+        return None
+    compared = _compared(report, metric)
+    if not compared or _asked(compared, metric) < ENOUGH:
+        return None
+    if better := _ahead_of_baseline(report, compared, metric):
+        return _best(report, better, metric)
+    near = _near(report, compared, metric)
+    return _cheapest(report, near, _price(report, near, metric), metric) or _best(report, near, metric)
+
+
+def _recommendation(report: Report) -> str:
     if not report.methods:
         return ""
     metric = quality_metric(report)
@@ -53,19 +80,35 @@ def recommendation(report: Report) -> str:
     if not report.baselines():
         return _alone(report, heading)
     known = [own for own in report.methods if metric in own.differences]
-    compared = [own for own in known if own.differences[metric].p_holm is not None]
+    compared = _compared(report, metric)
     if not known:
         return f"Nothing is recommended: no question has a value of {heading} for a method and for its baseline."
     if not compared or _asked(compared, metric) < ENOUGH:
         return _not_yet(report, known, metric)
-    better = [own for own in compared if _gain(report, own, metric) > 0 and is_apart(own.differences[metric])]
-    if better:
+    if better := _ahead_of_baseline(report, compared, metric):
         return _better(report, better, metric)
     worse = [own for own in compared if is_apart(own.differences[metric])]
     if len(worse) == len(compared):
         every = "every other method is" if len(worse) > 1 else f"{_name(worse[0])} is"
         return f"Stay with {_base(report)}: {every} shown to be worse in {heading}."
     return _not_worse(report, compared, worse, metric)
+
+
+def _compared(report: Report, metric: str) -> list[MethodResult]:
+    """The methods whose difference to their baseline was tested."""
+    known = (own for own in report.methods if metric in own.differences)
+    return [own for own in known if own.differences[metric].p_holm is not None]
+
+
+def _ahead_of_baseline(report: Report, compared: Sequence[MethodResult], metric: str) -> list[MethodResult]:
+    """Those that are shown to be better."""
+    return [own for own in compared if _gain(report, own, metric) > 0 and is_apart(own.differences[metric])]
+
+
+def _near(report: Report, compared: Sequence[MethodResult], metric: str) -> list[MethodResult]:
+    """Those that are not shown to be worse and do not lie far below their baseline, and the baselines."""
+    rest = (own for own in compared if not is_apart(own.differences[metric]))
+    return [own for own in rest if _gain(report, own, metric) >= -_margin(report, metric)] + _baselines(report)
 
 
 def _alone(report: Report, heading: str) -> str:
@@ -127,7 +170,7 @@ def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence
     else:
         start = f"Nothing is shown to be better or worse than {base} in {heading}."
     rest = [own for own in compared if own not in worse]
-    near = [own for own in rest if _gain(report, own, metric) >= -_margin(report, metric)] + _baselines(report)
+    near = _near(report, compared, metric)
     price = _price(report, near, metric)
     cheap, top = _cheapest(report, near, price, metric), _best(report, [*rest, *_baselines(report)], metric)
     best = "" if top is cheap else f"best in this sample: {_picked(report, top)}{_ahead(report, top, metric)}"

@@ -54,6 +54,13 @@ _MEETING = {
     "topic_list": [],
 }
 
+
+def _question(number: int) -> dict[str, Any]:
+    texts = {"half": "test", "kind": "name", "quote": f"Ada {number} lit it.", "document": "é.md"}
+    texts |= {"text": f"_____ {number} lit it.", "source": "folder:f", "source_id": "é.md#lamp"}
+    return {"question_id": number, "answers": ["Ada"], "passage_id": 7, **texts}
+
+
 SAMPLES = {
     "hotpotqa": _one(
         "a.json",
@@ -140,4 +147,5 @@ SAMPLES = {
             {"id": 7, "question": "why?", "ctxs": [{"id": "w1", "text": "So."}, {"title": None, "text": "No."}]},
         ),
     ),
+    "written": _one("written_questions.parquet", _parquet(*map(_question, range(3)))),
 }

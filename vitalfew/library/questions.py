@@ -1,13 +1,60 @@
-"""Questions of a program (a list, a frame) as a data set that an evaluation can read, again and after a kill."""
+"""Questions as a data set that an evaluation can read, again and after a kill: those of a program (a list, a frame),
+and those that were written from a corpus."""
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files.directory import user_cache
 from vitalfew.tasks.datasets.base import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class QuestionSet:
+    """Questions that were written from the passages of an index: `store.evaluate(…, questions=…)` asks them."""
+
+    def __init__(self, name: str, artifact: Artifact) -> None:
+        """`artifact`: it has `written_questions` and `rejects`, and is complete."""
+        self.name, self._artifact = name, artifact
+
+    @property
+    def dataset(self) -> str:
+        """`written:NAME`, wherever a data set of questions is named; the latest set of that name."""
+        return f"written:{self.name}"
+
+    @cached_property
+    def _questions(self) -> "pl.DataFrame":
+        import polars as pl
+
+        frame = pl.from_arrow(self._artifact.read(0, "written_questions"))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def pl(self) -> "pl.DataFrame":
+        """A row per question: half, kind, text, answers, quote, passage_id, document and others."""
+        return self._questions
+
+    @cached_property
+    def refused(self) -> dict[str, int]:
+        """How many passages gave no question, by reason, the most frequent first."""
+        from vitalfew.tasks.write import reasons_of
+
+        return dict(reasons_of(self._artifact.read(0, "rejects")))
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def __repr__(self) -> str:
+        return f"QuestionSet({self.dataset!r}, {len(self):,} questions)"
+
+    def _repr_html_(self) -> str:
+        return self._questions.select("half", "kind", "text", "answers", "document")._repr_html_()
 
 
 def dataset_of(questions: Any) -> str:
@@ -17,6 +64,8 @@ def dataset_of(questions: Any) -> str:
     """
     if isinstance(questions, str):
         return questions
+    if isinstance(questions, QuestionSet):
+        return questions.dataset
     lines = [json.dumps(_row(number, row), ensure_ascii=False) for number, row in enumerate(_rows(questions), 1)]
     if not lines:
         raise InputError("there are no questions in what was given; give at least one")

@@ -8,7 +8,7 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.library.index import Index
-from vitalfew.library.questions import dataset_of
+from vitalfew.library.questions import QuestionSet, dataset_of
 from vitalfew.storage import generations
 from vitalfew.storage.runs import find_index, index_names
 
@@ -80,6 +80,36 @@ class Store:
         generations.rollback(self.place, name)
         return Index(self.place, name)
 
+    def write_questions(
+        self,
+        index: str,
+        *,
+        n: int | None = None,
+        writer: str | None = None,
+        name: str | None = None,
+        workers: int | None = None,
+        runner: Runner | None = None,
+        max_usd: float | None = None,
+        until_cap: bool = False,
+        **settings: Any,
+    ) -> QuestionSet:
+        """Write questions from the passages of an index, with their answers and where these stand, as `vitalfew
+        questions write` does; finished work is not repeated.
+
+        `n`: default 200; `writer`: default cloze, which needs no language model and measures retrieval, not answers;
+        `name`: of the set, default the index's. `settings`: those of the writer, `write_questions("handbook",
+        writer="llm", engine="openai", model="NAME")`. `max_usd`, `until_cap`: as of `evaluate`. Raises IndexNotFound,
+        UnknownName, ConfigError, InputError where no question could be written, CapReached.
+        """
+        from vitalfew.configs.writing import WriteQuestions
+        from vitalfew.tasks.datasets.written import written
+
+        given = _given(store=self.place, index=index, name=name, workers=workers, runner=runner)
+        given |= _given(max_usd=max_usd, until_cap=until_cap or None)
+        parameters = build(WriteQuestions, given, {"write": {**settings, **_given(n=n, writer=writer)}})
+        outcome = self._execute(parameters, _writing_flow)
+        return QuestionSet(outcome.run.name, written(self.place, outcome.run.name))
+
     def evaluate(
         self,
         experiment: str,
@@ -93,11 +123,11 @@ class Store:
     ) -> "Report":
         """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
-        `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH), a Polars or
-        pandas frame with columns `question` and `answers`, or a list of questions or of such rows; default: those of
-        the index. `settings`: {"questions": {"sample": 100}, "choose": None}, as --set. `max_usd`: USD that may be paid
-        for requests to servers; `until_cap`: begin although the quote is above it. Raises UnknownName, ConfigError,
-        InputError, IndexNotFound, IndexMismatch, NoReport, CapReached.
+        `experiment`: a name of `vitalfew experiments`, or FILE.yaml. `questions`: a data set (FORMAT:PATH,
+        written:NAME), a `QuestionSet`, a Polars or pandas frame with columns `question` and `answers`, or a list of
+        questions or of such rows; default: those of the index. `settings`: {"questions": {"sample": 100}, "choose":
+        None}, as --set. `max_usd`: USD that may be paid for requests to servers; `until_cap`: begin although the quote
+        is above it. Raises UnknownName, ConfigError, InputError, IndexNotFound, IndexMismatch, NoReport, CapReached.
         """
         from vitalfew.configs.loading import merged
         from vitalfew.flows.pipelines.experiments import evaluation, find
@@ -181,3 +211,9 @@ def _evaluation_flow() -> Callable[[Any], Any]:
     from vitalfew.flows.evaluate import evaluate
 
     return evaluate
+
+
+def _writing_flow() -> Callable[[Any], Any]:
+    from vitalfew.flows.evaluate import write_questions
+
+    return write_questions

@@ -13,6 +13,9 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import sql, table
 from tests.support.prices import priced
 from vitalfew.flows.cli.main import app
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import read_runs
+from vitalfew.tasks.datasets.written import written
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
 
@@ -122,6 +125,61 @@ def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> No
         sql(Path(store), "SELECT DISTINCT metric, left_out FROM summaries WHERE metric NOT LIKE '%recall%'")
     )
     assert left_out == {"accuracy": len(none), "abstains": 0}
+
+
+def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:
+    done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
+    done("questions", "export", "towns", "--out", "towns.jsonl")
+    by_name, by_file = (
+        read_report(store, done("evaluate", "retrieval_only", "--index", "towns", *asked(dataset)))
+        for dataset in ("written:towns", "jsonl:towns.jsonl")
+    )
+    assert by_name == by_file
+    assert len(by_name) == 8
+    assert all(gold and supporting for _, gold, supporting, _ in by_name.values())
+    half = done(
+        "evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"), "--set", "questions.half=test"
+    )
+    assert f"{sum(name.startswith('test/') for name in by_name)} questions of written:towns, test half" in half
+    assert "Nothing to do" in done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
+    before = loaded(store)
+    assert len(before) == 3
+    done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"))
+    assert loaded(store) == before  # the same questions, written again, are the same data set
+    done("questions", "write", "--index", "towns", "--n", "5", "--runner", "serial")
+    assert "5 questions" in done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"))
+    (kept,) = [line for line in done("store", "gc").splitlines() if written(Path(store), "towns").name in line]
+    assert "kept" in kept
+
+
+def test_a_set_that_is_not_there_is_named_with_those_that_are(store: str) -> None:
+    nothing = done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"), status=1)
+    assert "vitalfew questions write --index INDEX" in nothing
+    done("questions", "write", "--index", "towns", "--n", "3", "--runner", "serial")
+    unknown = done("evaluate", "retrieval_only", "--index", "towns", *asked("written:town"), status=1)
+    assert "did you mean 'towns'?" in unknown
+    assert "vitalfew questions write --index INDEX" in unknown
+
+
+def asked(dataset: str) -> list[str]:
+    return ["--set", f"questions.dataset={dataset}", "--runner", "serial"]
+
+
+def loaded(store: str) -> set[str]:
+    return {path.parent.name for path in Path(store).glob("passages/*/manifest.json")}
+
+
+def read_report(store: str, output: str) -> dict[str, tuple[object, ...]]:
+    """What was asked in the run of a report: by source id, the gold passages, the supporting facts and the answers."""
+    (run,) = re.findall(r"\(run (\S+)\)", output)
+    (asked_of,) = {
+        tables["asked"] for tables in next(r for r in read_runs(Path(store)) if r.run_id == run).methods.values()
+    }
+    rows = Artifact(Path(store), *asked_of.split("/")).read(0, "asked").to_pylist()
+    return {
+        row["source_id"]: (row["question_id"], row["gold_passages"], row["supporting_facts"], row["answers"])
+        for row in rows
+    }
 
 
 def test_an_edited_file_is_not_written_over(store: str) -> None:

@@ -23,7 +23,7 @@ from vitalfew.tasks.registry import METHODS, resolve
 
 FORMATS = [name for name in METHODS["dataset"] if resolve("dataset", name).reads_path]
 HERE = [name for name in FORMATS if name != "huggingface" or importlib.util.find_spec("datasets")]
-UNPACKED = [name for name in FORMATS if name not in ("parquet", "huggingface")]
+UNPACKED = [name for name in FORMATS if name not in ("parquet", "huggingface", "written")]
 """Formats whose files may be packed; Parquet packs for itself."""
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

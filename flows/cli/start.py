@@ -1,0 +1,260 @@
+"""The command `start`: from a folder of documents to a method to serve, with the command of every step."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from vitalfew.configs.evaluation import SECTIONS, Experiment
+from vitalfew.configs.loading import parse_assignments
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.flows.cli.answer import answer
+from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
+from vitalfew.flows.cli.runs import evaluate, index
+from vitalfew.flows.cli.steps import at, command, sets, step, took
+from vitalfew.flows.cli.terminal import (
+    DEFAULT_STORE,
+    MaxUsdOption,
+    SetOption,
+    StoreOption,
+    VerboseOption,
+    YesOption,
+    out,
+    prepare,
+    say,
+)
+from vitalfew.tasks.datasets.base import InputError
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.report import WrittenReport
+    from vitalfew.tasks.reports.beginning import Beginning
+
+KEYWORDS = "bm25.enabled=true"
+"""With keywords, `hybrid passages` are compared too, and spans score words by the statistics of the index."""
+ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
+SHARE = 0.05
+"""English texts have about a fifth of ENGLISH among their words; texts of code with comments, some fewer."""
+
+
+def start(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with your documents.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the index; default: the folder's.")
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            "--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."
+        ),
+    ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")
+    ] = None,
+    writer: Annotated[
+        str | None,
+        typer.Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one."),
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+    assignments: SetOption = None,
+    max_usd: MaxUsdOption = None,
+    yes: YesOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Index your documents, write questions, compare methods, and say which one to begin with, in minutes.
+
+    Every step is a command that you can run by itself, and is printed before it runs: index, questions write, evaluate.
+    All methods pass on at most 300 tokens (words and punctuation marks). A second run reuses what is there, and
+    after a kill the same command goes on.
+
+        vitalfew start handbook
+
+    By default no language model is needed, and questions are sentences of your documents with a name or number left
+    out. They show what a search finds, and favour searches for sentences and words: the last screen says how far to
+    trust them. A language model writes better ones:
+
+        vitalfew start handbook --writer llm --set write.engine=openai --set write.model=NAME
+
+    Questions that people ask are best. A line of the file is a question with its answers, or with the source or quote
+    that answers it, such as {"question": "Who approves trips?", "answers": ["the director"], "source": "travel.md"}:
+
+        vitalfew start handbook --questions questions.jsonl
+
+    --set takes the settings of all steps: those of index (encode.encoder), write (write.model) and evaluate
+    (generate.generator).
+    """
+    prepare(verbose)
+    from vitalfew.tasks.models.causal.engines.cap import capped
+    from vitalfew.tasks.reports.beginning import beginning
+
+    documents, name = f"folder:{_folder(folder)}", name or _called(folder)
+    _check_name(store, name, documents)
+    if questions is not None and (n is not None or writer is not None):
+        raise InputError(
+            "--n and --writer are for questions that are written: leave them out, or leave out --questions"
+        )
+    given = _by_step(assignments or [])
+    here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
+    seconds: dict[str, float] = {}
+    given_asked = given_questions(store, questions) if questions is not None else None
+    with capped(max_usd):
+        settings = [KEYWORDS, *given["index"]]
+        with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
+            _index(documents, name, settings, here)
+        asked = given_asked or write_questions(seconds, name, n, writer, given["write"], here)
+        settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
+        whole = [f"questions.dataset={asked.dataset}", *settings]
+        with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
+            evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
+        begin = beginning(evaluated.report, asked.is_written)
+        method, settings = f"{ANSWERS}:{begin.method}", _of_method(given["evaluate"])
+        if asked.experiment == ANSWERS:
+            words = ("--index", name, "--method", method, *sets(settings), *at(store))
+            with step(seconds, "answer", asked.example, *words):
+                answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
+    _last_screen(evaluated, begin, asked, seconds)
+    _next(folder, name, asked, begin, settings, store)
+    if not _is_english(store, name):
+        out.print(
+            "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
+            "so that others may find more: --set encode.encoder=huggingface --set encode.model=NAME, and a language "
+            "model for the answers."
+        )
+
+
+def _folder(folder: Path) -> Path:
+    """Raises InputError, with the remedy, for what is not a folder."""
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise InputError(
+            f"{folder} is a file, and `start` takes a folder of documents, such as `vitalfew start {folder.parent}`. "
+            "For a file of passages: `vitalfew index FORMAT:PATH --name NAME` (`vitalfew datasets`)"
+        )
+    from vitalfew.tasks.datasets.files import check_source
+
+    check_source(folder)  # names the folder with the most similar name
+    raise InputError(f"{folder} is not a folder")
+
+
+def _called(folder: Path) -> str:
+    """The name of an index of a folder."""
+    return "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
+
+
+def _check_name(store: Path, name: str, documents: str) -> None:
+    """Raises InputError where the name stands for an index of other documents."""
+    from vitalfew.storage.runs import find_index, index_names
+
+    if name not in index_names(store):
+        return
+    others = [*find_index(store, name).config["datasets"]]
+    if [Path(each.removeprefix("folder:")).resolve() for each in others] != [Path(documents[7:]).resolve()]:
+        raise InputError(
+            f"there is an index {name} of {', '.join(others)} in this store; give another one: --name NAME"
+        )
+
+
+def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
+    """The settings of every step, by its command's name; those of how to run (runner, workers) are of all. Raises
+    ConfigError, UnknownName."""
+    from vitalfew.tasks.registry import UnknownName
+
+    parse_assignments(assignments)
+    of_index = {*IndexCorpus.model_fields} - {"datasets", "name"}
+    steps: dict[str, list[str]] = {"index": [], "write": [], "evaluate": []}
+    for assignment in assignments:
+        section = assignment.partition("=")[0].partition(".")[0].strip()
+        if section in Execution.model_fields:
+            for settings in steps.values():
+                settings.append(assignment)
+        elif section in of_index or section == "write":
+            steps["write" if section == "write" else "index"].append(assignment)
+        elif section in Experiment.model_fields or section in SECTIONS:
+            steps["evaluate"].append(assignment)
+        else:
+            known = {*of_index, "write", *SECTIONS, *Experiment.model_fields} - {"name", "methods", "about", "repeats"}
+            raise UnknownName("section of settings", section, sorted(known))
+    return steps
+
+
+def _fits(assignment: str, experiment: str) -> bool:
+    """Return whether a setting is of an experiment: without answers, settings of a generator are for those that are
+    served."""
+    return experiment == ANSWERS or not assignment.startswith("generate.")
+
+
+def _of_method(assignments: Sequence[str]) -> list[str]:
+    """The settings that decide how a method answers."""
+    return [own for own in assignments if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
+
+
+def _index(documents: str, name: str, settings: list[str], here: dict[str, Any]) -> None:
+    """Raises InputError, with what `start` reads, where no document can be read."""
+    try:
+        index([documents], name, assignments=settings, **here)
+    except InputError as error:
+        raise InputError(
+            f"{error}. A folder's Markdown and text files are read, and with pip install 'vitalfew[documents]' HTML, "
+            "reStructuredText, PDF, DOCX and notebooks"
+        ) from None
+
+
+def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float]) -> None:
+    """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
+    from vitalfew.storage import files
+    from vitalfew.tasks.reports.shown.terminal import bars
+
+    report = evaluated.report
+    verdict = f"Begin with {begin.method}." if begin.is_chosen else "No choice can be made yet."
+    out.print(f"[bold]{escape(verdict)}[/]")
+    for paragraph in begin.why:
+        out.print(escape(paragraph), highlight=False)
+    out.print()
+    out.print(bars(report, out.width))
+    budget = "All methods pass on at most 300 tokens: words and punctuation marks."
+    if asked.experiment == RETRIEVAL:
+        what = "a text of their source" if asked.settings else "the sentence that answers"
+        meaning = f"The first column is the share of questions for which {what} is among them; nobody has answered yet."
+    else:
+        meaning = "The first column is the share of questions that the generator answered right from them."
+    out.print(f"\n{budget} {meaning}", highlight=False)
+    out.print(f"{took(seconds)} Plots and all figures: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
+
+
+def _next(folder: Path, name: str, asked: Posed, begin: "Beginning", settings: Sequence[str], store: Path) -> None:
+    """Print what to do next, command by command."""
+    method, again = f"{ANSWERS}:{begin.method}", ("start", str(folder), "--name", name)
+    there = at(store)
+    out.print("\n[bold]Next steps[/]")
+    say("Ask a question of yours, and serve the method over HTTP:")
+    command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)
+    command("serve", method, "--index", name, *sets(settings), *there)
+    if not any(own.startswith("generate.") for own in settings):
+        say("The bundled reader copies a few words as its answer. A language model of yours answers in sentences:")
+        model = ["generate.generator=openai", "generate.model=NAME"]
+        command("serve", method, "--index", name, *sets([*settings, *model]), *there)
+    if asked.is_written:
+        say("Look at the questions, or edit them and ask the file:")
+        command("questions", "show", name, *there)
+        command("questions", "export", name, "--out", f"{name}.jsonl", *there)
+        say("Questions that people ask, with answers, sources or quotes, would settle the choice:")
+        command(*again, "--questions", "FILE.jsonl", *there)
+    if asked.is_written and asked.experiment == RETRIEVAL:
+        say("Nearer to these than a gap: questions that a language model writes from your documents:")
+        model = ["write.engine=openai", "write.model=NAME"]
+        command(*again, "--writer", "llm", *sets(model), *there)
+
+
+def _is_english(store: Path, name: str) -> bool:
+    """Return whether the first passages of an index have English words as English texts have, or are too short to
+    say."""
+    from vitalfew.storage.runs import find_index
+
+    passages = find_index(store, name).located(store)["passages"]
+    shard = next(record.shard for record in passages.completed().shards if record.rows("passages"))
+    texts = passages.read(shard, columns=["text"])["text"].slice(0, 1000).to_pylist()
+    words = re.findall(r"\w+", " ".join(texts).lower())
+    return len(words) < 100 or sum(word in ENGLISH for word in words) >= SHARE * len(words)
