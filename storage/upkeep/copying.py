@@ -155,7 +155,7 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
 
 
 def _copy_reviews(source: Path, target: Path) -> list[str]:
-    """Add the reviews that the target lacks; a reviewer's other verdict there stays. Returns where one does, in words."""
+    """Add the reviews that the target lacks; a reviewer's other verdict there stays. Returns where, in words."""
     kept = []
     for path in files.find(source, "reviews/*/*.parquet"):
         run_id = path.parent.name

@@ -316,14 +316,13 @@ class ComparedPair:
 @dataclass(frozen=True, slots=True)
 class Labelled:
     """What a judge and people said of a run's answers. `judged`: what the judge's verdicts are, correct or supported;
-    '' where no judge was asked. `reviewers`: who reviewed; `on_answers`, `on_pairs`: their agreement on single answers
-    and on two; `with_judge`: that of people with the judge; `same_as_judge`: answers that both call right, or wrong.
-    `gone`: reviews of answers that are not in the run."""
+    '' where no judge was asked. `on_answers`, `on_pairs`: the reviewers' agreement on single answers and on two;
+    `with_judge`: that of people with the judge; `same_as_judge`: answers that both call right, or wrong. `gone`:
+    reviews of answers that are not in the run."""
 
     judged: str
     methods: tuple[LabelledMethod, ...]
     pairs: tuple[ComparedPair, ...]
-    reviewers: tuple[str, ...]
     on_answers: ReviewersAgreement
     on_pairs: ReviewersAgreement
     with_judge: ReviewersAgreement

@@ -59,7 +59,6 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
         judged=judged,
         methods=tuple(_methods(parameters, answers, verdicts, labels)),
         pairs=tuple(_pair(sorted(pair, key=_order(parameters, answers)), twos, answers) for pair in pairs),
-        reviewers=tuple(sorted({review.reviewer for review in there})),
         on_answers=agreement(_once(ones, answers)),
         on_pairs=agreement(_said_of_two(twos)),
         with_judge=agreement(both),

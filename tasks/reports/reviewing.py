@@ -30,7 +30,6 @@ from vitalfew.tasks.reports.answers import MethodAnswers, answering, same_text
 from vitalfew.tasks.reports.reviewed import checked_reviewer
 from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_rows, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
-from vitalfew.tasks.reports.shown.text import shortened
 
 KEYS_OF_ONE = {"r": "right", "w": "wrong", "u": "unsure"}
 KEYS_OF_TWO = {"1": "1 is better", "2": "2 is better", "=": "equal", "u": "unsure"}
@@ -137,7 +136,7 @@ class ReviewSession:
         if key in item.keys:
             said = self._keep(item, key, seconds)
         elif key != SKIP:
-            return f"{shortened(key, 12)!r} is not one of the keys."
+            return "That is not one of the keys."
         self._go_on()
         return said
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled
 from vitalfew.tasks.reports.shown.columns import figure, signed
-from vitalfew.tasks.reports.shown.text import listed, one_line
+from vitalfew.tasks.reports.shown.text import one_line
 from vitalfew.tasks.reports.statistics.agreement import ReviewersAgreement
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval
 from vitalfew.tasks.reports.statistics.prediction_powered import PoweredInterval
@@ -40,7 +40,7 @@ def compared_with(labelled: Labelled) -> str:
 def _rows(name: str, own: PoweredInterval, shown: Callable[[float | None], str]) -> Iterator[Row]:
     """Rows for whatever there is; a method of which nobody said anything has one that says so."""
     has_judge, has_labels = own.judge.questions > 0, own.labels.questions > 0
-    more = f"{own.halved_by:,} more" if own.halved_by else ""
+    more = "" if own.reason else f"{own.halved_by:,} more" if own.halved_by else "–"
     kinds = [("judge", own.judge, "")] if has_judge else []
     kinds += [("labels", own.labels, "" if has_judge else more)] if has_labels else []
     kinds += [("both", own.both, more)] if has_judge and has_labels else []
@@ -74,7 +74,8 @@ def _meaning(labelled: Labelled) -> Iterator[str]:
         which = "Labels alone and both take" if labelled.judged else "The labels' figures take"
         yield (
             f"{which} the labelled questions for a random sample, as `vitalfew review` asks them. An interval needs "
-            f"{MIN_QUESTIONS} labels; halved by: the labels that would halve it."
+            f"{MIN_QUESTIONS} labels. Halved by: about how many labels more would halve it; –: not even labels on all "
+            "questions."
         )
 
 
@@ -91,20 +92,18 @@ def _left_out(labelled: Labelled) -> Iterator[str]:
 
 
 def _agreements(labelled: Labelled) -> Iterator[str]:
-    if len(labelled.reviewers) > 1:
-        who = listed([one_line(name) for name in labelled.reviewers])
-        for what, own in (("on right and wrong", labelled.on_answers), ("on pairs", labelled.on_pairs)):
-            if own.items:
-                yield f"Reviewers ({who}) {what}: {_alpha(own)}."
+    for what, own in (("right and wrong", labelled.on_answers), ("pairs", labelled.on_pairs)):
+        if own.items:
+            yield f"{own.reviewers:,} reviewers on {what}, {own.items:,} that two or more have seen: {_alpha(own)}."
     if labelled.with_judge.items:
         same = f"the same of {labelled.same_as_judge:,} of {labelled.with_judge.items:,} labelled answers"
-        yield f"The judge and people say {same}: {_alpha(labelled.with_judge)}."
+        yield f"The judge and people say {same}; {_alpha(labelled.with_judge)}."
 
 
 def _alpha(own: ReviewersAgreement) -> str:
     if own.alpha is None:
         return f"no alpha, as {own.reason}"
-    return f"Krippendorff's alpha {own.alpha:.2f} ({own.items:,} with verdicts of two or more)"
+    return f"Krippendorff's alpha {own.alpha:.2f}"
 
 
 def _preferred(pair: ComparedPair) -> str:

@@ -54,7 +54,7 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
     if lines := headline(report):
         parts.append(Padding(Group(*(Text(line) for line in lines)), (1, 0, 1, 0)))
     if report.labelled:
-        parts.append(Padding(terminal_labels(report.labelled, width), (1, 0, 1, 0)))
+        parts.append(Padding(terminal_labels(report.labelled, width), (0, 0, 1, 0)))
     parts += [Text(line) for line in choices(report)]
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
     parts += [Text(note) for note in [*statistics(report), *paid(report)]]
@@ -137,7 +137,8 @@ _ROOM = 72
 
 def _said(heads: Sequence[str], rows: Sequence[labels.Row], width: int) -> RenderableType:
     if width < _ROOM:
-        return Group(*(Text(", ".join(f"{head} {cell}" for head, cell in zip(heads, row) if cell)) for row in rows))
+        pairs = ((pair for pair in zip(heads, row, strict=True) if pair[1]) for row in rows)
+        return Group(*(Text(", ".join(f"{head} {cell}" for head, cell in own)) for own in pairs))
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column(heads[0], overflow="fold")
     table.add_column(heads[1], no_wrap=True)
