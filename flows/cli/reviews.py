@@ -40,7 +40,7 @@ def review(
         bool, typer.Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
     ] = False,
     reviewer: Annotated[
-        str | None, typer.Option("--reviewer", metavar="NAME", help="Who reviews; default: your login name.")
+        str | None, typer.Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
     ] = None,
     store: StoreOption = DEFAULT_STORE,
 ) -> None:

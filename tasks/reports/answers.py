@@ -18,8 +18,8 @@ def answering(run: Run) -> list[str]:
 
 
 def same_text(text: str) -> str:
-    """What two answers share that nobody would judge differently: their text but for case, white space and the
-    punctuation around it. That keeps apart what a metric's normalisation does not: 5 and -5, 3.14 and 314."""
+    """Return a text that is the same for answers that nobody would judge differently: without case, surplus white space
+    and the punctuation around it. It keeps apart what a metric's normalisation does not: 5 and -5, 3.14 and 314."""
     return " ".join(text.lower().split()).strip(" .,;:!?\"'")
 
 

@@ -315,9 +315,9 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """What a judge and people said of a run's answers. `judged`: what the judge's verdicts are, correct or supported;
-    '' where no judge was asked. `on_answers`, `on_pairs`: the reviewers' agreement on single answers and on two;
-    `with_judge`: that of people with the judge; `same_as_judge`: answers that both call right, or wrong. `gone`:
+    """Verdicts of a judge and of people on a run's answers. `judged`: what the judge's verdicts are, correct or
+    supported; '' where no judge was asked. `on_answers`, `on_pairs`: the reviewers' agreement on single answers and on
+    two; `with_judge`: that of people with the judge; `same_as_judge`: answers that both call right, or wrong. `gone`:
     reviews of answers that are not in the run."""
 
     judged: str

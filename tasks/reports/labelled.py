@@ -34,7 +34,7 @@ Known = dict[int, float]
 
 
 class _Labels(NamedTuple):
-    """The labels of a subject by question, and how many questions have none because people were unsure, or split."""
+    """The labels of a subject by question, and how many lack one because people were unsure, or split."""
 
     of: Mapping[int, str]
     unsure: int
@@ -137,7 +137,7 @@ def _questions(group: Group, answers: Mapping[str, MethodAnswers]) -> list[int]:
 def _values(
     group: Group, questions: Sequence[int], verdicts: Mapping[str, Known], labels: Mapping[str, _Labels]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Judge and labels, float64 (n,) both, NaN where a seed has none."""
+    """Judge and labels, float64 (n,) both, NaN where a seed lacks one."""
     known = {name: {question: _RIGHT[said] for question, said in own.of.items()} for name, own in labels.items()}
     judge, human = (
         np.array(

@@ -179,7 +179,7 @@ class ReviewSession:
         add_reviews(self.store, self.run.run_id, reviews)
 
     def _read(self) -> dict[tuple[int, frozenset[str]], str]:
-        """What this reviewer has said so far, in this session or another."""
+        """Read what this reviewer has said so far, in this session or another."""
         reviews = read_reviews(self.store, self.run.run_id)
         return {review.subject[2:]: review.said for review in reviews if review.reviewer == self.reviewer}
 

@@ -1,4 +1,4 @@
-"""What a judge and people said of answers, as rows of two tables and in sentences."""
+"""Verdicts of a judge and of people on answers, as rows of two tables and in sentences."""
 
 from collections.abc import Callable, Iterator
 
@@ -56,7 +56,7 @@ def _interval(own: Interval, shown: Callable[[float | None], str]) -> str:
 
 
 def sentences(labelled: Labelled) -> list[str]:
-    """What the tables mean, what they leave out, who agrees with whom, and what people prefer."""
+    """Say what people prefer, what the tables mean and leave out, and who agrees with whom."""
     return [*map(_preferred, labelled.pairs), *_meaning(labelled), *_left_out(labelled), *_agreements(labelled)]
 
 

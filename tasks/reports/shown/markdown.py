@@ -42,7 +42,7 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
 
 
 def _labels(report: Report) -> list[str]:
-    """What a judge and people said of the answers."""
+    """Tables and sentences on the verdicts of a judge and of people."""
     said = report.labelled
     if not said:
         return []

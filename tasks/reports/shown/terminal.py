@@ -119,7 +119,7 @@ def _paper(report: Report) -> Table:
 
 
 def terminal_labels(labelled: Labelled, width: int) -> Group:
-    """What a judge and people said: right answers by method, differences to the baseline, and sentences."""
+    """Show verdicts of a judge and of people: right answers by method, differences to the baseline, and sentences."""
     parts: list[RenderableType] = []
     if any(own.share.judge.questions or own.share.labels.questions for own in labelled.methods):
         tables = [("Right answers, by judge and people", labels.HEADS, labels.shares(labelled))]
