@@ -15,6 +15,7 @@ from vitalfew.tasks.reports.costs import index_results, models, paid
 from vitalfew.tasks.reports.critiques import choice, context_map, critic_results
 from vitalfew.tasks.reports.differences import among
 from vitalfew.tasks.reports.differing import differing
+from vitalfew.tasks.reports.labelled import labelled
 from vitalfew.tasks.reports.methods import groups, method_results
 from vitalfew.tasks.reports.papers import counterparts
 from vitalfew.tasks.reports.plots.drawing import Plot
@@ -85,6 +86,7 @@ def read_report(store: Path, run: Run) -> Report:
         pairwise=parameters.pairwise or {},
         pairs=results.pairs,
         differing=differing(store, run, results.methods, first, results.scores, results.primary),
+        labelled=labelled(store, run, parameters),
         left_out=parameters.left_out,
     )
 

@@ -1,12 +1,162 @@
-"""`vitalfew review export` and `review import`: what people said of answers, as CSV."""
+"""`vitalfew review`: a person reviews answers at a terminal; `review export` and `review import`: reviews as CSV."""
 
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from getpass import getuser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.reports.reviewing import ReviewItem, ReviewSession
+
+_CONTEXTS, _GOLD, _QUIT = "c", "g", "q"
+_VERDICTS = {1: "r right   w wrong   u unsure", 2: "1 or 2 is better   = equal   u unsure"}
+"""The keys of verdicts, by the number of answers that are shown."""
+
+
+def review(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="Method to review. Give it twice for a pair; default: the best method and the baseline. With --one, "
+            "any number; default: all that answer.",
+        ),
+    ] = None,
+    one: Annotated[
+        bool, typer.Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
+    ] = False,
+    reviewer: Annotated[
+        str | None, typer.Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
+    ] = None,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Review an evaluation's answers: a question, and two answers whose methods are not shown. Which is better?
+
+    Keys: 1, 2, = (equal), u (unsure); with --one r (right), w (wrong), u. Besides: s (skip), b (back), c (contexts),
+    g (gold answers), q (quit). Every verdict is kept at once, and the same command goes on. Questions come in a random
+    order, the same for all reviewers, so that you may stop at any time. Two answers with the same text are equal, and
+    are not shown. `vitalfew report` has the figures; labels of --one correct a judge's verdicts. Without a terminal,
+    every line of the standard input is a key. In SQL: the table `reviews`.
+
+        vitalfew review quickstart --one
+    """
+    from vitalfew.tasks.reports.reviewing import ReviewSession
+
+    session = ReviewSession(store, run, reviewer or _login_name(), method or (), one)
+    with suppress(KeyboardInterrupt, EOFError):
+        _work(session)
+    given = [part for name in method or () for part in ("--method", name)]
+    given += ["--one"] * one + (["--reviewer", reviewer] if reviewer else [])
+    _summarise(session, [run, *given])
+
+
+def _login_name() -> str:
+    try:
+        return getuser()
+    except (OSError, KeyError):  # a user without a name, as in a container
+        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
+
+
+def _work(session: "ReviewSession") -> None:
+    """Show item after item, and do what the keys say, until there are no more of either."""
+    keys, shown, began = _keys(), None, 0.0
+    while (item := session.current) is not None:
+        if item is not shown:
+            _show(session, item)
+            shown, began = item, time.monotonic()
+        key = next(keys, _QUIT).lower()
+        if key == _QUIT:
+            return
+        if key == _CONTEXTS:
+            _show_contexts(session, item)
+            _show(session, item)
+        elif key == _GOLD:
+            gold = " | ".join(item.gold) or "This question has no gold answer."
+            out.print(Text.assemble(("gold  ", "dim"), gold))
+        elif said := session.press(key, time.monotonic() - began):
+            out.print(Text(said, style="yellow"))
+        elif key in item.keys:
+            out.print(Text(f"→ {item.keys[key]}", style="dim"))
+
+
+def _keys() -> Iterator[str]:
+    """Keys as they are pressed; without a terminal, lines. Raises KeyboardInterrupt and EOFError as a terminal does."""
+    if sys.stdin.isatty():
+        while True:
+            yield typer.getchar()
+    for line in sys.stdin:
+        if key := line.strip():
+            yield key
+
+
+def _show(session: "ReviewSession", item: "ReviewItem") -> None:
+    progress = session.progress
+    out.print(Rule(f"{session.place:,} of {progress.items:,}, {progress.reviewed:,} reviewed", style="dim"))
+    out.print(Text(item.question, style="bold"), "", sep="\n")
+    marks = [""] if len(item.answers) == 1 else ["1", "2"]
+    answers = Table.grid(padding=(0, 2, 1, 0))
+    answers.add_column(style="bold cyan", no_wrap=True)
+    answers.add_column(overflow="fold")
+    for mark, answer in zip(marks, item.answers, strict=True):
+        answers.add_row(mark, Text(answer.text.strip()) if answer.text.strip() else Text("(empty)", style="dim"))
+    out.print(answers)
+    if (said := session.verdict(item)) is not None:
+        out.print(Text(f"Your verdict so far: {said}", style="yellow"))
+    out.print(Text(_VERDICTS[len(item.answers)], style="cyan"))
+    out.print(Text("s skip   b back   c contexts   g gold answers   q quit", style="dim"))
+
+
+def _show_contexts(session: "ReviewSession", item: "ReviewItem") -> None:
+    """Show the contexts that the answers were written from, with all their words."""
+    every = session.contexts(item)
+    for number, contexts in enumerate(every, start=1):
+        of = f" of {number}" if len(every) > 1 else ""
+        out.print(Text(f"Contexts{of}: {len(contexts)}", style="bold cyan"))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(justify="right", style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for place, context in enumerate(contexts, start=1):
+            table.add_row(str(place), Text(context.strip()))
+        out.print(table)
+
+
+def _summarise(session: "ReviewSession", words: list[str]) -> None:
+    """Print what was done, what the labels say so far, and the next command."""
+    from vitalfew.configs.evaluation import Evaluate
+    from vitalfew.tasks.reports.labelled import labelled
+    from vitalfew.tasks.reports.shown.terminal import terminal_labels
+
+    progress, run = session.progress, session.run
+    left = progress.items - progress.reviewed
+    alike = f"; {progress.alike:,} more have the same answer of both" if progress.alike else ""
+    out.print(Rule(style="dim"))
+    out.print(
+        f"Reviewed now: {progress.given:,}. In all {progress.reviewed:,} of {progress.items:,} by "
+        f"{escape(session.reviewer)}, {left:,} left{alike}.",
+        highlight=False,
+    )
+    if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
+        out.print("", terminal_labels(said, out.width))
+    at = [] if session.store == DEFAULT_STORE else ["--store", str(session.store)]
+    out.print(
+        "\nTo go on, and to see it beside the other figures:" if left else "\nTo see it beside the other figures:"
+    )
+    for command in ([["review", *words]] if left else []) + [["report", run.run_id]]:
+        say(f"  vitalfew {escape(shlex.join([*command, *at]))}")
 
 
 def export_file(

@@ -18,6 +18,7 @@ from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.costs import read_ledger, write_ledger
 from vitalfew.storage.manifests import File, read_manifest, write_manifest
 from vitalfew.storage.names import copied_path, is_attempt, plain_path
+from vitalfew.storage.reviews import add_reviews, read_reviews
 from vitalfew.storage.runs import IndexNotFound
 
 
@@ -135,7 +136,7 @@ def copy_records(source: Path, target: Path, indexes: Sequence[str]) -> list[str
             if run.state not in ("running", runs.UNREADABLE):
                 runs.import_run(target, run)
         kept += _copy_missing(source, target, "quotes/*/*.parquet")
-        kept += _copy_missing(source, target, "reviews/*/*.parquet")
+        kept += _copy_reviews(source, target)
         kept += _copy_missing(source, target, "reports/*/*")
     catalog.refresh(target)
     return kept
@@ -151,6 +152,21 @@ def _copy_index(source: Path, target: Path, name: str) -> str | None:
     if there.artifacts == index.artifacts:
         return None
     return f"{target}: index {name} refers to other artifacts there; run `vitalfew store rm {name}` first"
+
+
+def _copy_reviews(source: Path, target: Path) -> list[str]:
+    """Add the reviews that the target lacks; a reviewer's other verdict there stays. Returns where, in words."""
+    kept = []
+    for path in files.find(source, "reviews/*/*.parquet"):
+        run_id = path.parent.name
+        if not files.is_inside(source, path):
+            kept.append(_link(path))
+            continue
+        reviews, there = read_reviews(source, run_id), {own.subject: own for own in read_reviews(target, run_id)}
+        add_reviews(target, run_id, [own for own in reviews if own.subject not in there])
+        if other := sum(own.subject in there and there[own.subject].said != own.said for own in reviews):
+            kept.append(f"{target}: {other:,} reviews of run {run_id} say something else there, and stay")
+    return kept
 
 
 def _copy_missing(source: Path, target: Path, pattern: str) -> list[str]:

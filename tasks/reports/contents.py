@@ -13,8 +13,10 @@ from vitalfew.configs.evaluation import Chosen
 from vitalfew.configs.paper import Ours, Paper
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.shown.text import one_line
+from vitalfew.tasks.reports.statistics.agreement import ReviewersAgreement
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
 from vitalfew.tasks.reports.statistics.paired import Difference
+from vitalfew.tasks.reports.statistics.prediction_powered import PoweredInterval
 
 STAGE_SECONDS = Column("stage_seconds", "seconds, nothing known", "s", "lower")
 STAGE_USD = Column("stage_usd", "USD, nothing known", "USD", "lower")
@@ -286,6 +288,56 @@ class ContextMap:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelledMethod:
+    """The share of a method's answers that are right, by the judge, by people and by both; `difference`: to the method
+    `against` on the same questions, None for a baseline. `answers`: that there are; `unsure`, `split`: answers without
+    a label, because people were unsure, or as many said right as wrong."""
+
+    name: str
+    share: PoweredInterval
+    against: str | None
+    difference: PoweredInterval | None
+    answers: int
+    unsure: int
+    split: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """Two methods whose answers people compared. `alike`: questions with the same answer of both, which count as
+    ties; `differing`: the others; `verdicts`: of those with a label, how many say that `one` is better, that both are
+    equal, and that `other` is better; `share`: of all questions, those on which `one` is better, a tie counting half.
+    `halved_by`, `unsure`, `split`: as of single answers."""
+
+    one: str
+    other: str
+    alike: int
+    differing: int
+    verdicts: tuple[int, int, int]
+    share: Interval
+    halved_by: int | None
+    unsure: int
+    split: int
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Verdicts of a judge and of people on a run's answers. `judged`: what the judge's verdicts are, correct or
+    supported; '' where no judge was asked. `on_answers`, `on_pairs`: the reviewers' agreement on single answers and on
+    two; `with_judge`: that of people with the judge; `same_as_judge`: answers that both call right, or wrong. `gone`:
+    reviews of answers that are not in the run."""
+
+    judged: str
+    methods: tuple[LabelledMethod, ...]
+    pairs: tuple[ComparedPair, ...]
+    on_answers: ReviewersAgreement
+    on_pairs: ReviewersAgreement
+    with_judge: ReviewersAgreement
+    same_as_judge: int
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One run of an experiment; `primary`: the metric that it is about; `store`: the path of its store; `models`:
     encoders and generators that took part; `among`: where a method pays; `paper`: the one whose figures the experiment
@@ -293,7 +345,8 @@ class Report:
     where methods choose among candidates or keep some of their hits; `pairs`: all pairs of the methods that have
     the settings `pairwise`; `chosen`: settings that were chosen on development questions; `choosing`: the cost of that,
     None where its run is no longer recorded; `critics`: by which methods choose; `differing`: the questions on which
-    methods differ; `left_out`: optional methods that the index cannot serve, with the reason."""
+    methods differ; `labelled`: what a judge and people said, None where neither did; `left_out`: optional methods that
+    the index cannot serve, with the reason."""
 
     experiment: str
     run_id: str
@@ -317,6 +370,7 @@ class Report:
     pairwise: Mapping[str, Any] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     differing: Differing | None = None
+    labelled: Labelled | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def measures(self, method: MethodResult) -> dict[str, MetricSummary]:

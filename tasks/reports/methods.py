@@ -64,6 +64,14 @@ def groups(methods: Sequence[Method]) -> list[Group]:
     return [Group(_shared_name(members), tuple(members)) for members in alike.values()]
 
 
+def compared_with(parameters: Evaluate) -> list[int | None]:
+    """For every group the place of the one that it is compared with; None for a baseline."""
+    rows = groups(parameters.methods)
+    settings = differing({group.name: group.methods[0] for group in rows})
+    baselines = [place for place, group in enumerate(rows) if any(map(parameters.is_baseline, group.methods))]
+    return opponents([*settings.values()], baselines)
+
+
 def _seed(method: Method) -> int:
     """The seed of a generator that samples; the default of all engines where none was set."""
     seed: int = getattr(method.generate, "seed", EngineOptions.model_fields["seed"].default)
@@ -85,8 +93,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     results, scores = zip(
         *(_result(store, run, group, settings[group.name], costs[group.name]) for group in rows), strict=True
     )
-    baselines = [place for place, group in enumerate(rows) if any(map(parameters.is_baseline, group.methods))]
-    against = opponents([*settings.values()], baselines)
+    against = compared_with(parameters)
     # As the first method that has the metric declares it.
     summaries = [summary for result in results for summary in result.summaries.values()]
     columns = {summary.column.name: summary.column for summary in reversed(summaries)}

@@ -27,7 +27,8 @@ from vitalfew.storage.reviews import (
 from vitalfew.tasks.datasets.base import InputError, Reject
 from vitalfew.tasks.datasets.delimited import CSV, columns_of, delimited_rows
 from vitalfew.tasks.registry import nearest
-from vitalfew.tasks.reports.runs import NoReport, find_run, read_rows, run_of
+from vitalfew.tasks.reports.answers import MethodAnswers, answering
+from vitalfew.tasks.reports.runs import NoReport, find_run, run_of
 from vitalfew.tasks.reports.shown.tables import csv_bytes
 from vitalfew.tasks.reports.shown.text import no_formula
 
@@ -84,6 +85,16 @@ def import_reviews(store: Path, path: Path, replace: bool = False) -> ImportedRe
     return ImportedReviews(new, len(reviews) - new)
 
 
+def checked_reviewer(name: str) -> str:
+    """A reviewer's name. Raises ValueError for one that a table or a spreadsheet could misread."""
+    if not _REVIEWER.fullmatch(name):
+        raise ValueError(
+            "a reviewer must be a name of at most 100 characters that begins with a letter or digit and has no control "
+            f"characters, got {name!r}"
+        )
+    return name
+
+
 class _Answers:
     """The answers of a store's evaluations, looked up once per method."""
 
@@ -104,15 +115,14 @@ class _Answers:
         run = run_of(self.store, run_id)
         if run is None or run.flow != "evaluate":
             raise ValueError(f"this store has no evaluation {run_id!r}, or none any more; see `vitalfew runs`")
-        answering = [name for name, tables in run.methods.items() if "candidates" in tables]
-        if method not in answering:
-            hint = nearest(method, answering)
-            raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(answering)}")
+        known = answering(run)
+        if method not in known:
+            hint = nearest(method, known)
+            raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(known)}")
         try:
-            rows = read_rows(self.store, run, method, "candidates")
+            return frozenset(MethodAnswers(self.store, run, method).texts)
         except NoReport as error:
             raise ValueError(f"the answers of {method!r} no longer exist: {error}") from None
-        return frozenset(rows.filter(pl.col("error") == "")["question_id"].to_list())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
@@ -142,10 +152,8 @@ def _review(cells: Mapping[str, str]) -> Review:
         raise ValueError(f"a verdict on {kind} is {', '.join(verdicts[:-1])} or {verdicts[-1]}, got {verdict!r}")
     if other == cells["method"]:
         raise ValueError(f"both answers are of {other!r}: method and other must be two")
-    if not _REVIEWER.fullmatch(cells["reviewer"]):
-        raise ValueError(f"reviewer must be a name that begins with a letter or digit, got {cells['reviewer']!r}")
     return Review(
-        reviewer=cells["reviewer"],
+        reviewer=checked_reviewer(cells["reviewer"]),
         reviewed=_moment(cells.get("reviewed", "")),
         run_id=cells["run_id"],
         question_id=_number(cells["question_id"]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import HEADS, LEGEND, beside
+from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     Cell,
@@ -144,6 +145,23 @@ def differing(report: Report) -> list[Grid]:
             3,
         )
         for each in (report.differing.shown if report.differing else ())
+    ]
+
+
+def labelled(report: Report) -> list[Grid]:
+    """Right answers by judge, by people and by both: of every method, and minus its baseline's."""
+    said = report.labelled
+    if not said:
+        return []
+    against = labels.compared_with(said)
+    tables = (
+        ("Share of right answers.", labels.HEADS, labels.shares(said)),
+        (f"Minus {against}, on the same questions.", labels.DIFFERENCE_HEADS, labels.differences(said)),
+    )
+    return [
+        Grid(caption, heads, [(row[0], [*map(Cell, row[1:])]) for row in rows], 1)
+        for caption, heads, rows in tables
+        if rows
     ]
 
 

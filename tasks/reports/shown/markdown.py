@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import DifferingQuestion, Report
 from vitalfew.tasks.reports.recommendation import recommendation
+from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import cells, chosen_columns, table_heading
 from vitalfew.tasks.reports.shown.notes import answer_mark, asked, differing, evidence, headline, notes
 from vitalfew.tasks.reports.shown.text import one_line
@@ -36,8 +37,21 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         lines.append(_row([escaped(method.label), *map("".join, bold)]))
     if any(cell.alike for column in table for cell in column):
         lines += ["", f"≈ not distinguishable from {escaped(report.baseline())} (p ≥ 0.05)"]
-    lines += ["", *_listed(notes(report)), *_differing(report)]
+    lines += ["", *_listed(notes(report)), *_labels(report), *_differing(report)]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _labels(report: Report) -> list[str]:
+    """Tables and sentences on the verdicts of a judge and of people."""
+    said = report.labelled
+    if not said:
+        return []
+    lines = ["## Right answers, by judge and people", ""]
+    for heads, rows in ((labels.HEADS, labels.shares(said)), (labels.DIFFERENCE_HEADS, labels.differences(said))):
+        if rows:
+            lines += [_row([*heads]), _row(["---", "---", *("---:" for _ in heads[2:])])]
+            lines += [*(_row([*map(escaped, row)]) for row in rows), ""]
+    return [*lines, *_listed(labels.sentences(said))]
 
 
 def _differing(report: Report) -> list[str]:

@@ -11,7 +11,7 @@ from vitalfew.tasks.reports.papers import conditions
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.recommendation import recommendation
-from vitalfew.tasks.reports.shown import grids
+from vitalfew.tasks.reports.shown import grids, labels
 from vitalfew.tasks.reports.shown.columns import chosen_columns
 from vitalfew.tasks.reports.shown.notes import asked, critics, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, printable, shortened, sql_command
@@ -45,6 +45,8 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         differences=grids.differences(report),
         pairs=grids.pairs(report),
         statistics=statistics(report),
+        labelled=grids.labelled(report),
+        said=labels.sentences(report.labelled) if report.labelled else [],
         critics=critics(report),
         choices=grids.choices(report),
         indexes=grids.indexes(report),

@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vitalfew.tasks.reports import readings
-from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.contents import Labelled, Report
 from vitalfew.tasks.reports.papers import beside
 from vitalfew.tasks.reports.recommendation import recommendation
+from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import (
     cells,
     chosen_columns,
@@ -52,6 +53,8 @@ def terminal_report(report: Report, width: int, columns: Sequence[str] | None = 
         parts.append(Padding(_paper(report), (1, 0, 1, 0)))
     if lines := headline(report):
         parts.append(Padding(Group(*(Text(line) for line in lines)), (1, 0, 1, 0)))
+    if report.labelled:
+        parts.append(Padding(terminal_labels(report.labelled, width), (0, 0, 1, 0)))
     parts += [Text(line) for line in choices(report)]
     parts += [Text(warning, style="yellow") for warning in warnings(report)]
     parts += [Text(note) for note in [*statistics(report), *paid(report)]]
@@ -112,6 +115,39 @@ def _paper(report: Report) -> Table:
         table.add_column(head, justify="right" if head != "claim" else "left", no_wrap=head != "claim")
     for row in beside(report):
         table.add_row(*map(Text, (row.what, row.printed, row.ours, row.interval, row.verdict)))
+    return table
+
+
+def terminal_labels(labelled: Labelled, width: int) -> Group:
+    """Show verdicts of a judge and of people: right answers by method, differences to the baseline, and sentences."""
+    parts: list[RenderableType] = []
+    if any(own.share.judge.questions or own.share.labels.questions for own in labelled.methods):
+        tables = [("Right answers, by judge and people", labels.HEADS, labels.shares(labelled))]
+        against = f"Minus {labels.compared_with(labelled)}, on the same questions"
+        tables += [(against, labels.DIFFERENCE_HEADS, labels.differences(labelled))]
+        for title, heads, rows in tables:
+            if rows:
+                parts += [Text(title, style="bold"), _said(heads, rows, width), Text()]
+    return Group(*parts, *(Text(line) for line in labels.sentences(labelled)))
+
+
+_ROOM = 72
+"""Columns that the tables of labels need; a narrower terminal gets a line of text in place of a row."""
+
+
+def _said(heads: Sequence[str], rows: Sequence[labels.Row], width: int) -> RenderableType:
+    if width < _ROOM:
+        pairs = ((pair for pair in zip(heads, row, strict=True) if pair[1]) for row in rows)
+        return Group(*(Text(", ".join(f"{head} {cell}" for head, cell in own)) for own in pairs))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    table.add_column(heads[0], overflow="fold")
+    table.add_column(heads[1], no_wrap=True)
+    for head in heads[2:]:
+        table.add_column(head, justify="right", no_wrap=True)
+    last = ""
+    for name, *figures in rows:
+        table.add_row("" if name == last else Text(name), *map(Text, figures))
+        last = name
     return table
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import RetrieveConfig, Search
 from vitalfew.flows.cli.main import app
 from vitalfew.storage import files, generations
+from vitalfew.storage.reviews import Review, add_reviews, read_reviews
 from vitalfew.storage.runs import find_index, read_runs
 from vitalfew.storage.upkeep import copying
 from vitalfew.tasks.registry import with_options
@@ -134,3 +136,17 @@ def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> 
 def test_a_store_is_not_copied_into_itself(source: str, target: str, tmp_path: Path) -> None:
     with pytest.raises(copying.CannotCopy, match="one is inside the other"):
         copying.check_places(*(store_place(place if ":" in place else tmp_path / place) for place in (source, target)))
+
+
+def test_reviews_are_added_to_those_of_the_target(store: Path, bucket: Path) -> None:
+    def said(reviewer: str, verdict: str, question: int = 1) -> Review:
+        return Review(reviewer, datetime(2026, 11, 27, tzinfo=UTC), "run", question, "naive", None, verdict, 2.0)
+
+    add_reviews(store, "run", [said("Ada", "right")])
+    assert "say something else" not in copy(store, bucket)
+    add_reviews(store, "run", [said("Ada", "wrong", 2), said("Bob", "wrong")])
+    add_reviews(bucket, "run", [said("Ada", "right", 2), said("Eve", "right")])
+    assert "1 reviews of run run say something else there, and stay" in copy(store, bucket)
+    assert {(each.reviewer, each.question_id, each.verdict) for each in read_reviews(bucket, "run")} == {
+        ("Ada", 1, "right"), ("Ada", 2, "right"), ("Eve", 1, "right"), ("Bob", 1, "wrong")
+    }  # fmt: skip

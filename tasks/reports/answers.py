@@ -1,0 +1,78 @@
+"""The answers of a run's methods, with the contexts that they were written from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.reports.runs import read_manifest
+
+_COLUMNS = ("question_id", "candidate", "contexts", "text", "error")
+
+
+def answering(run: Run) -> list[str]:
+    """The methods of a run that answer, in its order."""
+    return [name for name, tables in run.methods.items() if "candidates" in tables]
+
+
+def same_text(text: str) -> str:
+    """Return a text that is the same for answers that nobody would judge differently: without case, surplus white space
+    and the punctuation around it. It keeps apart what a metric's normalisation does not: 5 and -5, 3.14 and 314."""
+    return " ".join(text.lower().split()).strip(" .,;:!?\"'")
+
+
+class MethodAnswers:
+    """A method's answers. `texts`: by question, without those that failed; of a set of answers the first.
+
+    Raises NoReport where an artifact was removed since.
+    """
+
+    def __init__(self, store: Path, run: Run, method: str) -> None:
+        self.store, self.artifacts = store, run.methods[method]
+        self.texts: dict[int, str] = {}
+        self._ranks: dict[int, list[int]] = {}
+        self._shards: dict[int, int] = {}
+        self._evidence: dict[int, dict[tuple[int, int], str]] = {}
+        chosen = self._chosen()
+        for shard, rows in self._read("candidates", _COLUMNS):
+            for row in rows.to_pylist():
+                question = row["question_id"]
+                if row["candidate"] == chosen.get(question, 0) and not row["error"]:
+                    self.texts[question] = row["text"]
+                    self._ranks[question], self._shards[question] = row["contexts"], shard
+
+    def contexts(self, question: int) -> list[str]:
+        """The contexts of an answer's prompt, in their order; those of its shard are read, and kept."""
+        if "evidence" not in self.artifacts:
+            return []
+        shard = self._shards[question]
+        if shard not in self._evidence:
+            rows = self._artifact("evidence").read(shard, columns=["question_id", "rank", "text"]).to_pylist()
+            self._evidence = {shard: {(row["question_id"], row["rank"]): row["text"] for row in rows}}
+        return [self._evidence[shard][question, rank] for rank in self._ranks[question]]
+
+    def verdicts(self, name: str) -> dict[int, float]:
+        """The judge's verdicts `name` (correct, supported), by question; none where no judge was asked."""
+        if "verdicts" not in self.artifacts:
+            return {}
+        read = self._read("verdicts", ("question_id", name))
+        rows = (row for _, table in read for row in table.to_pylist())
+        return {row["question_id"]: row[name] for row in rows if row[name] is not None}
+
+    def _chosen(self) -> dict[int, int]:
+        """By question, the candidate that a selector chose first."""
+        if "answers" not in self.artifacts:
+            return {}
+        read = self._read("answers", ("question_id", "candidate", "rank"))
+        rows = (row for _, table in read for row in table.to_pylist())
+        return {row["question_id"]: row["candidate"] for row in rows if row["rank"] == 1}
+
+    def _read(self, table: str, columns: tuple[str, ...]) -> Iterator[tuple[int, pa.Table]]:
+        artifact = self._artifact(table)
+        for record in read_manifest(self.store, artifact.name).shards:
+            yield record.shard, artifact.read(record.shard, columns=[*columns])
+
+    def _artifact(self, table: str) -> Artifact:
+        return Artifact(self.store, *self.artifacts[table].split("/"))

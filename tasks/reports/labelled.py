@@ -1,0 +1,212 @@
+"""The judge's verdicts and people's reviews of a run's answers, as figures: by judge alone, by labels alone, by both.
+
+A label is the verdict that most reviewers of an answer gave. There is none where as many say otherwise, and `unsure`
+counts for nothing; both are counted. A method of several seeds has the mean of their labels where all have one.
+
+The judge says whether an answer is correct. Where no question has gold answers, the share of its claims that the
+contexts support takes that place: labels correct any such figure, however far it lies from the truth.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.storage.reviews import Review, read_reviews
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.reports.answers import MethodAnswers, answering, same_text
+from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
+from vitalfew.tasks.reports.methods import Group, compared_with, groups
+from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement
+from vitalfew.tasks.reports.statistics.bootstrap import Interval
+from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
+from vitalfew.tasks.reports.statistics.shares import TIE, over_all
+
+_RIGHT = {"right": 1.0, "wrong": 0.0}
+_UNSURE = "unsure"
+_CORRECT, _SUPPORTED = "correct", "supported"
+Known = dict[int, float]
+"""By question, a judge's verdict or a label, 0 to 1."""
+
+
+class _Labels(NamedTuple):
+    """The labels of a subject by question, and how many lack one because people were unsure, or split."""
+
+    of: Mapping[int, str]
+    unsure: int
+    split: int
+
+
+def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
+    """None where neither a judge nor a person said anything. Raises NoReport where an artifact was removed since."""
+    reviews = read_reviews(store, run.run_id)
+    if not reviews and not any("verdicts" in tables for tables in run.methods.values()):
+        return None
+    answers = {name: MethodAnswers(store, run, name) for name in answering(run)}
+    there = [review for review in reviews if _is_there(review, answers)]
+    ones = [review for review in there if review.other is None]
+    twos = [review for review in there if review.other is not None]
+    judged, verdicts = _judged(answers)
+    labels = {name: _labels(review for review in ones if review.method == name) for name in answers}
+    pairs = dict.fromkeys(frozenset({review.method, review.other or ""}) for review in twos)
+    # Only a verdict of right or wrong can be the same as a person's.
+    both = _with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers)
+    return Labelled(
+        judged=judged,
+        methods=tuple(_methods(parameters, answers, verdicts, labels)),
+        pairs=tuple(_pair(sorted(pair, key=_order(parameters, answers)), twos, answers) for pair in pairs),
+        on_answers=agreement(_once(ones, answers)),
+        on_pairs=agreement(_said_of_two(twos)),
+        with_judge=agreement(both),
+        same_as_judge=sum(times > 1 for times in Counter((each.item, each.verdict) for each in both).values()),
+        gone=len(reviews) - len(there),
+    )
+
+
+def _order(parameters: Evaluate, answers: Mapping[str, MethodAnswers]) -> Callable[[str], tuple[bool, int]]:
+    """A baseline is the second of a pair."""
+    baselines = {method.name for method in parameters.methods if parameters.is_baseline(method)}
+    places = [*answers]
+    return lambda name: (name in baselines, places.index(name))
+
+
+def _is_there(review: Review, answers: Mapping[str, MethodAnswers]) -> bool:
+    methods = [review.method, *([review.other] if review.other else [])]
+    return all(name in answers and review.question_id in answers[name].texts for name in methods)
+
+
+def _judged(answers: Mapping[str, MethodAnswers]) -> tuple[str, dict[str, Known]]:
+    """The verdicts by method, with what they are of: correct, else supported, else ''."""
+    for name in (_CORRECT, _SUPPORTED):
+        verdicts = {method: own.verdicts(name) for method, own in answers.items()}
+        if any(verdicts.values()):
+            return name, verdicts
+    return "", {method: {} for method in answers}
+
+
+def _labels(reviews: Iterable[Review]) -> _Labels:
+    """The majority's verdicts; `said` names the better of two methods."""
+    said: dict[int, list[str]] = defaultdict(list)
+    for review in reviews:
+        said[review.question_id].append(review.said)
+    sure = {question: [each for each in given if each != _UNSURE] for question, given in said.items()}
+    ranked = {question: Counter(given).most_common(2) for question, given in sure.items()}
+    split = {question for question, most in ranked.items() if len(most) > 1 and most[0][1] == most[1][1]}
+    labels = {question: most[0][0] for question, most in ranked.items() if most and question not in split}
+    return _Labels(labels, sum(not most for most in ranked.values()), len(split))
+
+
+def _methods(
+    parameters: Evaluate,
+    answers: Mapping[str, MethodAnswers],
+    verdicts: Mapping[str, Known],
+    labels: Mapping[str, _Labels],
+) -> Iterable[LabelledMethod]:
+    rows, against = groups(parameters.methods), compared_with(parameters)
+    for row, other in zip(rows, against, strict=True):
+        if not all(method.name in answers for method in row.methods):
+            continue
+        baseline = rows[other] if other is not None else None
+        if baseline and not all(method.name in answers for method in baseline.methods):
+            baseline = None
+        questions = _questions(row, answers)
+        both = [*sorted({*questions} & {*_questions(baseline, answers)})] if baseline else []
+        judge, human = _values(row, questions, verdicts, labels)
+        own, own_labels = _values(row, both, verdicts, labels)
+        theirs = _values(baseline, both, verdicts, labels) if baseline else None
+        yield LabelledMethod(
+            name=row.name,
+            share=powered_means([judge], [human])[0],
+            against=baseline.name if baseline else None,
+            difference=powered_differences(*theirs, [own], [own_labels])[0] if theirs and both else None,
+            answers=len(questions),
+            unsure=sum(labels[method.name].unsure for method in row.methods),
+            split=sum(labels[method.name].split for method in row.methods),
+        )
+
+
+def _questions(group: Group, answers: Mapping[str, MethodAnswers]) -> list[int]:
+    """The questions that all methods of a group answer, ascending."""
+    return sorted(set.intersection(*({*answers[method.name].texts} for method in group.methods)))
+
+
+def _values(
+    group: Group, questions: Sequence[int], verdicts: Mapping[str, Known], labels: Mapping[str, _Labels]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Judge and labels, float64 (n,) both, NaN where a seed lacks one."""
+    known = {name: {question: _RIGHT[said] for question, said in own.of.items()} for name, own in labels.items()}
+    judge, human = (
+        np.array(
+            [[of[method.name].get(question, np.nan) for question in questions] for method in group.methods],
+            dtype=np.float64,
+        ).mean(axis=0)
+        for of in (verdicts, known)
+    )
+    return judge, human
+
+
+def _pair(pair: Sequence[str], reviews: Iterable[Review], answers: Mapping[str, MethodAnswers]) -> ComparedPair:
+    """A pair of methods; on questions with the same answer of both, nobody's verdict counts."""
+    one, other = pair
+    both = sorted(answers[one].texts.keys() & answers[other].texts.keys())
+    differing = [question for question in both if not _is_alike(question, answers[one], answers[other])]
+    wanted, alike = {*differing}, len(both) - len(differing)
+    labels = _labels(each for each in reviews if {each.method, each.other} == {*pair} and each.question_id in wanted)
+    values = {one: 1.0, "equal": TIE, other: 0.0}
+    human = np.array([values[labels.of[question]] if question in labels.of else np.nan for question in differing])
+    # A judge's preferences would take the place of the NaN, TIE where the answers are alike.
+    powered = powered_means([np.full_like(human, np.nan)], [human])[0] if differing else None
+    said = Counter(labels.of.values())
+    return ComparedPair(
+        one=one,
+        other=other,
+        alike=alike,
+        differing=len(differing),
+        verdicts=(said[one], said["equal"], said[other]),
+        share=over_all(powered.both, alike) if powered else Interval(TIE, None, None, alike),
+        halved_by=powered.halved_by if powered else None,
+        unsure=labels.unsure,
+        split=labels.split,
+    )
+
+
+def _is_alike(question: int, one: MethodAnswers, other: MethodAnswers) -> bool:
+    return same_text(one.texts[question]) == same_text(other.texts[question])
+
+
+def _once(reviews: Iterable[Review], answers: Mapping[str, MethodAnswers]) -> list[GivenVerdict]:
+    """Verdicts on single answers: a reviewer's on the same text of several methods is one."""
+    said: dict[tuple[str, str], str] = {}
+    for review in reviews:
+        if review.verdict != _UNSURE:
+            text = same_text(answers[review.method].texts[review.question_id])
+            said.setdefault((review.reviewer, f"{review.question_id} {text}"), review.verdict)
+    return [GivenVerdict(reviewer, item, verdict) for (reviewer, item), verdict in said.items()]
+
+
+def _said_of_two(reviews: Iterable[Review]) -> list[GivenVerdict]:
+    return [
+        GivenVerdict(
+            review.reviewer, f"{review.question_id} {sorted((review.method, review.other or ''))}", review.said
+        )
+        for review in reviews
+        if review.verdict != _UNSURE
+    ]
+
+
+def _with_judge(
+    verdicts: Mapping[str, Known], labels: Mapping[str, _Labels], answers: Mapping[str, MethodAnswers]
+) -> list[GivenVerdict]:
+    """The labels beside the judge's verdicts that the same answers are right or wrong, the same text once."""
+    said: dict[tuple[str, str], str] = {}
+    for method, own in labels.items():
+        for question, label in own.of.items():
+            if question in verdicts[method]:
+                item = f"{question} {same_text(answers[method].texts[question])}"
+                said.setdefault(("people", item), label)
+                said.setdefault(("the judge", item), "right" if verdicts[method][question] == 1 else "wrong")
+    return [GivenVerdict(reviewer, item, verdict) for (reviewer, item), verdict in said.items()]
