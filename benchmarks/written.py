@@ -37,8 +37,9 @@ from vitalfew.configs.loading import build, merged, parse_assignments
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.flows.pipelines.write_questions import as_lines, questions_of, written
+from vitalfew.flows.pipelines.write_questions import as_lines, questions_of
 from vitalfew.storage.runs import Run
+from vitalfew.tasks.datasets.written import written
 from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_scores
 from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
 

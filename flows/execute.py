@@ -31,13 +31,14 @@ from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
 from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress, alone
-from vitalfew.flows.pipelines.write_questions import questions_of, written
+from vitalfew.flows.pipelines.write_questions import questions_of
 from vitalfew.flows.ray_pool import Workers, is_lost
 from vitalfew.flows.server.access import Server, running
 from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import find_quote
+from vitalfew.tasks.datasets.written import written
 from vitalfew.tasks.models.causal.engines.cap import Purse, purse_now, spending
 from vitalfew.tasks.report import WrittenReport
 from vitalfew.tasks.reports.costs import ledger_of
