@@ -209,6 +209,12 @@ bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: e
 bench-harder: setup-tests  ## Recall and accuracy where retrieval is hard: among all passages at hand and 10^5 look-alikes (hours)
 	$(BIN)/python -m benchmarks.harder
 
+bench-written: setup-tests  ## Do written questions rank methods as people's do? MODEL=DIR answers; without, the bundled reader (hours)
+	for corpus in SQuAD NQ; do \
+		$(BIN)/python -m benchmarks.written write $$corpus cloze && for of in people build/bench/written/$$corpus-cloze.jsonl; do \
+		$(BIN)/python -m benchmarks.written answer $$corpus $$of --n 300 $(if $(MODEL),--model $(MODEL)) || exit 1; done || exit 1; done
+	$(BIN)/python -m benchmarks.written compare
+
 bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
 	$(BIN)/python -m benchmarks.spans
 

@@ -307,7 +307,8 @@ class ComparedPair:
     """Two methods whose answers people compared. `alike`: questions with the same answer of both, which count as
     ties; `differing`: the others; `verdicts`: of those with a label, how many say that `one` is better, that both are
     equal, and that `other` is better; `share`: of all questions, those on which `one` is better, a tie counting half.
-    `halved_by`, `unsure`, `split`: as of single answers."""
+    `labels`, `judge`: the same by labels alone and by the judge's preferences alone, which are then in `share`; None
+    where it gave none. `halved_by`, `unsure`, `split`: as of single answers."""
 
     one: str
     other: str
@@ -315,6 +316,8 @@ class ComparedPair:
     differing: int
     verdicts: tuple[int, int, int]
     share: Interval
+    labels: Interval | None
+    judge: Interval | None
     halved_by: int | None
     unsure: int
     split: int

@@ -9,6 +9,7 @@ contexts support takes that place: labels correct any such figure, however far i
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,7 +59,10 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     return Labelled(
         judged=judged,
         methods=tuple(_methods(parameters, answers, verdicts, labels)),
-        pairs=tuple(_pair(sorted(pair, key=_order(parameters, answers)), twos, answers) for pair in pairs),
+        pairs=tuple(
+            _pair(sorted(pair, key=_order(parameters, answers)), twos, answers, _preferences(parameters, answers))
+            for pair in pairs
+        ),
         on_answers=agreement(_once(ones, answers)),
         on_pairs=agreement(_said_of_two(twos)),
         with_judge=agreement(both),
@@ -149,7 +153,21 @@ def _values(
     return judge, human
 
 
-def _pair(pair: Sequence[str], reviews: Iterable[Review], answers: Mapping[str, MethodAnswers]) -> ComparedPair:
+def _preferences(parameters: Evaluate, answers: Mapping[str, MethodAnswers]) -> dict[tuple[str, str], Known]:
+    """By method and its baseline, where both have one seed: how the judge prefers the method's answer, 0 to 1."""
+    rows, against = groups(parameters.methods), compared_with(parameters)
+    paired = [(row, rows[other]) for row, other in zip(rows, against, strict=True) if other is not None]
+    alone = [(row.methods[0].name, other.methods[0].name) for row, other in paired
+             if len(row.methods) == len(other.methods) == 1]  # fmt: skip
+    return {(one, other): answers[one].verdicts("preferred") for one, other in alone if {one, other} <= answers.keys()}
+
+
+def _pair(
+    pair: Sequence[str],
+    reviews: Iterable[Review],
+    answers: Mapping[str, MethodAnswers],
+    preferences: Mapping[tuple[str, str], Known],
+) -> ComparedPair:
     """A pair of methods; on questions with the same answer of both, nobody's verdict counts."""
     one, other = pair
     both = sorted(answers[one].texts.keys() & answers[other].texts.keys())
@@ -158,8 +176,9 @@ def _pair(pair: Sequence[str], reviews: Iterable[Review], answers: Mapping[str, 
     labels = _labels(each for each in reviews if {each.method, each.other} == {*pair} and each.question_id in wanted)
     values = {one: 1.0, "equal": TIE, other: 0.0}
     human = np.array([values[labels.of[question]] if question in labels.of else np.nan for question in differing])
-    # A judge's preferences would take the place of the NaN, TIE where the answers are alike.
-    powered = powered_means([np.full_like(human, np.nan)], [human])[0] if differing else None
+    preferred = preferences.get((one, other), {})
+    judge = np.array([preferred.get(question, np.nan) for question in differing])
+    powered = powered_means([judge], [human])[0] if differing else None
     said = Counter(labels.of.values())
     return ComparedPair(
         one=one,
@@ -168,6 +187,8 @@ def _pair(pair: Sequence[str], reviews: Iterable[Review], answers: Mapping[str, 
         differing=len(differing),
         verdicts=(said[one], said["equal"], said[other]),
         share=over_all(powered.both, alike) if powered else Interval(TIE, None, None, alike),
+        labels=over_all(replace(powered.labels, questions=len(differing)), alike) if powered and preferred else None,
+        judge=over_all(replace(powered.judge, questions=len(differing)), alike) if powered and preferred else None,
         halved_by=powered.halved_by if powered else None,
         unsure=labels.unsure,
         split=labels.split,

@@ -126,4 +126,8 @@ def _preferred(pair: ComparedPair) -> str:
         return f"{said}. Too few for an interval: it needs {MIN_QUESTIONS}."
     ends = f"{figure(share.low)} to {figure(share.high)}"
     said += f". It wins {figure(share.mean)} of all questions, a tie counting half ({ends}; 0.5: neither is better)"
+    if pair.judge and pair.labels:
+        alone = (f"{who} alone {figure(own.mean)} ({_interval(own, figure)})"
+                 for who, own in (("people", pair.labels), ("the judge", pair.judge)))  # fmt: skip
+        said += f", by people and the judge; {', '.join(alone)}"
     return f"{said}; {pair.halved_by:,} more reviews would halve that." if pair.halved_by else f"{said}."

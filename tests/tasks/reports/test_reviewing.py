@@ -1,6 +1,7 @@
 """A session of reviews: the order, blinding, what every key keeps, the same texts; and what reports make of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.terminal import terminal_report
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
+from vitalfew.tasks.reports.statistics.shares import over_all
 
 HOSTILE = "[bold]\x1b[2Jnot markup[/]\x07"
 
@@ -284,6 +286,28 @@ def test_preferences_count_same_answers_as_ties(store: Path) -> None:
     alike = sorted({*MethodAnswers(store, own.run, "naive").texts} - {item.question_id for item in own.items})
     add(store, "Bob", "words", dict.fromkeys(alike[:3], "second"), "naive")  # equal by definition
     assert labelled(store).pairs == (pair,)
+
+
+def test_preferences_of_people_correct_those_of_the_judge(tmp_path: Path) -> None:
+    store = copied(searchable(), tmp_path / "store")
+    judge = {"engine": "tests.tasks.raters.test_preferred:Comparing", "model": "plain", "preferred": True}
+    run(
+        store, {**SETTINGS, "judge": judge, "methods": {name: SETTINGS["methods"][name] for name in ("naive", "words")}}
+    )
+    of_run = find_run(store, "trial")
+    one, other = (MethodAnswers(store, of_run, name) for name in PAIR)
+    preferred = one.verdicts("preferred")
+    ids = sorted(number for number in one.texts if same_text(one.texts[number]) != same_text(other.texts[number]))
+    assert 0.0 < np.mean([preferred[number] for number in ids]) < 1.0
+    said = {number: "first" if preferred[number] == 1.0 else "second" for number in ids[: len(ids) // 2]}
+    add(store, "Ada", "words", said, "naive")
+    (pair,) = labelled(store).pairs
+    human = [[float(said[number] == "first") if number in said else np.nan for number in ids]]
+    [powered] = powered_means([[preferred[number] for number in ids]], human)
+    assert pair.share == over_all(powered.both, pair.alike)
+    assert pair.judge == over_all(replace(powered.judge, questions=len(ids)), pair.alike)
+    assert pair.labels == over_all(replace(powered.labels, questions=len(ids)), pair.alike)
+    assert "people alone " in markdown_report(report(store))
 
 
 def test_the_command(store: Path) -> None:
