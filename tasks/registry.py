@@ -114,7 +114,6 @@ METHODS: dict[str, dict[str, str]] = {
     "writer": {
         "cloze": "vitalfew.tasks.writers.cloze:Cloze",
         "llm": "vitalfew.tasks.writers.llm:LlmWriter",
-        "llm_sentence": "vitalfew.tasks.writers.from_sentences:SentenceWriter",
     },
     "selector": {
         "weighted_sum": "vitalfew.tasks.selectors.fronts:WeightedSum",

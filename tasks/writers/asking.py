@@ -53,11 +53,6 @@ _FORM = (
     'nothing to ask, all three are "".\n'
 )
 ASKING = _FENCED + 'Write a question that the text answers. Begin it with "{kind}" if that fits. ' + _FORM
-ASKING_FOR = (
-    _FENCED + "{sentence}\n{answer}\nThe sentence above is part of the passage, and the answer stands in it. Write one "
-    "question to which this answer is the right one. Name what the question is about, so that it can be understood "
-    "without the passage, and use no word of the answer. Reply with the question and nothing else.\n"
-)
 TWO_HOPS_ASKING = (
     _FENCED
     + "Both texts above mention this:\n{shared}\nWrite a question that takes both of them to answer. It does not "

@@ -46,8 +46,10 @@ CHARACTERS = 4
 Found = WrittenQuestion | Refusal
 
 
-class AskingWriter(Writer):
-    """A writer that asks a language model (write.model, write.engine), and has it answer the questions."""
+class LlmWriter(Writer):
+    """A language model (write.model, write.engine) writes question, answer and quote, which are checked one by one."""
+
+    example: ClassVar[tuple[str, ...]] = ("write.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
     class Options(WriteConfig, Batching, ServerOptions):
         model_config = ConfigDict(extra="forbid")
@@ -70,39 +72,6 @@ class AskingWriter(Writer):
             "requests for every question that passed the other checks, four for one of two hops, one for an "
             "unanswerable one.",
         )
-
-    def __init__(self, options: Options) -> None:
-        """Raises ConfigError, EngineUnavailable where there is no such model."""
-        super().__init__(options)
-        if options.model is None:
-            raise ConfigError("the writer needs a language model: --set write.model=NAME (Hugging Face) or a directory")
-        self.engine: Engine = make_engine(options.engine, options, "write", temperature=0.0)
-        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
-
-    def _verified(self, passages: Sequence[GivenPassage], found: Sequence[Found], tick: Tick) -> list[Found]:
-        """Refuse the questions that the model's answers rule out. All requests of a form are one batch."""
-        due = [(place, each) for place, each in enumerate(found) if isinstance(each, WrittenQuestion)]
-        requests = {place: _verifying(each, passages[place]) for place, each in due}
-        replies: dict[int, list[Completion]] = {place: [] for place in requests}
-        for form in (None, AnsweredForm.model_json_schema()):
-            asked = [(place, prompt) for place, each in due if bool(each.answer) == (form is None)
-                     for prompt in requests[place]]  # fmt: skip
-            prompts = [prompt for _, prompt in asked]
-            answers = self.engine.complete(prompts, None, _tokens_of(tick), form) if prompts else []
-            for (place, _), reply in zip(asked, answers, strict=True):
-                replies[place].append(reply)
-        verified = list(found)
-        for place, each in due:
-            verified[place] = _refused(each, replies[place]) or each
-        return verified
-
-
-class LlmWriter(AskingWriter):
-    """A language model (write.model, write.engine) writes question, answer and quote, which are checked one by one."""
-
-    example: ClassVar[tuple[str, ...]] = ("write.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
-
-    class Options(AskingWriter.Options):
         two_hops: float = Field(
             0.1,
             ge=0,
@@ -129,6 +98,10 @@ class LlmWriter(AskingWriter):
     def __init__(self, options: Options) -> None:
         """Raises ConfigError, EngineUnavailable where there is no such model."""
         super().__init__(options)
+        if options.model is None:
+            raise ConfigError("writer 'llm' needs a model: --set write.model=NAME (Hugging Face) or a directory")
+        self.engine: Engine = make_engine(options.engine, options, "write", temperature=0.0)
+        self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
         self.needs_partners = bool(self._shares)
 
     @property
@@ -178,6 +151,23 @@ class LlmWriter(AskingWriter):
             return checked_unanswerable(reply, passage, self.options.copied_words)
         taken: list[GivenPassage | PartnerPassage] = _with_partner(passage) if kind == TWO_HOPS else [passage]
         return checked(reply, taken, self.options.copied_words)
+
+    def _verified(self, passages: Sequence[GivenPassage], found: Sequence[Found], tick: Tick) -> list[Found]:
+        """Refuse the questions that the model's answers rule out. All requests of a form are one batch."""
+        due = [(place, each) for place, each in enumerate(found) if isinstance(each, WrittenQuestion)]
+        requests = {place: _verifying(each, passages[place]) for place, each in due}
+        replies: dict[int, list[Completion]] = {place: [] for place in requests}
+        for form in (None, AnsweredForm.model_json_schema()):
+            asked = [(place, prompt) for place, each in due if bool(each.answer) == (form is None)
+                     for prompt in requests[place]]  # fmt: skip
+            prompts = [prompt for _, prompt in asked]
+            answers = self.engine.complete(prompts, None, _tokens_of(tick), form) if prompts else []
+            for (place, _), reply in zip(asked, answers, strict=True):
+                replies[place].append(reply)
+        verified = list(found)
+        for place, each in due:
+            verified[place] = _refused(each, replies[place]) or each
+        return verified
 
 
 def _tokens_of(tick: Tick) -> Tick:
