@@ -72,9 +72,18 @@ def _login_name() -> str:
 
 
 def _work(session: "ReviewSession") -> None:
-    """Show item after item, and do what the keys say, until there are no more of either."""
+    """Show item after item, and do what the keys say, until there are no more keys, or nobody goes back at the end."""
+    from vitalfew.tasks.reports.reviewing import BACK
+
     keys, shown, began = _keys(), None, 0.0
-    while (item := session.current) is not None:
+    while session.items:
+        item = session.current
+        if item is None:
+            out.print(Text("All are reviewed.   b back   q quit", style="cyan"))
+            if next(keys, _QUIT).lower() != BACK:
+                return
+            session.press(BACK)
+            continue
         if item is not shown:
             _show(session, item)
             shown, began = item, time.monotonic()

@@ -1,7 +1,8 @@
 """The command `start`: from a folder of documents to a method to serve, with the command of every step."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.evaluation import SECTIONS, Experiment
-from vitalfew.configs.loading import parse_assignments
+from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli.answer import answer
 from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
@@ -90,12 +91,12 @@ def start(
     from vitalfew.tasks.reports.beginning import beginning
 
     documents, name = f"folder:{_folder(folder)}", name or _called(folder)
-    _check_name(store, name, documents)
     if questions is not None and (n is not None or writer is not None):
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
     given = _by_step(assignments or [])
+    _check_name(store, name, documents, [KEYWORDS, *given["index"]])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
     given_asked = given_questions(store, questions) if questions is not None else None
@@ -114,8 +115,9 @@ def start(
             words = ("--index", name, "--method", method, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
-    _last_screen(evaluated, begin, asked, seconds)
-    _next(folder, name, asked, begin, settings, store)
+    has_primary = any(own.startswith("primary=") for own in given["evaluate"])
+    _last_screen(evaluated, begin, asked, seconds, has_primary)
+    _next(folder, name, asked, begin, settings, given, store)
     if not _is_english(store, name):
         out.print(
             "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
@@ -144,17 +146,40 @@ def _called(folder: Path) -> str:
     return "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
 
 
-def _check_name(store: Path, name: str, documents: str) -> None:
-    """Raises InputError where the name stands for an index of other documents."""
+def _check_name(store: Path, name: str, documents: str, settings: Sequence[str]) -> None:
+    """Raises InputError where the name stands for an index of other documents, or of other settings: both would be
+    replaced for whoever uses the name."""
     from vitalfew.storage.runs import find_index, index_names
 
     if name not in index_names(store):
         return
-    others = [*find_index(store, name).config["datasets"]]
+    there = find_index(store, name).config
+    others = [*there["datasets"]]
     if [Path(each.removeprefix("folder:")).resolve() for each in others] != [Path(documents[7:]).resolve()]:
         raise InputError(
             f"there is an index {name} of {', '.join(others)} in this store; give another one: --name NAME"
         )
+    if changed := _changed(store, there, documents, name, settings):
+        raise InputError(
+            f"index {name} has other settings: {', '.join(changed)}. Give them to keep it ({' '.join(sets(changed))}), "
+            "or another name: --name NAME"
+        )
+
+
+def _changed(store: Path, there: Mapping[str, Any], documents: str, name: str, settings: Sequence[str]) -> list[str]:
+    """The settings of an index, as it was made, that would be others if it were made with these."""
+    from vitalfew.flows.pipelines.graph import graph
+
+    about = {"datasets": [documents], "name": name, "store": store}
+    made = graph(build(IndexCorpus, about, parse_assignments(settings))).parameters.model_dump(mode="json")
+    sections = {key: own for key, own in made.items() if key not in Execution.model_fields}
+    return [
+        f"{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for section, own in sections.items()
+        if isinstance(own, dict)
+        for key, value in there.get(section, {}).items()
+        if key in own and own[key] != value
+    ]
 
 
 def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
@@ -202,7 +227,9 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
         ) from None
 
 
-def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float]) -> None:
+def _last_screen(
+    evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float], has_primary: bool
+) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
     from vitalfew.tasks.reports.shown.terminal import bars
@@ -214,20 +241,35 @@ def _last_screen(evaluated: "WrittenReport", begin: "Beginning", asked: Posed, s
         out.print(escape(paragraph), highlight=False)
     out.print()
     out.print(bars(report, out.width))
-    budget = "All methods pass on at most 300 tokens: words and punctuation marks."
-    if asked.experiment == RETRIEVAL:
+    budgets = {own.budget for own in report.methods}
+    budget = "" if len(budgets) > 1 or None in budgets else (
+        f"All methods pass on at most {budgets.pop():,} tokens: words and punctuation marks. "
+    )  # fmt: skip
+    if has_primary:
+        meaning = "The first column is the primary metric that you set."
+    elif asked.experiment == RETRIEVAL:
         what = "a text of their source" if asked.settings else "the sentence that answers"
         meaning = f"The first column is the share of questions for which {what} is among them; nobody has answered yet."
     else:
         meaning = "The first column is the share of questions that the generator answered right from them."
-    out.print(f"\n{budget} {meaning}", highlight=False)
+    out.print(f"\n{budget}{meaning}", highlight=False)
     out.print(f"{took(seconds)} Plots and all figures: {escape(str(files.local(evaluated.html)))}", soft_wrap=True)
 
 
-def _next(folder: Path, name: str, asked: Posed, begin: "Beginning", settings: Sequence[str], store: Path) -> None:
-    """Print what to do next, command by command."""
-    method, again = f"{ANSWERS}:{begin.method}", ("start", str(folder), "--name", name)
-    there = at(store)
+def _next(
+    folder: Path,
+    name: str,
+    asked: Posed,
+    begin: "Beginning",
+    settings: Sequence[str],
+    given: Mapping[str, Sequence[str]],
+    store: Path,
+) -> None:
+    """Print what to do next, command by command. `given`: the settings of every step, which starting again needs too:
+    without those of the index it would make another one."""
+    method, there = f"{ANSWERS}:{begin.method}", at(store)
+    kept = dict.fromkeys([*given["index"], *given["evaluate"]])
+    again = ("start", str(folder), "--name", name, *sets([*kept]))
     out.print("\n[bold]Next steps[/]")
     say("Ask a question of yours, and serve the method over HTTP:")
     command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)

@@ -54,16 +54,16 @@ class Written(RowDataset):
 def as_line(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of `written_questions` as the format `jsonl` has it: the gold passages are those of the documents in which
     the quotes stand, however an index cuts them, and the id names the half."""
-    sources, quotes = ([place[name] for place in row["gold_places"]] for name in ("source", "quote"))
-    named = sources if all(sources) else []
+    places = [(place["source"], place["quote"]) for place in row["gold_places"]]
+    sources, quotes = ([*part] for part in zip(*dict.fromkeys(places), strict=True)) if places else ([], [])
     line: dict[str, Any] = {"id": f"{row['half']}/{row['question_id']}", "question": row["text"]}
-    line |= {"answers": row["answers"], "source": _shortest(named), "quote": _shortest(quotes), "kind": row["kind"]}
-    return {key: value for key, value in line.items() if value}
+    line |= {"answers": row["answers"], "source": _single(sources if all(sources) else []), "quote": _single(quotes)}
+    return {key: value for key, value in {**line, "kind": row["kind"]}.items() if value}
 
 
-def _shortest(texts: list[str]) -> str | list[str]:
+def _single(texts: list[str]) -> str | list[str]:
     """A single text by itself."""
-    return texts[0] if len(set(texts)) == 1 else texts
+    return texts[0] if len(texts) == 1 else texts
 
 
 def located(store: Path, specification: str) -> str:

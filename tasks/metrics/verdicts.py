@@ -82,7 +82,7 @@ class Supported(PerQuestion):
 class Preferred(PerQuestion):
     """The share of answers that a judge prefers to the baseline's, ties as halves; no gold answer is needed."""
 
-    shown = (Column("preferred", "preferred to the baseline", needs=(ANSWER, PREFERENCES)),)
+    shown = (Column("preferred", "preferred to the baseline", needs=(ANSWER, VERDICTS, PREFERENCES)),)
 
     def row(self, case: Case) -> tuple[float | None] | None:
         return (case.verdict[2],) if case.verdict and case.answer and not case.answer.error else None

@@ -1,12 +1,15 @@
 """The answers of a run's methods, with the contexts that they were written from."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.runs import Run
+from vitalfew.storage.reviews import Review, read_reviews
+from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.reports.runs import read_manifest
 
 _COLUMNS = ("question_id", "candidate", "contexts", "text", "error")
@@ -19,8 +22,40 @@ def answering(run: Run) -> list[str]:
 
 def same_text(text: str) -> str:
     """Return a text that is the same for answers that nobody would judge differently: without case, surplus white space
-    and the punctuation around it. It keeps apart what a metric's normalisation does not: 5 and -5, 3.14 and 314."""
-    return " ".join(text.lower().split()).strip(" .,;:!?\"'")
+    the punctuation at its end and quotation marks. It keeps apart what a metric's normalisation does not: 5 and -5, .5
+    and 5, 3.14 and 314."""
+    return " ".join(text.lower().split()).lstrip("\"' ").rstrip(" .,;:!?\"'")
+
+
+def reviews_of(store: Path, run: Run) -> list[Review]:
+    """The reviews of a run's answers, and those that other runs have of the same answers: an evaluation that was made
+    again, or got a judge since, has the labels of the first."""
+    reviews = read_reviews(store, run.run_id)
+    known = {review.subject for review in reviews}
+    reviewed = {path.parent.name for path in files.find(store, "reviews/*/*.parquet")} - {run.run_id}
+    for other in reversed(read_runs(store) if reviewed else []):
+        if other.run_id not in reviewed:
+            continue
+        names = _same_answers(other, run)
+        for review in read_reviews(store, other.run_id):
+            if review.method in names and (review.other is None or review.other in names):
+                second = names[review.other] if review.other else None
+                moved = replace(review, run_id=run.run_id, method=names[review.method], other=second)
+                reviews += [moved] if moved.subject not in known else []
+                known.add(moved.subject)
+    return reviews
+
+
+def _same_answers(other: Run, run: Run) -> dict[str, str]:
+    """By method of another run, the one of this run that has the same answers."""
+
+    def artifacts(of: Run, name: str) -> tuple[str | None, str | None]:
+        return of.methods[name].get("candidates"), of.methods[name].get("answers")
+
+    here = {artifacts(run, name): name for name in reversed(answering(run))}
+    there = {name: here.get(artifacts(other, name)) for name in answering(other)}
+    same = {name for name in there if name in run.methods and artifacts(run, name) == artifacts(other, name)}
+    return {name: name if name in same else found for name, found in there.items() if found}
 
 
 class MethodAnswers:

@@ -308,7 +308,8 @@ class ComparedPair:
     ties; `differing`: the others; `verdicts`: of those with a label, how many say that `one` is better, that both are
     equal, and that `other` is better; `share`: of all questions, those on which `one` is better, a tie counting half.
     `labels`, `judge`: the same by labels alone and by the judge's preferences alone, which are then in `share`; None
-    where it gave none. `halved_by`, `unsure`, `split`: as of single answers."""
+    where it gave none. `halved_by` (None where answers are alike, whose share no review
+    makes surer), `unsure`, `split`: as of single answers."""
 
     one: str
     other: str

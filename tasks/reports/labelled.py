@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.storage.reviews import Review, read_reviews
+from vitalfew.storage.reviews import Review
 from vitalfew.storage.runs import Run
-from vitalfew.tasks.reports.answers import MethodAnswers, answering, same_text
+from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
 from vitalfew.tasks.reports.methods import Group, compared_with, groups
 from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement
@@ -44,7 +44,7 @@ class _Labels(NamedTuple):
 
 def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     """None where neither a judge nor a person said anything. Raises NoReport where an artifact was removed since."""
-    reviews = read_reviews(store, run.run_id)
+    reviews = reviews_of(store, run)
     if not reviews and not any("verdicts" in tables for tables in run.methods.values()):
         return None
     answers = {name: MethodAnswers(store, run, name) for name in answering(run)}
@@ -189,7 +189,7 @@ def _pair(
         share=over_all(powered.both, alike) if powered else Interval(TIE, None, None, alike),
         labels=over_all(replace(powered.labels, questions=len(differing)), alike) if powered and preferred else None,
         judge=over_all(replace(powered.judge, questions=len(differing)), alike) if powered and preferred else None,
-        halved_by=powered.halved_by if powered else None,
+        halved_by=powered.halved_by if powered and not alike else None,
         unsure=labels.unsure,
         split=labels.split,
     )

@@ -1,7 +1,7 @@
 """A session in which a person reviews answers: what comes next, what a key does, what is kept. It draws nothing, so
 that a terminal and a page can share it.
 
-**The order** is random, and the same for all reviewers of a run: whoever stops early leaves a random sample of the
+**The order** is random, and the same for all reviewers and runs: whoever stops early leaves a random sample of the
 questions, which prediction-powered intervals take for granted (statistics/prediction_powered.py), and reviewers overlap
 in what they review. Questions on which the judge is least sure do not come first, although they would teach most about
 it: labels that were picked by what the judge or the methods said bias every estimate made from them.
@@ -10,23 +10,24 @@ it: labels that were picked by what the judge or the methods said bias every est
 differ are reviewed, in their random order; that biases nothing, because the share of the others is known exactly
 (`statistics/shares.py`). Which answer stands first is decided by a hash of reviewer and question.
 
-**One answer**: the same text of several methods is shown once, and the verdict is kept for all of them.
+**One answer**: the same text of several methods is shown once, and the verdict is kept for all of them. Reviews of the
+same answers in another run count here too.
 
 A skipped question is asked again in the next session. Skips and `unsure` are missing labels: figures take for granted
 that they do not depend on which answer is right.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews, read_reviews
+from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.registry import method_named, nearest
-from vitalfew.tasks.reports.answers import MethodAnswers, answering, same_text
+from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.reviewed import checked_reviewer
 from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_rows, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
@@ -91,7 +92,6 @@ class ReviewSession:
         self._alike, self._place = len(every) - len(self.items), -1
         self._given: set[int] = set()
         self._known = self._read()
-        self._label_same_texts()
         self._go_on()
 
     @property
@@ -125,12 +125,12 @@ class ReviewSession:
         """Do what a key says and go on; what the reviewer should know of it, in words, else ''. A verdict is on the
         disk when this returns. `seconds`: that the reviewer took. Raises NotWritten."""
         item = self.current
-        if item is None:
-            return ""
         if key == BACK:
             if self._place == 0:
                 return "This is the first one."
             self._place -= 1
+            return ""
+        if item is None:
             return ""
         said = ""
         if key in item.keys:
@@ -167,11 +167,12 @@ class ReviewSession:
         run_id, moment = self.run.run_id, datetime.now(UTC)
         return Review(self.reviewer, moment, run_id, item.question_id, method, other, verdict, seconds)
 
-    def _label_same_texts(self) -> None:
-        """Keep verdicts of earlier sessions for the other methods with the same text."""
+    def _label_same_texts(self, passed: Iterable[ReviewItem]) -> None:
+        """Keep verdicts of earlier sessions for the other methods with the same text: on the way past them alone, as
+        labels from further on would be picked by what the methods said."""
         reviews = [
             self._review(item, method, None, said, 0.0)
-            for item in self.items
+            for item in passed
             if len(item.answers) == 1 and (said := self.verdict(item))
             for method in item.answers[0].methods
             if (item.question_id, frozenset({method})) not in self._known
@@ -180,26 +181,28 @@ class ReviewSession:
 
     def _read(self) -> dict[tuple[int, frozenset[str]], str]:
         """Read what this reviewer has said so far, in this session or another."""
-        reviews = read_reviews(self.store, self.run.run_id)
+        reviews = reviews_of(self.store, self.run)
         return {review.subject[2:]: review.said for review in reviews if review.reviewer == self.reviewer}
 
     def _go_on(self) -> None:
-        self._known = self._read()
+        self._known, passed = self._read(), list[ReviewItem]()
         self._place += 1
         while (item := self.current) and self.verdict(item):
+            passed.append(item)
             self._place += 1
+        self._label_same_texts(passed)
 
     def _items(self, one_by_one: bool) -> list[ReviewItem]:
         """All questions in their order. Two answers with the same text are one."""
-        run_id, asked = self.run.run_id, read_rows(self.store, self.run, self.methods[0], "asked")
+        asked = read_rows(self.store, self.run, self.methods[0], "asked")
         questions = {row["question_id"]: row for row in asked.iter_rows(named=True)}
         items = []
-        for number in sorted(questions, key=lambda question: _hash(run_id, question)):
+        for number in sorted(questions, key=_hash):
             texts = [(method, self._answers[method].texts.get(number)) for method in self.methods]
             given = [(method, text) for method, text in texts if text is not None]
             if len(given) < len(self.methods) and not one_by_one:
                 continue
-            answers = sorted(_distinct(given), key=lambda own: _hash(self.reviewer, run_id, number, own.methods[0]))
+            answers = sorted(_distinct(given), key=lambda own: _hash(self.reviewer, number, own.methods[0]))
             row = questions[number]
             shown = [(answer,) for answer in answers] if one_by_one else [tuple(answers)]
             items += [ReviewItem(number, row["text"], tuple(row["answers"]), each) for each in shown]

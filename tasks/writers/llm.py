@@ -120,7 +120,8 @@ class LlmWriter(Writer):
         prompt, verifying = len(asking.ASKING) + passages * characters, len(asking.WITH) + characters
         requests = 3 if self.options.two_hops else 1
         read = prompt + (requests * verifying + passages * characters + len(asking.WITHOUT)) * self.options.verify
-        return read / CHARACTERS + self.options.max_tokens
+        replies = 1 + (requests + 1) * self.options.verify
+        return read / CHARACTERS + replies * self.options.max_tokens
 
     def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[Found]:
         kinds = [self._kind(passage) for passage in passages]

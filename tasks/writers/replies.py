@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.fence import unfenced
@@ -26,7 +27,8 @@ def checked(reply: Completion, passages: Texts, copied_words: int) -> WrittenQue
     if there is None:
         return Refusal("quote_not_in_passage", f"{what}: quote {quote[:120]!r}")
     quote = found[there.passage_id]
-    if not words_of(answer) or answer.translate(_MARKS).casefold() not in quote.translate(_MARKS).casefold():
+    stands = answer.translate(_MARKS).casefold() in quote.translate(_MARKS).casefold()
+    if not (stands and words_of(answer) and has_answer(quote, answer)):  # "10" does not stand in "2010"
         return Refusal("answer_not_in_quote", f"{what}: answer {answer[:120]!r}, quote {quote[:120]!r}")
     if word := gives_away(question, answer):
         return Refusal("gives_away", f"{what}: answer {answer[:120]!r}, word {word!r}")
@@ -74,15 +76,22 @@ def _in_line(text: str) -> str:
     return " ".join(text.split())
 
 
+_BRACES = 20
+"""Places of a reply at which an object is looked for, at most."""
+
+
 def row_of(reply: str) -> dict[str, object] | None:
-    """The first JSON object in a reply, around which there may be words or a code fence; None without one. A line may
-    break within its texts."""
-    start = reply.find("{")
-    try:
-        row, _ = json.JSONDecoder(strict=False).raw_decode(reply, start) if start >= 0 else (None, 0)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+    """The first JSON object in a reply, around which there may be words, braces or a code fence; None without one. A
+    line may break within its texts."""
+    decoder, start = json.JSONDecoder(strict=False), -1
+    for _ in range(_BRACES):
+        start = reply.find("{", start + 1)
+        if start < 0:
+            return None
+        with suppress(ValueError, RecursionError):
+            row: dict[str, object] = decoder.raw_decode(reply, start)[0]
+            return row
+    return None
 
 
 def _parsed(reply: Completion, passages: Texts, fields: Sequence[str]) -> list[str] | Refusal:

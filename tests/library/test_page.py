@@ -16,7 +16,7 @@ def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     write_own_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     session: dict[str, object] = {}
     for number, block in enumerate(blocks, 1):
         exec(compile(block, f"{PAGE.name}, block {number}", "exec"), session)

@@ -58,7 +58,8 @@ _MEETING = {
 def _question(number: int) -> dict[str, Any]:
     texts = {"half": "test", "kind": "name", "quote": f"Ada {number} lit it.", "document": "é.md"}
     texts |= {"text": f"_____ {number} lit it.", "source": "folder:f", "source_id": "é.md#lamp"}
-    return {"question_id": number, "answers": ["Ada"], "passage_id": 7, **texts}
+    gold = {"gold_passages": [7], "gold_places": [{"source": "é.md", "quote": f"Ada {number} lit it."}]}
+    return {"question_id": number, "answers": ["Ada"], "passage_id": 7, **gold, **texts}
 
 
 SAMPLES = {

@@ -16,12 +16,12 @@ Row = tuple[str, str, str, str, str, str]
 
 def shares(labelled: Labelled) -> list[Row]:
     """Under `HEADS`: for every method the share of right answers by judge, by labels and by both."""
-    return [row for own in labelled.methods for row in _rows(own.name, own.share, figure)]
+    return [row for own in labelled.methods for row in _rows(own.name, own.share, figure)] if _has_any(labelled) else []
 
 
 def differences(labelled: Labelled) -> list[Row]:
     """Under `DIFFERENCE_HEADS`: the same, minus the baseline's on the same questions."""
-    compared = [own for own in labelled.methods if own.difference and own.against]
+    compared = [own for own in labelled.methods if own.difference and own.against and _has_any(labelled)]
     many = len({own.against for own in compared}) > 1
     return [
         row
@@ -29,6 +29,11 @@ def differences(labelled: Labelled) -> list[Row]:
         if own.difference
         for row in _rows(f"{own.name} – {own.against}" if many else own.name, own.difference, signed)
     ]
+
+
+def _has_any(labelled: Labelled) -> bool:
+    """Return whether anybody said of a single answer that it is right or wrong."""
+    return any(own.share.judge.questions or own.share.labels.questions for own in labelled.methods)
 
 
 def compared_with(labelled: Labelled) -> str:

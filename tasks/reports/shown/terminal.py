@@ -121,13 +121,12 @@ def _paper(report: Report) -> Table:
 def terminal_labels(labelled: Labelled, width: int) -> Group:
     """Show verdicts of a judge and of people: right answers by method, differences to the baseline, and sentences."""
     parts: list[RenderableType] = []
-    if any(own.share.judge.questions or own.share.labels.questions for own in labelled.methods):
-        tables = [("Right answers, by judge and people", labels.HEADS, labels.shares(labelled))]
-        against = f"Minus {labels.compared_with(labelled)}, on the same questions"
-        tables += [(against, labels.DIFFERENCE_HEADS, labels.differences(labelled))]
-        for title, heads, rows in tables:
-            if rows:
-                parts += [Text(title, style="bold"), _said(heads, rows, width), Text()]
+    tables = [("Right answers, by judge and people", labels.HEADS, labels.shares(labelled))]
+    against = f"Minus {labels.compared_with(labelled)}, on the same questions"
+    tables += [(against, labels.DIFFERENCE_HEADS, labels.differences(labelled))]
+    for title, heads, rows in tables:
+        if rows:
+            parts += [Text(title, style="bold"), _said(heads, rows, width), Text()]
     return Group(*parts, *(Text(line) for line in labels.sentences(labelled)))
 
 

@@ -81,6 +81,10 @@ def test_a_second_run_reuses_everything(started: str) -> None:
     assert "_____" in run(*shown)
     assert len(list(Path("store").glob("*/*/manifest.json"))) == before
     assert {each.state for each in read_runs(Path("store"))} == {"completed"}
+    other = run("start", "towns", *FAKE, "--set", "encode.context=passage", status=1)
+    assert "index towns has other settings: encode.context=late" in other
+    (again,) = (words for words in printed(started) if words[:1] == ["start"] and "--questions" in words)
+    assert "encode.encoder=tests.support.fakes:HashEncoder" in again  # else it would make another index
 
 
 def test_questions_of_ones_own_are_judged_by_what_they_have(started: str, tmp_path: Path) -> None:

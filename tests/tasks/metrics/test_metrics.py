@@ -22,6 +22,7 @@ from vitalfew.tasks.metrics.base import (
     GOLD_TEXTS,
     HITS,
     LIKELIHOODS,
+    PREFERENCES,
     REFINEMENTS,
     SCALE,
     STEPS,
@@ -178,7 +179,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     GOLD_SENTENCES: {"gold_sentences": ()}, HITS: {"hits": None}, SUPPORTING_FACTS: {"supporting_facts": ()},
     STEPS: {"answer": Answer("Some", 9, 2, 0.1, kept=1)}, REFINEMENTS: {"refinement": None},
     APPRAISALS: {"appraisal": None}, LIKELIHOODS: {"likelihood": None},
-    VERDICTS: {"verdict": None},
+    VERDICTS: {"verdict": None}, PREFERENCES: {"verdict": (1.0, 0.5, None)},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
 
@@ -210,7 +211,7 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
         refinement=Refinement(30, 3, 0.2, 0.3),
         appraisal=(8.0, 9.5),
         likelihood=(-4.5, 3),
-        verdict=(1.0, 0.5),
+        verdict=(1.0, 0.5, 0.5),
         gold_texts=(("Some man came.",),),
     )  # fmt: skip
     if name == "choice":

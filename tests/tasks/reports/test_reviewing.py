@@ -153,7 +153,7 @@ def test_answers_with_the_same_text_are_no_pair(store: Path) -> None:
     assert (own.items, own.current, own.press("1")) == ([], None, "")
     assert own.progress.alike == 45
     assert [same_text(text) for text in (" The  Mill.", "the mill")] == ["the mill"] * 2
-    assert len({same_text(text) for text in ("5", "-5", "3.14", "314", "+5", "$5")}) == 6
+    assert len({same_text(text) for text in ("5", "-5", ".5", "3.14", "314", "+5", "$5")}) == 7
 
 
 def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
@@ -170,6 +170,36 @@ def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
     assert [(each.method, each.verdict, each.seconds) for each in kept[:2]] == [
         ("naive", "wrong", 3.0), ("two", "wrong", 0.0)
     ]  # fmt: skip
+
+
+def test_labels_for_other_methods_stay_a_random_sample(store: Path) -> None:
+    """Whoever opens a session and leaves gives a method no labels on those questions alone on which it agrees."""
+    own = session(store, "Ada", "naive", one=True)
+    while own.current:
+        own.press("w")
+    before = len(reviews(store))
+    every = session(store, "Ada", "naive", "words", one=True)
+    new = reviews(store)[before:]
+    passed = every.items[: every.place - 1]
+    assert {each.question_id for each in new} <= {item.question_id for item in passed}
+    assert all(every.verdict(item) for item in passed)
+    own.press(BACK)
+    assert current(own) == own.items[-1]  # the last one can be taken back
+
+
+def test_another_run_of_the_same_answers_has_the_reviews(store: Path) -> None:
+    first = session(store, "Ada", *PAIR)
+    first.press("1")
+    said = reviews(store)[0].said
+    run(store, {**SETTINGS, "judge": None, "primary": "f1"})
+    again = session(store, "Ada", *PAIR)
+    assert again.run.run_id != first.run.run_id
+    assert (again.place, again.progress.reviewed) == (2, 1)
+    again.press(BACK)
+    again.press("=")
+    assert [each.said for each in reviews(store)] == ["equal"]
+    assert sum(labelled(store).pairs[0].verdicts) == 1
+    assert [each.said for each in read_reviews(store, first.run.run_id)] == [said]
 
 
 def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store: Path) -> None:

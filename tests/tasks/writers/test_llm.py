@@ -82,6 +82,7 @@ def test_a_question_that_passes_all_checks_is_kept(monkeypatch: pytest.MonkeyPat
     assert len(Scripted.asked) == 3
     assert Scripted.forms == [QuestionForm.model_json_schema(), None, None]
     assert written(monkeypatch, f"Sure!\n```json\n{reply()}\n```") == kept
+    assert written(monkeypatch, f"By the rule {{who}} this is it: {reply()}") == kept
     assert written(monkeypatch, reply(), verify=False) == kept
     assert len(Scripted.asked) == 1
 
@@ -106,6 +107,7 @@ def test_the_passage_stands_within_a_fence_that_it_cannot_close(monkeypatch: pyt
         ("{", "not_in_form"),
         ('{"question": ' * 100_000, "not_in_form"),
         ("[1]", "not_in_form"),
+        (reply(answer="servator"), "answer_not_in_quote"),
         (reply(question=["Who?"]), "not_in_form"),
         (reply(answer=12), "not_in_form"),
         ('{"question": ""}', "no_question"),
