@@ -17,6 +17,7 @@ from tests.support.fakes import FirstWords
 from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.terminal import out
 from vitalfew.storage.catalog.database import query
 from vitalfew.storage.reviews import Review, add_reviews, read_reviews
 from vitalfew.tasks.generators.base import Completion, Prompt
@@ -340,12 +341,13 @@ def test_preferences_of_people_correct_those_of_the_judge(tmp_path: Path) -> Non
     assert "people alone " in markdown_report(report(store))
 
 
-def test_the_command(store: Path) -> None:
+def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["review", "trial", "--reviewer", "Ada", "--store", str(store)]
     pair = ["--method", "hostile", "--method", "naive"]
 
     def keys(pressed: str, *more: str, width: int = 80) -> str:
-        done = CliRunner().invoke(app, [*given, *more], input="\n".join(pressed), env={"COLUMNS": str(width)})
+        monkeypatch.setattr(out, "_width", width)  # rich reads COLUMNS once, where the test's process has it
+        done = CliRunner().invoke(app, [*given, *more], input="\n".join(pressed))
         assert done.exit_code == 0, done.output
         return done.output
 
