@@ -3,17 +3,17 @@ in a report. The engine obeys whoever speaks to it, as in test_verdicts.py."""
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.evaluating import copied, parameters, run, values
-from tests.support.fakes import ChatServer, Reply, completion
+from tests.support.fakes import ChatServer
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from tests.tasks.raters.test_verdicts import ORDER, ORDERS, TRIAL, Obedient, verdict
+from tests.tasks.raters.test_verdicts import ORDER, ORDERS, TRIAL, Obedient, replies, verdict
 from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
@@ -138,21 +138,11 @@ def test_nothing_is_compared_unless_asked_for(store: Path) -> None:
         graph(given)
 
 
-def replies(fails: Callable[[str], bool] = lambda prompt: False) -> Callable[[str, Any, int], Reply]:
-    def behave(path: str, body: Any, attempt: int) -> Reply:
-        if not path.endswith("completions"):
-            return Reply({"object": "list", "data": []})
-        prompt = body["messages"][0]["content"]
-        return Reply({"error": {"message": "busy"}}, status=503) if fails(prompt) else completion(replied(prompt))
-
-    return behave
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
     monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.001)
-    with ChatServer(replies()) as server:
+    with ChatServer(replies(said=replied)) as server:
         yield server
 
 
@@ -173,12 +163,12 @@ def test_a_preference_is_quoted_and_paid_for_once(store: Path, server: ChatServe
     without, whole = quoted(store, asking(server, preferred=False)), quoted(store, asking(server))
     assert not server.asked
     assert [more > 6 * 2 * 600 + less for less, more in zip(without, whole, strict=True)] == [False, True]
-    server.behave = replies(fails_second)
+    server.behave = replies(fails_second, said=replied)
     with pytest.raises(Unanswered):
         run(store, asking(server))
     paid = {*server.prompts()}
     server.asked.clear()
-    server.behave = replies()
+    server.behave = replies(said=replied)
     outcome = run(store, asking(server))
     assert values(store, outcome, "whole")["preferred"] == 0
     compared = [prompt for prompt in server.prompts() if "first_answer" in prompt]

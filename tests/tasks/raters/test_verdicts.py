@@ -205,12 +205,16 @@ def test_the_chosen_answer_is_judged(store: Path) -> None:
     assert rows == [(True, 1.0)] * 6
 
 
-def replies(fails: Callable[[str], bool] = lambda prompt: False) -> Callable[[str, Any, int], Reply]:
+def replies(
+    fails: Callable[[str], bool] = lambda prompt: False, said: Callable[[str], str] = verdict
+) -> Callable[[str, Any, int], Reply]:
+    """A server's behaviour: `said` of a prompt, and an error where it fails."""
+
     def behave(path: str, body: Any, attempt: int) -> Reply:
         if not path.endswith("completions"):
             return Reply({"object": "list", "data": []})
         prompt = body["messages"][0]["content"]
-        return Reply({"error": {"message": "busy"}}, status=503) if fails(prompt) else completion(verdict(prompt))
+        return Reply({"error": {"message": "busy"}}, status=503) if fails(prompt) else completion(said(prompt))
 
     return behave
 
