@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import ASGIApp
+
+    from vitalfew.flows.server.guard import Links
 
 HOST = "127.0.0.1"
 
@@ -30,7 +34,13 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> None:
+def serve(
+    descriptor: int | None,
+    store: Path | None,
+    corpora: Path | None,
+    pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None,
+) -> None:
+    """`pages`: adds the product's pages to Prefect's application, for a server with a secret."""
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
@@ -50,9 +60,14 @@ def serve(descriptor: int | None, store: Path | None, corpora: Path | None) -> N
     if store:
         app = FreshForms(app, store, corpora)
         app = Reports(app, store, links) if links else app
+    if pages and links:
+        app = pages(app, links)
     guard = Guard(app, origins(port, configured), links)
     os.umask(0o077)  # for the database; what the application wrote before is the UI's pages, beside Prefect's code
-    config = uvicorn.Config(guard, host=HOST, port=port, log_level="warning", timeout_graceful_shutdown=2)
+    # uvloop and httptools come with NiceGUI; neither was measured here to gain anything.
+    config = uvicorn.Config(
+        guard, host=HOST, port=port, loop="asyncio", http="h11", log_level="warning", timeout_graceful_shutdown=2
+    )
     uvicorn.Server(config).run(sockets=[bound] if bound else None)
 
 

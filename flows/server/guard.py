@@ -25,6 +25,8 @@ START = "/start"
 """The page that a link opens; its fragment, which no browser sends, is the code. A POST of the code gives the key."""
 LINK = "/start/link"
 """A POST with the secret gives the code of a new link."""
+PAGES = "/vitalfew"
+"""The path below which the product's pages stand."""
 LIFE = 600.0
 """Seconds in which a code works."""
 KEPT = 16
@@ -32,10 +34,12 @@ KEPT = 16
 
 
 class Links:
-    """The unused codes of a server. `key`: the secret, as browsers send it."""
+    """The unused codes of a server. `key`: the secret, as browsers send it; `session`: the value of the cookie that
+    opens the product's pages, and nothing else."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.key = b64encode(secret.encode()).decode()
+        self.session = token_urlsafe(32)
         self.clock = clock
         self._made: dict[bytes, float] = {}
 
@@ -121,8 +125,16 @@ async def _answer(request: Request, links: Links) -> Response:
     if request.url.path == LINK:
         known = links.knows(request.headers.get("Authorization", ""))
         return PlainTextResponse(links.new(), headers=_FRESH) if known else PlainTextResponse("Unauthorized\n", 401)
-    works = links.spend(await _body(request))
-    return PlainTextResponse(links.key, headers=_FRESH) if works else PlainTextResponse("Out of date\n", 403)
+    if not links.spend(await _body(request)):
+        return PlainTextResponse("Out of date\n", 403)
+    answer = PlainTextResponse(links.key, headers=_FRESH)
+    answer.set_cookie(cookie_name(request.scope), links.session, path=PAGES, httponly=True, samesite="strict")
+    return answer
+
+
+def cookie_name(scope: Scope) -> str:
+    """Cookies are those of a host: two servers on this machine tell theirs apart by the port in the name."""
+    return f"vitalfew-{scope['server'][1]}"
 
 
 async def _body(request: Request) -> bytes:
@@ -144,7 +156,7 @@ async function enter() {
   const key = localStorage.getItem("prefect-password");
   const answer = await fetch("/api/version", {headers: {Authorization: `Basic ${key}`}});
   if (answer.ok) {
-    location.replace("/deployments");
+    location.replace("/vitalfew/");
   } else {
     document.body.textContent = "This link was used, or is older than ten minutes: it opens the UI in one browser, " +
       "once. For another link, run `vitalfew ui --link` in a terminal, with the same --store.";

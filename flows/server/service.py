@@ -64,7 +64,7 @@ class Service(Processes):
         self.ready = folder / "ready"
         place, own = str(store.absolute()), [str(corpora.absolute())] if corpora else []
         self.commands = {
-            "server": ["vitalfew.flows.server.api", "--store", place, *(["--corpora", *own] if own else [])],
+            "server": ["vitalfew.pages", "--store", place, *(["--corpora", *own] if own else [])],
             "runner": ["vitalfew.flows.serve", place, str(self.ready), *own],
         }
 

@@ -142,6 +142,8 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[float], None], 
     `ready` gets the seconds until every model was warmed."""
     config = uvicorn.Config(
         app,
+        loop="asyncio",  # uvloop and httptools come with NiceGUI, and nothing here was measured with them
+        http="h11",
         log_config=None,
         log_level="warning",
         access_log=False,  # an address may hold what was asked

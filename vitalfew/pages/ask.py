@@ -1,0 +1,8 @@
+"""The page Ask."""
+
+from vitalfew.pages import parts
+from vitalfew.pages.site import Site
+
+
+def draw(site: Site) -> None:
+    parts.hint("Ask")

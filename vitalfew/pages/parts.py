@@ -1,0 +1,245 @@
+"""Parts of pages: what is read in a thread, tables a page at a time, charts, errors, downloads.
+
+Texts of a store reach the browser as text: through labels and cells of tables, never as HTML.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.errors import explanation
+from vitalfew.tasks.reports.shown.tables import csv_bytes
+
+Result = TypeVar("Result")
+PATIENCE = 60.0
+"""Seconds that a store has to answer, before a page says that it does not."""
+ROWS = 25
+"""Rows that a table shows at a time."""
+
+
+class TooSlow(OSError):
+    """A store, perhaps in a bucket, that did not answer in time."""
+
+
+async def reading(read: Callable[[], Result], seconds: float = PATIENCE) -> Result:
+    """What a thread reads. Raises TooSlow, and the errors of `read`."""
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(read), seconds)
+    except TimeoutError:
+        raise TooSlow(
+            f"the store did not answer within {seconds:.0f} s: a bucket may be out of reach, or the machine busy"
+        ) from None
+
+
+def later(
+    read: Callable[[], Result], draw: Callable[[Result], None], doing: str = "Reading the store"
+) -> Callable[[], Awaitable[None]]:
+    """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
+    button that tries again. Returns what reads and draws it anew."""
+    place = ui.column().classes("w-full").style("gap: 1rem; align-items: stretch")
+
+    async def load() -> None:
+        place.clear()
+        with place:
+            waiting(doing)
+        try:
+            found = await reading(read)
+        except Exception as error:
+            if (said := explanation(error)) is None:
+                place.clear()
+                raise
+            place.clear()
+            with place:
+                problem(said, load)
+            return
+        place.clear()
+        with place:
+            draw(found)
+
+    ui.timer(0, load, once=True)  # beside the place: what is cleared is also stopped
+    return load
+
+
+def waiting(doing: str) -> None:
+    with ui.row().props('role="status"').style("align-items: center; gap: 0.5rem"):
+        ui.spinner().props('aria-hidden="true"')
+        ui.label(f"{doing} …")
+
+
+def problem(message: str, again: Callable[[], Any] | None = None) -> None:
+    """Show an error: what is wrong and what to do."""
+    with ui.element("div").props('role="alert"').classes("problem"):
+        ui.label(message).classes("text")
+        if again:
+            ui.button("Try again", on_click=again).props("flat dense no-caps")
+
+
+def heading(text: str) -> None:
+    ui.label(text).props('role="heading" aria-level="2"').style(
+        "font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin-top: 0.75rem"
+    )
+
+
+def hint(text: str) -> None:
+    ui.label(text).classes("hint")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a table: the field of a row, its heading (with the unit), how a value is written, and where a click
+    leads (an address, by the row)."""
+
+    name: str
+    label: str
+    write: Callable[[Any], str] = lambda value: "" if value is None else str(value)
+    number: bool = False
+    link: Callable[[Mapping[str, Any]], str] | None = None
+    sortable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The rows that a table shows: `limit` of them from `offset`, ordered by a column's name ("" as they come)."""
+
+    offset: int
+    limit: int
+    order: str = ""
+    descending: bool = False
+
+
+Rows = Sequence[Mapping[str, Any]]
+_HEAD = """
+<q-tr :props="props">
+  <q-th v-for="col in props.cols" :key="col.name" :props="props" :tabindex="col.sortable ? 0 : undefined"
+    :aria-sort="props.pagination?.sortBy !== col.name ? undefined :
+      props.pagination.descending ? 'descending' : 'ascending'"
+    @keydown.enter="col.sortable && props.sort(col.name)">{{ col.label }}</q-th>
+</q-tr>
+"""
+_LINK = """<q-td :props="props"><a :href="props.row['_' + props.col.name]">{{ props.value }}</a></q-td>"""
+
+
+def table(
+    label: str,
+    columns: Sequence[Shown],
+    read: Callable[[Slice], tuple[Rows, int]],
+    order: str = "",
+    descending: bool = False,
+    nothing: str = "There are no rows.",
+) -> Callable[[], Awaitable[None]]:
+    """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
+    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. Returns what reads and
+    draws it anew."""
+    first = Slice(0, ROWS, order, descending)
+
+    def draw(found: tuple[Rows, int]) -> None:
+        rows, count = found
+        if not count:
+            hint(nothing)
+            return
+        made = ui.table(
+            columns=[_column(column) for column in columns],
+            rows=_cells(columns, first, rows),
+            row_key="_row",
+            pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
+        )
+        made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
+        made.classes("w-full").add_slot("header", _HEAD)
+        for column in columns:
+            if column.link:
+                made.add_slot(f"body-cell-{column.name}", _LINK)
+        made.on("request", lambda event: _turn(made, columns, read, event.args["pagination"]))
+
+    return later(lambda: read(first), draw)
+
+
+async def _turn(
+    made: ui.table, columns: Sequence[Shown], read: Callable[[Slice], tuple[Rows, int]], pagination: dict[str, Any]
+) -> None:
+    """Show another page of a table."""
+    order, down = pagination.get("sortBy") or "", bool(pagination.get("descending"))
+    wanted = Slice((pagination["page"] - 1) * ROWS, ROWS, order, down)
+    try:
+        rows, count = await reading(lambda: read(wanted))
+    except Exception as error:
+        if (said := explanation(error)) is None:
+            raise
+        ui.notify(said, type="negative", multi_line=True)
+        return
+    made.rows = _cells(columns, wanted, rows)
+    made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": count}
+    made.update()
+
+
+def _column(column: Shown) -> dict[str, Any]:
+    side, kind = ("right", "number") if column.number else ("left", "")
+    shown = {"name": column.name, "label": column.label, "field": column.name, "sortable": column.sortable}
+    return {**shown, "align": side, "classes": kind, "headerClasses": kind}
+
+
+def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str, Any]]:
+    def cells(row: Mapping[str, Any]) -> dict[str, Any]:
+        links = {f"_{column.name}": column.link(row) for column in columns if column.link}
+        return {column.name: column.write(row[column.name]) for column in columns} | links
+
+    return [{**cells(row), "_row": place} for place, row in enumerate(rows, wanted.offset)]
+
+
+def frame_table(
+    label: str,
+    columns: Sequence[Shown],
+    frame: pl.DataFrame,
+    order: str = "",
+    descending: bool = False,
+    nothing: str = "There are no rows.",
+) -> None:
+    """A table of a frame, which is in memory."""
+
+    def read(wanted: Slice) -> tuple[Rows, int]:
+        ordered = frame.sort(wanted.order, descending=wanted.descending, nulls_last=True) if wanted.order else frame
+        return ordered.slice(wanted.offset, wanted.limit).to_dicts(), len(frame)
+
+    table(label, columns, read, order, descending, nothing)
+
+
+def chart(label: str, options: dict[str, Any]) -> ui.echart:
+    """A chart of Apache ECharts, which also describes itself in words. `label`: its name."""
+    made = ui.echart({"aria": {"enabled": True}, "animation": False, **options})
+    made.props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
+    return made
+
+
+def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
+    """Two buttons: what a thread reads as CSV, whose texts no spreadsheet runs, or Parquet."""
+
+    async def send(kind: str, content: Callable[[pl.DataFrame], bytes]) -> None:
+        found = await reading(lambda: content(frame()))
+        ui.download.content(found, f"{name}.{kind}")
+
+    with ui.row().style("gap: 0.5rem"):
+        ui.button("Download CSV", on_click=lambda: send("csv", csv_bytes)).props("outline dense no-caps")
+        ui.button("Download Parquet", on_click=lambda: send("parquet", parquet_bytes)).props("outline dense no-caps")
+
+
+def parquet_bytes(frame: pl.DataFrame) -> bytes:
+    from io import BytesIO
+
+    written = BytesIO()
+    frame.write_parquet(written)
+    return written.getvalue()
+
+
+def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
+    """How a number is written; an unknown one is empty."""
+    return lambda value: "" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def usd(value: float | None) -> str:
+    """An amount with as many digits as tell it from zero."""
+    if value is None:
+        return ""
+    return f"{value:,.2f}" if value >= 1 or not value else f"{value:.2g}"

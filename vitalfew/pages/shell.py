@@ -1,0 +1,68 @@
+"""The frame of every page: its title, the links to the others, and to Prefect's."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nicegui import ui
+
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.pages import ask, corpora, costs, results, review, sql
+from vitalfew.pages.site import Site
+
+
+@dataclass(frozen=True)
+class Page:
+    """`path`: below `ROOT`; `about`: one sentence under the title; `draw`: fills the page, and returns at once."""
+
+    path: str
+    title: str
+    about: str
+    draw: Callable[[Site], None]
+
+
+PAGES = (
+    Page("/", "Ask", "Ask a question, and see what every method reads to answer it.", ask.draw),
+    Page("/results", "Results", "Evaluations: methods, questions, and two runs side by side.", results.draw),
+    Page("/sql", "SQL", "One statement that only reads, on everything that is in the store.", sql.draw),
+    Page("/review", "Review", "Say which answers are right; the labels correct a judge's verdicts.", review.draw),
+    Page("/corpora", "Corpora and indexes", "What there is to search, and when it was last encoded.", corpora.draw),
+    Page("/costs", "Costs", "What every run took: tokens, seconds and USD, as paid and as quoted.", costs.draw),
+)  # fmt: skip
+"""Every page, in the order of the links. A page may draw several views, by the parameters of its address."""
+
+_STYLE = """
+.nicegui-content { padding: 1rem clamp(0.75rem, 3vw, 2.5rem); gap: 1rem; align-items: stretch; max-width: 100rem;
+  margin: 0 auto }
+h1 { font-size: 1.5rem; line-height: 1.2; font-weight: 600; margin: 0 }
+h2 { font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin: 1rem 0 0 }
+header nav { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem }
+header a { color: white; text-decoration: none; padding: 0.15rem 0 }
+header a[aria-current] { font-weight: 700; border-bottom: 2px solid white }
+header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2px }
+.about, .hint { opacity: 0.85; max-width: 60rem }
+.problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
+.text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate }
+.row { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
+.q-table th { font-weight: 600 }
+.q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
+.q-table th:focus-visible { outline: 2px solid }
+.q-table td a { color: inherit; text-decoration: underline }
+.number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
+"""
+
+
+def framed(page: Page, site: Site) -> None:
+    """Draw a page within its frame."""
+    ui.colors(primary="#1d4ed8")
+    ui.add_css(_STYLE)
+    with ui.header().classes("q-py-sm").style("gap: 0.25rem 1.5rem; flex-wrap: wrap; align-items: baseline"):
+        ui.label("Vital Few").style("font-weight: 700")
+        with ui.element("nav").props('aria-label="Pages"'):
+            for other in PAGES:
+                here = ' aria-current="page"' if other is page else ""
+                ui.html(f'<a href="{ROOT}{other.path}"{here}>{other.title}</a>', sanitize=False, tag="span")
+            ui.html('<a href="/">Runs and schedules (Prefect)</a>', sanitize=False, tag="span")
+    ui.html(page.title, sanitize=False, tag="h1")
+    if page.about:
+        ui.label(page.about).classes("about")
+    page.draw(site)
