@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.errors import explanation
 from vitalfew.tasks.reports.shown.tables import csv_bytes
@@ -243,3 +245,64 @@ def usd(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.2f}" if value >= 1 or not value else f"{value:.2g}"
+
+
+class Words(TextElement):
+    """A piece of a text, as an HTML element such as `mark` or `span`."""
+
+    def __init__(self, text: str, tag: str = "span") -> None:
+        super().__init__(tag=tag, text=text)
+
+
+def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
+    """A text whose kept spans (code points, half-open) are marked, and the rest grey."""
+    with ui.element("div").classes("text"):
+        at = 0
+        for start, end in sorted(kept):
+            if start > at:
+                Words(text[at:start]).classes("dropped")
+            if end > max(start, at):
+                Words(text[max(start, at) : end], "mark")
+            at = max(at, end)
+        if at < len(text):
+            Words(text[at:]).classes("dropped")
+
+
+LONG = 4_000
+"""Characters of a text that are shown at once."""
+
+
+def long_text(text: str, empty: str = "(empty)") -> None:
+    """A text, of which a button shows more, a part at a time."""
+    place = ui.column().style("gap: 0.25rem; align-items: stretch")
+
+    def show(start: int) -> None:
+        with place:
+            Words(text[start : start + LONG] or empty).classes("text")
+            left = len(text) - start - LONG
+            if left > 0:
+                more = ui.button(f"Show more ({left:,} characters are left)").props("flat dense no-caps")
+                more.on_click(lambda: (more.delete(), show(start + LONG)))
+
+    show(0)
+
+
+def choice(
+    label: str, options: Mapping[str, str], value: str, on_change: Callable[[str], Any], marker: str = ""
+) -> ui.element:
+    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen."""
+    with ui.element("label").classes("field"):
+        Words(label)
+        made = ui.element("select").mark(marker or label)
+        with made:
+            for key, shown in options.items():
+                Words(shown, "option").props["value"] = key
+    for option in made.default_slot.children:
+        if option.props["value"] == value:
+            option.props["selected"] = True
+
+    def changed(event: GenericEventArguments) -> Any:
+        return on_change(event.args) if event.args in options else None
+
+    made.on("change", changed, js_handler="event => emit(event.target.value)")
+    return made

@@ -42,6 +42,12 @@ header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2p
 .about, .hint { opacity: 0.85; max-width: 60rem }
 .problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate }
+mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit }
+.dropped { opacity: 0.7 }
+.field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem }
+.field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
+  border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }
+.field option { color: black; background: white }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
 .q-table th { font-weight: 600 }
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
