@@ -45,7 +45,7 @@ def serve(
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
-    from vitalfew.flows.server.guard import Guard, Links, origins
+    from vitalfew.flows.server.guard import PAGES, Guard, Links, origins
     from vitalfew.flows.server.pages import FreshForms, MendedPages
     from vitalfew.flows.server.reports import Reports
 
@@ -53,9 +53,10 @@ def serve(
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
     port = bound.getsockname()[1] if bound else settings.api.port
     configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
-    prefect = MendedPages(create_app(final=True))
+    prefect = MendedPages(create_app(final=True), linked=pages is not None)
     secret = settings.api.auth_string
-    links = Links(secret.get_secret_value()) if secret else None
+    home = f"{PAGES}/" if pages else "/deployments"
+    links = Links(secret.get_secret_value(), home=home) if secret else None
     app: ASGIApp = prefect
     if store:
         app = FreshForms(app, store, corpora)

@@ -5,7 +5,8 @@ rebinding), nor `Origin`, which names the page that opens a WebSocket or sends a
 asking first (a POST without a body).
 
 Links open the interface in one browser, once, within ten minutes. A browser keeps the addresses of pages in its
-history, so none may contain the secret: the page exchanges the link's code for it. Imports no Prefect.
+history, so none may contain the secret: the page exchanges the link's code for it, and for the cookie that opens
+the product's pages (vitalfew/pages). Imports no Prefect.
 """
 
 import hmac
@@ -35,11 +36,12 @@ KEPT = 16
 
 class Links:
     """The unused codes of a server. `key`: the secret, as browsers send it; `session`: the value of the cookie that
-    opens the product's pages, and nothing else."""
+    opens the product's pages, and nothing else; `home`: the page that a link leads to."""
 
-    def __init__(self, secret: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, secret: str, clock: Callable[[], float] = time.monotonic, home: str = "/deployments") -> None:
         self.key = b64encode(secret.encode()).decode()
         self.session = token_urlsafe(32)
+        self.home = home
         self.clock = clock
         self._made: dict[bytes, float] = {}
 
@@ -119,7 +121,7 @@ class Guard:
 async def _answer(request: Request, links: Links) -> Response:
     """Answer with the page of a link, with the key for a code, or with a code for the secret."""
     if request.method in _READ and request.url.path == START:
-        return HTMLResponse(_PAGE, headers=_HEADERS)
+        return HTMLResponse(_PAGE.replace("HOME", links.home), headers=_HEADERS)
     if request.method != "POST":
         return PlainTextResponse("This address accepts POST\n", 405)
     if request.url.path == LINK:
@@ -156,7 +158,7 @@ async function enter() {
   const key = localStorage.getItem("prefect-password");
   const answer = await fetch("/api/version", {headers: {Authorization: `Basic ${key}`}});
   if (answer.ok) {
-    location.replace("/vitalfew/");
+    location.replace(document.body.dataset.home);
   } else {
     document.body.textContent = "This link was used, or is older than ten minutes: it opens the UI in one browser, " +
       "once. For another link, run `vitalfew ui --link` in a terminal, with the same --store.";
@@ -166,7 +168,7 @@ enter();
 """
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Vital Few</title></head>
-<body>This page needs JavaScript, like Prefect's UI.<script>{_SCRIPT}</script></body></html>
+<body data-home="HOME">This page needs JavaScript, like Prefect's UI.<script>{_SCRIPT}</script></body></html>
 """
 _FRESH = {"Cache-Control": "no-store"}
 _HEADERS = {

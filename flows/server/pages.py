@@ -52,6 +52,11 @@ document.addEventListener("click", event => {
   };
 }
 </script></head>"""
+_WAY_BACK = b"""<style>
+#vitalfew { position: fixed; right: 1rem; bottom: 1rem; z-index: 50; padding: 0.4rem 0.8rem; border-radius: 1rem;
+  background: #1d4ed8; color: white; font: 0.85rem sans-serif; text-decoration: none }
+</style></head>"""
+_LINK = b"""<a id="vitalfew" href="/vitalfew/">Vital Few: ask, results, SQL</a></body>"""
 
 
 _LEFT_OUT = (b"accept-encoding", b"if-none-match", b"if-modified-since")
@@ -59,7 +64,12 @@ _LEFT_OUT = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 
 
 class MendedPages(BaseHTTPMiddleware):
-    """Prefect's application, with the script in every page of its UI."""
+    """Prefect's application, with the script in every page of its UI, and with a link to the product's pages where
+    these stand beside it."""
+
+    def __init__(self, app: ASGIApp, linked: bool = False) -> None:
+        super().__init__(app)
+        self.linked = linked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_page = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
@@ -72,7 +82,10 @@ class MendedPages(BaseHTTPMiddleware):
         if not answer.headers.get("content-type", "").startswith("text/html"):
             return answer
         body = b"".join([cast(bytes, part) async for part in answer.body_iterator])
-        page = Response(body.replace(b"</head>", _SCRIPT, 1), answer.status_code)
+        body = body.replace(b"</head>", _SCRIPT, 1)
+        if self.linked:
+            body = body.replace(b"</head>", _WAY_BACK, 1).replace(b"</body>", _LINK, 1)
+        page = Response(body, answer.status_code)
         answer.headers["content-length"] = str(len(page.body))
         page.raw_headers = answer.raw_headers
         return page

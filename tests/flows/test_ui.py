@@ -384,10 +384,10 @@ def test_a_link_opens_both_versions_of_the_interface_once_and_no_address_has_the
         page.get_by_text("run `vitalfew ui --link`").wait_for()
         page.goto("about:blank")
         page.goto(link)
-        page.wait_for_url(f"{ui.address}/deployments")
+        page.get_by_role("heading", name="Ask").wait_for()
         page.goto("about:blank")
         page.goto(link)  # a second time: this browser is in
-        page.wait_for_url(f"{ui.address}/deployments")
+        page.get_by_role("heading", name="Ask").wait_for()
         assert not [url for url in visited if ui.secret in url or ui.authorization.split()[1] in url]
         other = browser.new_context().new_page()
         other.goto(link)
@@ -395,6 +395,10 @@ def test_a_link_opens_both_versions_of_the_interface_once_and_no_address_has_the
         for path in ("/deployments", "/v2/deployments"):
             page.goto(f"{ui.address}{path}")
             page.get_by_role("link", name="evaluate").first.wait_for()
+            page.get_by_role("link", name="Vital Few").click()
+            page.get_by_role("heading", name="Ask").wait_for()
+        other.goto(f"{ui.address}/vitalfew/")
+        other.get_by_text("This browser has no access").wait_for()
 
 
 def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
@@ -406,6 +410,8 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         page.add_init_script(REMEMBER)
         page.on("request", lambda request: outside.append(request.url))
         page.goto(ui.link())
+        page.get_by_role("link", name="Runs and schedules (Prefect)").click()
+        page.get_by_role("link", name="Deployments", exact=True).click()
         page.get_by_role("link", name="evaluate").first.click()
         page.wait_for_url("**/deployments/deployment/*")
         page.get_by_role("button", name="Run", exact=True).click()
@@ -537,7 +543,7 @@ def test_a_form_lists_what_a_run_has_just_added(ui: Ui, tmp_path: Path) -> None:
         page = browser.new_page(viewport={"width": 1300, "height": 2800})
         page.set_default_timeout(90_000)
         page.goto(ui.link())
-        page.wait_for_url("**/deployments")
+        page.get_by_role("heading", name="Ask").wait_for()
         open_form(page, ui, "evaluate")
         before = offered(page, "Index")
         assert "demo" in before

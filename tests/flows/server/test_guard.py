@@ -132,6 +132,19 @@ def test_a_link_opens_the_interface_once() -> None:
     assert server.post(START, content=second).text == KEY
 
 
+def test_a_link_also_gives_the_cookie_of_the_pages() -> None:
+    """It is another value than the secret, and no script reads it."""
+    server = client()
+    given = server.post(START, content=server.post(LINK, headers=OWN).text)
+    name, _, rest = given.headers["Set-Cookie"].partition("=")
+    value, *attributes = (part.strip() for part in rest.split(";"))
+    assert name == "vitalfew-4200"
+    assert {"HttpOnly", "SameSite=strict", "Path=/vitalfew"} <= {*attributes}
+    assert len(value) > 40
+    assert value not in (KEY, SECRET)
+    assert "Set-Cookie" not in server.post(START, content=b"guessed").headers
+
+
 def test_opening_the_page_does_not_use_up_the_link() -> None:
     """Whoever shows a preview of a link opens its page, without the fragment."""
     server = client()

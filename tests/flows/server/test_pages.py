@@ -46,6 +46,14 @@ def test_a_page_has_the_script_and_all_that_it_had(client: TestClient, path: str
     assert int(page.headers["content-length"]) == len(page.content)
 
 
+def test_a_link_leads_to_the_pages_where_they_are(client: TestClient) -> None:
+    assert "/vitalfew/" not in client.get("/whole", headers=BROWSER).text
+    linked = TestClient(MendedPages(Starlette(routes=[Route("/whole", whole)]), linked=True))
+    page = linked.get("/whole", headers=BROWSER)
+    assert '<a id="vitalfew" href="/vitalfew/">' in page.text
+    assert int(page.headers["content-length"]) == len(page.content)
+
+
 def test_other_answers_are_as_they_were(client: TestClient) -> None:
     assert client.get("/answer", headers=BROWSER).json() == {"text": PAGE}
     assert client.get("/answer").json() == {"text": PAGE}
