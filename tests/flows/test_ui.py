@@ -1,7 +1,6 @@
 """`vitalfew ui` as its users meet it: over REST, in a browser, by a schedule, and when something goes wrong."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as websocket
 from websockets.typing import Origin, Subprotocol
 
+from tests.support.browser import chromium
 from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
@@ -31,8 +31,6 @@ pytestmark = pytest.mark.slow
 
 FAST = ["generate.generator=tests.support.fakes:FirstWords"]
 SLOW, LOST, LINE, BUSY = (f"synthetic:passages=200,questions=20,seed={seed}" for seed in (3, 4, 5, 6))
-CHROMIUM = "/usr/bin/chromium"
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
 def corpus(folder: Path, name: str, *lines: str) -> Path:
@@ -434,18 +432,6 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
     retrieve = asked_of_paretorag(ui)
     assert (retrieve["alpha"], retrieve["top_k"]) == (0.3, 40)
     print(f"screenshots: {tmp_path}")
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A browser, until the end of the block."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install 'vitalfew[dev]'")
-    if not os.path.exists(CHROMIUM):
-        pytest.skip(f"no {CHROMIUM}: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield browser
-        browser.close()
 
 
 REMEMBER = """

@@ -53,6 +53,7 @@ mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit 
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
 .q-table th:focus-visible { outline: 2px solid }
 .q-table td a { color: inherit; text-decoration: underline }
+.q-loading-bar { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 
