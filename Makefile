@@ -90,6 +90,9 @@ unit: setup-tests  ## Tests alone
 test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and processes killed many times
 	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
 
+test-ui: setup-tests  ## Tests of the product's pages in a real browser (they are among those of test-slow)
+	$(PYTEST) -m slow tests/pages
+
 test-vllm: setup-vllm  ## Tests on a real vLLM, in .venv-vllm
 	.venv-vllm/bin/python -m pytest --junitxml build/tests/$@.xml -m vllm
 
