@@ -409,7 +409,6 @@ def test_an_evaluation_in_a_browser(ui: Ui, tmp_path: Path) -> None:
         page.on("request", lambda request: outside.append(request.url))
         page.goto(ui.link())
         page.get_by_role("link", name="Runs and schedules (Prefect)").click()
-        page.get_by_role("link", name="Deployments", exact=True).click()
         page.get_by_role("link", name="evaluate").first.click()
         page.wait_for_url("**/deployments/deployment/*")
         page.get_by_role("button", name="Run", exact=True).click()

@@ -68,7 +68,7 @@ def framed(page: Page, site: Site) -> None:
             for other in PAGES:
                 here = ' aria-current="page"' if other is page else ""
                 ui.html(f'<a href="{ROOT}{other.path}"{here}>{other.title}</a>', sanitize=False, tag="span")
-            ui.html('<a href="/">Runs and schedules (Prefect)</a>', sanitize=False, tag="span")
+            ui.html('<a href="/deployments">Runs and schedules (Prefect)</a>', sanitize=False, tag="span")
     ui.html(page.title, sanitize=False, tag="h1")
     if page.about:
         ui.label(page.about).classes("about")
