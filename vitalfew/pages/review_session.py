@@ -25,8 +25,8 @@ _CONTEXTS, _GOLD = "c", "g"
 _OTHERS = {SKIP: "skip", BACK: "back", _CONTEXTS: "contexts", _GOLD: "gold answers"}
 _SHOWN = 'document.querySelector("[data-shown]")?.dataset.shown'
 _PRESSED = f"""event => event.action === "keydown" && !event.ctrlKey && !event.altKey && !event.metaKey
-  && emit([event.key, {_SHOWN}])"""
-_CLICKED = f"event => event.detail > 1 || emit([KEY, {_SHOWN}])"
+  && emit({{key: event.key, shown: {_SHOWN}}})"""
+_CLICKED = f"event => event.detail > 1 || emit({{key: KEY, shown: {_SHOWN}}})"
 _STYLE = """
 .desk { display: flex; flex-direction: column; gap: 0.75rem }
 .desk progress { width: 100%; height: 0.5rem; accent-color: #1d4ed8 }
@@ -111,8 +111,7 @@ class Desk:
         return button.on("click", self._pressed, js_handler=_CLICKED.replace("KEY", json.dumps(key)))
 
     async def _pressed(self, event: GenericEventArguments) -> None:
-        key, shown = event.args
-        key = str(key).lower()
+        key, shown = str(event.args.get("key")).lower(), event.args.get("shown")
         if self._is_busy or shown != str(self._shown) or key not in self.buttons:
             return
         self._is_busy = True
