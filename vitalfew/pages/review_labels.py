@@ -18,6 +18,7 @@ from vitalfew.tasks.reports.shown import labels as shown
 
 _LARGEST = 20_000_000
 """Bytes of a file of reviews."""
+_STYLE = ".q-table td:first-child, .q-table th:first-child { min-width: 7rem }"
 _HEADS = {
     "right": "right (share)",
     "difference": "difference (of shares)",
@@ -28,6 +29,7 @@ _HEADS = {
 
 def labels(site: Site, run: str) -> None:
     """Draw what the labels of a run say, the way to its other figures, and its reviews as CSV, out and in."""
+    ui.add_css(_STYLE)
     parts.heading("What the labels say so far")
     again = parts.later(lambda: site.store.labels(run), _draw, "Reading labels")
     with ui.element("div").classes("row"):
@@ -79,4 +81,4 @@ def _draw(found: Labelled | None) -> None:
 
 
 def _column(head: str) -> parts.Shown:
-    return parts.Shown(head, _HEADS.get(head, head), number=head not in ("method", "by"), sortable=False)
+    return parts.Shown(head, _HEADS.get(head, head), number=head != "method", sortable=False)

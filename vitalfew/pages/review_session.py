@@ -41,7 +41,6 @@ _STYLE = """
   grid-template-columns: repeat(auto-fit, minmax(7rem, 1fr)); background: white }
 .body--dark .keys { background: var(--q-dark-page) }
 .keys .q-btn { min-height: 3rem }
-.keys .q-btn--outline { color: inherit !important }
 .keys kbd { font: inherit; font-weight: 700; border: 1px solid; border-radius: 4px; padding: 0 0.4rem;
   margin-right: 0.5rem }
 @media (max-width: 40rem) {
@@ -103,8 +102,9 @@ class Desk:
         self._show("")
 
     def _button(self, key: str, said: str) -> ui.element:
-        button = ui.button().props(f'no-caps aria-keyshortcuts="{key}"').mark(f"key {key}")
-        button.props("" if key in self.verdicts else "outline")
+        is_verdict = key in self.verdicts
+        button = ui.button(color="primary" if is_verdict else None).mark(f"key {key}")
+        button.props(f'no-caps aria-keyshortcuts="{key}"').props("" if is_verdict else "outline")
         with button:
             parts.Words(key, "kbd")
             parts.Words(said)
