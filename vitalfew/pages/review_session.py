@@ -101,7 +101,7 @@ class Desk:
         ui.run_javascript(f"localStorage.setItem('vitalfew-reviewer', {json.dumps(session.reviewer)})")
         self._show("")
 
-    def _button(self, key: str, said: str) -> ui.element:
+    def _button(self, key: str, said: str) -> ui.button:
         is_verdict = key in self.verdicts
         button = ui.button(color="primary" if is_verdict else None).mark(f"key {key}")
         button.props(f'no-caps aria-keyshortcuts="{key}"').props("" if is_verdict else "outline")
