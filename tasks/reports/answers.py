@@ -1,13 +1,16 @@
 """The answers of a run's methods, with the contexts that they were written from."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.reviews import Review, read_reviews
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.reports.runs import read_manifest
@@ -58,6 +61,15 @@ def _same_answers(other: Run, run: Run) -> dict[str, str]:
     return {name: name if name in same else found for name, found in there.items() if found}
 
 
+@dataclass(frozen=True, slots=True)
+class KeptPassage:
+    """A passage, and its spans (code points, half-open) that a context consists of."""
+
+    title: str
+    text: str
+    kept: tuple[tuple[int, int], ...]
+
+
 class MethodAnswers:
     """A method's answers. `texts`: by question, without those that failed; of a set of answers the first.
 
@@ -69,7 +81,7 @@ class MethodAnswers:
         self.texts: dict[int, str] = {}
         self._ranks: dict[int, list[int]] = {}
         self._shards: dict[int, int] = {}
-        self._evidence: dict[int, dict[tuple[int, int], str]] = {}
+        self._evidence: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
         chosen = self._chosen()
         for shard, rows in self._read("candidates", _COLUMNS):
             for row in rows.to_pylist():
@@ -79,14 +91,38 @@ class MethodAnswers:
                     self._ranks[question], self._shards[question] = row["contexts"], shard
 
     def contexts(self, question: int) -> list[str]:
-        """The contexts of an answer's prompt, in their order; those of its shard are read, and kept."""
+        """The contexts of an answer's prompt, in their order."""
+        return [row["text"] for row in self._rows(question)]
+
+    def passages(self, question: int) -> list[list[KeptPassage]]:
+        """For every one of `contexts` the passages that it comes from: none where a model rewrote it, or where the
+        index was removed since."""
+        return [self._kept(row["origin"]) for row in self._rows(question)]
+
+    def _rows(self, question: int) -> list[dict[str, Any]]:
+        """The rows of an answer's contexts; those of its shard are read, and kept."""
         if "evidence" not in self.artifacts:
             return []
         shard = self._shards[question]
-        if shard not in self._evidence:
-            rows = self._artifact("evidence").read(shard, columns=["question_id", "rank", "text"]).to_pylist()
-            self._evidence = {shard: {(row["question_id"], row["rank"]): row["text"] for row in rows}}
-        return [self._evidence[shard][question, rank] for rank in self._ranks[question]]
+        if shard not in (evidence := self._evidence):
+            rows = self._artifact("evidence").read(shard, columns=["question_id", "rank", "text", "origin"]).to_pylist()
+            self._evidence = evidence = {shard: {(row["question_id"], row["rank"]): row for row in rows}}
+        return [evidence[shard][question, rank] for rank in self._ranks[question]]
+
+    def _kept(self, origin: Sequence[Mapping[str, int]]) -> list[KeptPassage]:
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for each in origin:
+            spans.setdefault(each["passage_id"], []).append((each["start"], each["end"]))
+        found = ((self._searched.find(number), kept) for number, kept in spans.items()) if self._searched else ()
+        return [KeptPassage(row["title"], row["text"], tuple(kept)) for row, kept in found if row]
+
+    @cached_property
+    def _searched(self) -> Passages | None:
+        """The passages of the index; None where the method searches none, or it was removed since."""
+        hits = self._artifact("hits").recorded_manifest() if "hits" in self.artifacts else None
+        name = hits.inputs.get("passages") if hits else None
+        passages = Artifact(self.store, *name.split("/")) if name else None
+        return Passages(passages) if passages and passages.recorded_manifest() else None
 
     def verdicts(self, name: str) -> dict[int, float]:
         """The judge's verdicts `name` (correct, supported), by question; none where no judge was asked."""

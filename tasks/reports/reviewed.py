@@ -48,10 +48,16 @@ class ImportedReviews:
 
 def export_reviews(store: Path, name: str, path: Path) -> int:
     """Write the reviews of an evaluation's answers as CSV; how many there are. Raises NoReport, NotWritten."""
+    table = reviews_table(store, name)
+    files.write_bytes(path, csv_bytes(table))
+    return len(table)
+
+
+def reviews_table(store: Path, name: str) -> pl.DataFrame:
+    """The reviews of an evaluation's answers under `COLUMNS`; `reviewed` is a text, in UTC. Raises NoReport."""
     reviews = read_reviews(store, find_run(store, name).run_id)
     rows = [{**asdict(review), "reviewed": review.reviewed.isoformat()} for review in reviews]
-    files.write_bytes(path, csv_bytes(pl.DataFrame(rows, schema=_TYPES)))
-    return len(reviews)
+    return pl.DataFrame(rows, schema=_TYPES)
 
 
 def import_reviews(store: Path, path: Path, replace: bool = False) -> ImportedReviews:

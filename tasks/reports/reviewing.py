@@ -27,7 +27,7 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.registry import method_named, nearest
-from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
+from vitalfew.tasks.reports.answers import KeptPassage, MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.reviewed import checked_reviewer
 from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_rows, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
@@ -73,7 +73,7 @@ class ReviewProgress:
 
 
 class ReviewSession:
-    """One reviewer's way through a run. `current`: the item to show, None at the end."""
+    """One reviewer's way through a run. `current`: the item to show, None at the end; `keys`: those of verdicts."""
 
     def __init__(
         self, store: Path, name: str, reviewer: str, methods: Sequence[str] = (), one_by_one: bool = False
@@ -82,7 +82,7 @@ class ReviewSession:
         others; with `one_by_one` those whose answers are reviewed, by default all. Raises NoReport where there is
         nothing to review, and ValueError for a name that is not one."""
         self.store, self.reviewer = store, checked_reviewer(reviewer)
-        self.run = find_run(store, name)
+        self.run, self.keys = find_run(store, name), KEYS_OF_ONE if one_by_one else KEYS_OF_TWO
         self.methods = _chosen(store, self.run, methods, one_by_one)
         self._answers = {method: MethodAnswers(store, self.run, method) for method in self.methods}
         every = self._items(one_by_one)
@@ -121,6 +121,11 @@ class ReviewSession:
         """For every answer the contexts that it was written from, as its prompt had them."""
         return [self._answers[answer.methods[0]].contexts(item.question_id) for answer in item.answers]
 
+    def passages(self, item: ReviewItem) -> list[list[list[KeptPassage]]]:
+        """For every answer and every one of its `contexts` the passages that it comes from, with the spans that were
+        kept: none where a model rewrote it, or where the index was removed since."""
+        return [self._answers[answer.methods[0]].passages(item.question_id) for answer in item.answers]
+
     def press(self, key: str, seconds: float | None = None) -> str:
         """Do what a key says and go on; what the reviewer should know of it, in words, else ''. A verdict is on the
         disk when this returns. `seconds`: that the reviewer took. Raises NotWritten."""
@@ -129,6 +134,7 @@ class ReviewSession:
             if self._place == 0:
                 return "This is the first one."
             self._place -= 1
+            self._known = self._read()
             return ""
         if item is None:
             return ""
@@ -143,11 +149,16 @@ class ReviewSession:
     def _keep(self, item: ReviewItem, key: str, seconds: float | None) -> str:
         """Keep a verdict. One that another session of this reviewer gave since the item was shown stands."""
         reviews = [*self._reviews(item, key, seconds)]
-        changed = any(review.subject[2:] in self._known for review in reviews)
+        subjects = [review.subject[2:] for review in reviews]
+        shown, self._known = self._known, self._read()
+        as_shown = all(self._known.get(subject) == shown.get(subject) for subject in subjects)
         try:
+            changed = as_shown and any(subject in shown for subject in subjects)
             add_reviews(self.store, self.run.run_id, reviews, replace=changed)
-        except ReviewedOtherwise as error:
-            return f"{error}: the first one stands. Press {BACK} to change it."
+        except ReviewedOtherwise:  # its message names the methods
+            self._known = self._read()
+            said = self.verdict(item)
+            return f"You have said {said!r} in another session: the first one stands. Press {BACK} to change it."
         self._given.add(self._place)
         return ""
 

@@ -1,6 +1,6 @@
 """`Store`: a directory, or a prefix of a bucket, with indexes, evaluations and everything that they left."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
+    from vitalfew.tasks.reports.contents import Labelled
+    from vitalfew.tasks.reports.reviewed import ImportedReviews
+    from vitalfew.tasks.reports.reviewing import ReviewSession
 
 Runner = Literal["auto", "ray", "serial"]
 Settings = Mapping[str, Any]
@@ -148,6 +151,46 @@ class Store:
         from vitalfew.tasks.reports.runs import find_run
 
         return Report(self.place, read_report(self.place, find_run(self.place, run)))
+
+    def review(
+        self, run: str = "latest", *, reviewer: str, methods: Sequence[str] = (), one: bool = False
+    ) -> "ReviewSession":
+        """A session in which a person reviews an evaluation's answers, as in `vitalfew review`: `current` is what to
+        show, `press("1")` keeps a verdict and goes on, `progress` says how many are left.
+
+        `run`: as of `report`; `methods`: two to compare, by default the best one and the baseline; with `one`, which
+        asks of single answers whether they are right, those to review, by default all. It goes on where the reviewer
+        stopped. Raises NoReport, and ValueError for a reviewer that is no name.
+        """
+        from vitalfew.tasks.reports.reviewing import ReviewSession
+
+        return ReviewSession(self.place, run, reviewer, methods, one)
+
+    def reviews(self, run: str = "latest") -> "pl.DataFrame":
+        """What people said of an evaluation's answers: the columns of the table `reviews`, as `review export` writes
+        them. Raises NoReport."""
+        from vitalfew.tasks.reports.reviewed import reviews_table
+
+        return reviews_table(self.place, run)
+
+    def import_reviews(self, path: str | Path, *, replace: bool = False) -> "ImportedReviews":
+        """Keep the reviews of a CSV file, as `vitalfew review import` does; how many are new, and how many were known.
+
+        `replace`: a new verdict takes the place of the reviewer's earlier one. Raises InputError, which names the line.
+        """
+        from vitalfew.tasks.reports.reviewed import import_reviews
+
+        return import_reviews(self.place, Path(path), replace)
+
+    def labels(self, run: str = "latest") -> "Labelled | None":
+        """Right answers by the judge alone, by people alone and by both, with 95 % intervals; which of two methods
+        people prefer; how far they agree. None where neither has said anything. Raises NoReport."""
+        from vitalfew.configs.evaluation import Evaluate
+        from vitalfew.tasks.reports.labelled import labelled
+        from vitalfew.tasks.reports.runs import find_run
+
+        found = find_run(self.place, run)
+        return labelled(self.place, found, Evaluate.model_validate(found.config))
 
     def rag(
         self,

@@ -38,6 +38,7 @@ h2 { font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin: 1rem 0 0 }
 header nav { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem }
 header a { color: white; text-decoration: none; padding: 0.15rem 0 }
 header a[aria-current] { font-weight: 700; border-bottom: 2px solid white }
+.nicegui-content a { color: inherit; text-decoration: underline }
 header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2px }
 .about, .hint { opacity: 0.85; max-width: 60rem }
 .problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
@@ -48,11 +49,10 @@ mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit 
 .field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
   border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }
 .field option { color: black; background: white }
-.row { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
+.row:not([class*="q-"]) { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
 .q-table th { font-weight: 600 }
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
 .q-table th:focus-visible { outline: 2px solid }
-.q-table td a { color: inherit; text-decoration: underline }
 .q-loading-bar { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
@@ -62,7 +62,7 @@ def framed(page: Page, site: Site) -> None:
     """Draw a page within its frame."""
     ui.colors(primary="#1d4ed8")
     ui.add_css(_STYLE)
-    with ui.header().classes("q-py-sm").style("gap: 0.25rem 1.5rem; flex-wrap: wrap; align-items: baseline"):
+    with ui.header(fixed=False).classes("q-py-sm").style("gap: 0.25rem 1.5rem; flex-wrap: wrap; align-items: baseline"):
         ui.label("Vital Few").style("font-weight: 700")
         with ui.element("nav").props('aria-label="Pages"'):
             for other in PAGES:

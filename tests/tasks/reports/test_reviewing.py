@@ -206,7 +206,9 @@ def test_another_run_of_the_same_answers_has_the_reviews(store: Path) -> None:
 def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store: Path) -> None:
     one, other = session(store, "Ada", *PAIR), session(store, "Ada", *PAIR)
     one.press("1")
-    assert "the first one stands" in other.press("2")
+    said = other.press("2")
+    assert "the first one stands" in said
+    assert not any(name in said for name in PAIR)  # blinded
     assert len(reviews(store)) == 1
     assert other.place == 2
     one.press("1")
@@ -214,6 +216,11 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
     other.press(BACK)
     other.press("=")
     assert [each.verdict for each in reviews(store)][1] == "equal"
+    one.press(BACK)
+    assert one.verdict(current(one)) == "equal"  # as the other session has said
+    other.press(BACK)
+    other.press("u")
+    assert "You have said 'unsure' in another session" in one.press("1")  # whose change it had not seen
     one.press("1")
     one.press("1")
     other.press(SKIP)

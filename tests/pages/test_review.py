@@ -1,0 +1,190 @@
+"""The page Review: every key, what it keeps, a press on what is no longer shown, and what a reader may not learn."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from nicegui import ElementFilter, ui
+from nicegui.elements.upload_files import SmallFileUpload
+from nicegui.testing import User
+
+import vitalfew as vf
+from tests.support.paging import rows_of, visit
+from vitalfew.pages.site import Site
+
+ADA = "/review?run=shapes&reviewer=Ada"
+"""Two answers at a time, of methods that the address does not name."""
+
+
+@pytest.fixture
+def site(own: vf.Store) -> Site:
+    return Site(own.place)
+
+
+async def shown(user: User) -> str:
+    """The drawing that the page shows, when there is one."""
+    for _ in range(200):
+        with user:
+            for found in ElementFilter(kind=ui.element):
+                if number := found.props.get("data-shown"):
+                    return str(number)
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"there is no session: {user.current_layout}")
+
+
+KEY = {"action": "keydown", "repeat": False, "code": "", "location": 0}
+KEY |= dict.fromkeys(("altKey", "ctrlKey", "metaKey", "shiftKey"), False)
+
+
+def strike(user: User, key: str, number: str) -> None:
+    """Strike a key, as a browser sends it that shows the drawing of this number."""
+    user.find("keyboard").trigger("key", {**KEY, "key": key, "shown": number})
+
+
+async def press(user: User, *keys: str) -> None:
+    """Press keys, each when the page shows what the one before led to."""
+    for key in keys:
+        number = await shown(user)
+        strike(user, key, number)
+        for _ in range(200):
+            if await shown(user) != number:
+                break
+            await asyncio.sleep(0.02)
+        else:
+            raise AssertionError(f"{key} did nothing: {user.current_layout}")
+
+
+def verdicts(site: Site) -> list[str]:
+    return site.store.reviews("shapes")["verdict"].to_list()
+
+
+def layout(user: User) -> str:
+    """All that is on the page, with the properties of its elements."""
+    with user:
+        every = ElementFilter(kind=ui.element)
+        return "\n".join(f"{vars(each).get('_text', '')} {dict(each.props)}" for each in every)
+
+
+def names_in(text: str, methods: Sequence[str]) -> list[str]:
+    return [name for name in methods if re.search(rf"\b{re.escape(name)}\b", text)]
+
+
+def test_keys_keep_verdicts_and_go_on(site: Site) -> None:
+    session = site.store.review("shapes", reviewer="Ada")
+    assert session.items, "the methods of the store differ nowhere"
+
+    async def act(user: User) -> None:
+        strike(user, "g", await shown(user))
+        await user.should_see("Gold answers: ")
+        strike(user, "c", await shown(user))
+        await user.should_see("Contexts: ")
+        await press(user, "U")
+        await user.should_see("Kept: unsure.")
+        await user.should_see("Reviewed: 1 of")
+        assert names_in(layout(user), session.methods) == []  # blinded
+        await user.should_not_see("Contexts: ")
+        await press(user, "b")
+        await user.should_see("Your verdict so far: unsure")
+        await press(user, "=", "b", "b")
+        await user.should_see("This is the first one.")
+
+    visit(site, ADA, act)
+    assert verdicts(site) == ["equal"]
+    assert site.store.review("shapes", reviewer="Ada").place > 1  # a reload goes on
+
+
+def test_a_second_press_is_void(site: Site) -> None:
+    async def act(user: User) -> None:
+        first = await shown(user)
+        for _ in range(3):  # while the first is under way
+            strike(user, "u", first)
+        await user.should_see("Reviewed: 1 of")
+        strike(user, "u", first)  # it was sent before the next one was on the screen
+        strike(user, "x", await shown(user))
+        user.find("key s").trigger("click", {"key": "s", "shown": await shown(user)})
+        await user.should_see("Skipped.")
+
+    visit(site, f"{ADA}&one=1", act)
+    assert {*verdicts(site)} == {"unsure"}
+    assert site.store.review("shapes", reviewer="Ada", one=True).progress.reviewed == 1
+
+
+def test_another_session_of_the_reviewer_is_heard(site: Site) -> None:
+    async def act(user: User) -> None:
+        await shown(user)
+        other = site.store.review("shapes", reviewer="Ada", one=True)
+        other.press("r")
+        other.press("u")
+        await press(user, "w")
+        await user.should_see("the first one stands")
+        await user.should_see("Reviewed: 2 of")  # what was said there is not asked again
+        assert names_in(layout(user), other.methods) == []
+
+    visit(site, f"{ADA}&one=1", act)
+    assert {*verdicts(site)} == {"right", "unsure"}  # of every method with that text
+
+
+def test_the_end_says_what_the_labels_say(site: Site) -> None:
+    session = site.store.review("shapes", reviewer="Ada")
+    while session.current:
+        session.press("1")
+
+    async def act(user: User) -> None:
+        await user.should_see("All are reviewed.", retries=20)
+        await user.should_see("What the labels say so far")
+        await user.should_see(" against ", retries=20)
+        await press(user, "b")
+        await user.should_see("Your verdict so far: 1 is better")
+
+    visit(site, ADA, act)
+
+
+def test_the_start(site: Site) -> None:
+    site.store.review("shapes", reviewer="Ada", one=True).press("r")
+
+    async def act(user: User) -> None:
+        await user.should_see("Begin, or go on", retries=20)
+        await user.should_see("shapes, ")
+        await user.should_see("Give your name to see how many are left.")
+        user.find("One answer at a time: is it right?").trigger("change")
+        user.find("reviewer").trigger("change", "Ada")
+        await user.should_see("Reviewed: 1 of", retries=20)
+        user.find("reviewer").trigger("change", "=SUM(1)")
+        await user.should_see("a reviewer must be a name", retries=20)
+
+    visit(site, "/review", act)
+
+
+def test_what_is_not_there(site: Site, tmp_path: Path) -> None:
+    async def unknown(user: User) -> None:
+        await user.should_see("no evaluation 'nothing'", retries=20)
+        await user.should_see("Another run or name")
+
+    async def empty(user: User) -> None:
+        await user.should_see("There is no evaluation with answers to review yet.", retries=20)
+
+    visit(site, "/review?run=nothing&reviewer=Ada", unknown)
+    visit(Site(tmp_path / "nowhere"), "/review", empty)
+
+
+def test_reviews_come_in_as_csv(site: Site, own: vf.Store) -> None:
+    session = own.review("shapes", reviewer="Ada", one=True)
+    item = session.current
+    assert item
+    method = item.answers[0].methods[0]
+    line = f"Bob,{session.run.run_id},{item.question_id},{method}"
+
+    async def act(user: User) -> None:
+        with user:
+            (upload,) = ElementFilter(kind=ui.upload)
+        for verdict in ("perhaps", "right"):
+            content = f"reviewer,run_id,question_id,method,verdict\n{line},{verdict}\n".encode()
+            await upload.handle_uploads([SmallFileUpload("<b>.csv", "text/csv", content)])
+            said = "<b>.csv, line 2: a verdict on one answer" if verdict == "perhaps" else "New reviews: 1"
+            await user.should_see(said, retries=20)
+        assert any(row["by"] == "labels" for row in await rows_of(user, "Right answers, by judge and people"))
+
+    visit(site, "/review?run=shapes&labels=1", act)
+    assert verdicts(site) == ["right"]
