@@ -294,11 +294,12 @@ def costs(
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Show the costs of runs by stage and model, by method, by day, by run and by node, and compare them with the quote.
+    """Show the costs of runs by stage and model, by method, day, run and node, and compare them with the quote.
 
-    Work that several methods of a run share is split among them equally. Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
-    later, and of shards that were cancelled. The last column is what the work would cost if no answer, reading or
-    vector had been known before. In SQL: FROM spending(), FROM spending_by_method(), FROM quoted(), and the table `costs`, a row per shard.
+    Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
+    later, and of shards that were cancelled. Work that several methods of a run share is split among them equally. The
+    last column is what the work would cost if no answer, reading or vector had been known before. In SQL: FROM
+    spending(), FROM spending_by_method(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """

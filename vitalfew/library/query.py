@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 _BATCH = 10_000
-_AS_TEXT = re.compile(r"UNION|INTERVAL|\bBIT\b|VARIANT|UHUGEINT")
+_FOREIGN = re.compile(r"UNION|INTERVAL|\bBIT\b|VARIANT|UHUGEINT")
 """Types of DuckDB that Polars does not have."""
+_PLAIN = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|HUGEINT|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|BOOLEAN|VARCHAR")
 
 
 class Query:
@@ -31,16 +32,17 @@ class Query:
         self.place, self.sql, self.timeout = place, sql, timeout
         self._stop = Event()
 
-    def frame(self, most: int | None = None, most_bytes: int | None = None) -> "pl.DataFrame":
+    def frame(self, most: int | None = None, most_bytes: int | None = None, plain: bool = False) -> "pl.DataFrame":
         """The rows; at most `most`, and none after those that first fill `most_bytes` of memory.
 
-        Types that Polars lacks (INTERVAL, UNION, BIT) come as text. Raises QueryError, Stopped after `cancel`,
-        FileNotFoundError without a store.
+        Types that Polars lacks (INTERVAL, UNION, BIT) come as text. `plain`: so does all that is not a number, a
+        boolean or text, as DuckDB writes it: times (UTC), lists, structs, maps, bytes. Raises QueryError, Stopped
+        after `cancel`, FileNotFoundError without a store.
         """
         import polars as pl
         import pyarrow as pa
 
-        with self._read(most) as rows:
+        with self._read(most, plain) as rows:
             reader = rows.to_arrow_reader(_BATCH)
             batches, size = list[pa.RecordBatch](), 0
             for batch in reader:
@@ -67,15 +69,17 @@ class Query:
         self._stop.set()
 
     @contextmanager
-    def _read(self, most: int | None) -> Iterator["DuckDBPyRelation"]:
+    def _read(self, most: int | None, plain: bool = False) -> Iterator["DuckDBPyRelation"]:
         with limited(self.place, self.sql, self.timeout, self._stop) as rows:
             found = rows.project("*") if most is None else rows.limit(most)  # both tell columns of one name apart
-            yield found.project(", ".join(map(_column, found.columns, found.types)))
+            columns = (_column(*each, plain) for each in zip(found.columns, map(str, found.types), strict=True))
+            yield found.project(", ".join(columns))
 
 
-def _column(name: str, kind: Any) -> str:
+def _column(name: str, kind: str, plain: bool) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
-    return f"CAST({quoted} AS VARCHAR) AS {quoted}" if _AS_TEXT.search(str(kind)) else quoted
+    is_text = _FOREIGN.search(kind) or (plain and not _PLAIN.fullmatch(kind))
+    return f"CAST({quoted} AS VARCHAR) AS {quoted}" if is_text else quoted
 
 
 def _write_parquet(path: Path, reader: "pa.RecordBatchReader") -> int:

@@ -132,10 +132,12 @@ def table(
     order: str = "",
     descending: bool = False,
     nothing: str = "There are no rows.",
+    cell: str = "",
+    on: Mapping[str, Callable[[GenericEventArguments], Any]] | None = None,
 ) -> Callable[[], Awaitable[None]]:
     """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
-    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. Returns what reads and
-    draws it anew."""
+    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
+    Vue for every cell, and `on`: what its events call. Returns what reads and draws it anew."""
     first = Slice(0, ROWS, order, descending)
 
     def draw(found: tuple[Rows, int]) -> None:
@@ -151,9 +153,13 @@ def table(
         )
         made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
         made.classes("w-full").add_slot("header", _HEAD)
+        if cell:
+            made.add_slot("body-cell", cell)
         for column in columns:
             if column.link:
                 made.add_slot(f"body-cell-{column.name}", _LINK)
+        for event, call in (on or {}).items():
+            made.on(event, call)
         made.on("request", lambda event: _turn(made, columns, read, event.args["pagination"]))
 
     return later(lambda: read(first), draw)
