@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 from time import monotonic
 from typing import Any
 
@@ -35,6 +35,8 @@ LIMITS = {
     "max_temp_directory_size": "10GB",
 }
 """How much of the memory a query may take, and of the temporary disk for rows that do not fit."""
+_WRITING = RLock()
+"""Threads of a process must not write a catalog at the same time: DuckDB takes their files for one database."""
 _LOOKS = 0.05
 """Seconds between two looks whether a query has to stop."""
 _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
@@ -65,7 +67,8 @@ def build(store: Path) -> Path:
     path = store / CATALOG
     if "?" in str(path):
         raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")
-    files.write_atomically(path, lambda temporary: _write(temporary, store))
+    with _WRITING:
+        files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
 
@@ -120,12 +123,15 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
     check_store(store)
     if current := _current(store):
         return current
-    try:
-        return _open(build(store), store)
-    except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same
-        with TemporaryDirectory(prefix="vitalfew-") as folder:
-            _write(Path(folder) / CATALOG, store)
-            return _open(Path(folder) / CATALOG, store)
+    with _WRITING:
+        if current := _current(store):  # another thread has written it meanwhile
+            return current
+        try:
+            return _open(build(store), store)
+        except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same
+            with TemporaryDirectory(prefix="vitalfew-") as folder:
+                _write(Path(folder) / CATALOG, store)
+                return _open(Path(folder) / CATALOG, store)
 
 
 def without_rows() -> duckdb.DuckDBPyConnection:

@@ -24,6 +24,10 @@ STYLE = """
 .sql-editor .cm-editor { min-height: 8rem; max-height: 24rem }
 details summary { cursor: pointer; overflow-wrap: anywhere; display: list-item }
 details summary:focus-visible { outline: 2px solid }
+details:not([open]) summary .about { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
+  overflow: hidden }
+.sql .row > * { max-width: 100% }
+.sql .field select { width: 100% }
 details > div { padding: 0.25rem 0 0.5rem 1rem }
 .names { font-weight: 600 }
 .docs { font-size: 0.9rem; max-height: 80vh; overflow-y: auto; padding-right: 0.5rem }
@@ -69,7 +73,9 @@ class Editor:
 
     def __init__(self, typed: str, run: Callable[[], Awaitable[None]]) -> None:
         self.typed, self.past = typed, list[str]()
-        self.made = ui.codemirror(typed, language="SQL", theme="vscodeLight", keymap={"Mod-Enter": lambda _: run()})
+        self.made = ui.codemirror(
+            typed, language="SQL", theme="vscodeLight", line_wrapping=True, keymap={"Mod-Enter": lambda _: run()}
+        )
         self.made.classes("sql-editor").mark("SQL")
         ui.on("sql-dark", lambda event: self._paint(bool(event.args)))
         ui.context.client.on_connect(self._set_up)

@@ -23,7 +23,7 @@ STYLE = """
 """
 _CELL = """
 <q-td :props="props">
-  <span v-if="props.value === null" class="null">NULL</span>
+  <span v-if="props.value === null" class="null cell">NULL</span>
   <span v-else-if="props.value.text === undefined" class="cell">{{ props.value }}</span>
   <span v-else class="cell">{{ props.value.text }}…<button type="button" class="more"
     @click="$parent.$emit('whole', [props.value.at, props.col.name])">all {{ props.value.length }} characters</button>
@@ -98,7 +98,8 @@ def _charted(frame: pl.DataFrame) -> None:
     if not numbers or len(frame) < 2:
         return
     chosen = {"kind": "", "x": next((name for name in frame.columns if name not in numbers), frame.columns[0])}
-    chosen["y"] = next((name for name in numbers if name != chosen["x"]), numbers[0])
+    measures = [name for name in numbers if not name.endswith("_id") and name != chosen["x"]]
+    chosen["y"] = (measures or numbers)[0]
 
     def choose(what: str) -> Callable[[str], None]:
         def change(value: str) -> None:
