@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import costs_traffic, parts
 from vitalfew.pages.site import Site
 
@@ -22,6 +21,7 @@ GROUPS = {"method": "method", "stage": "stage", "model": "model", "day": "day", 
 _MEASURES = ("usd", "usd_nothing_known", "tokens", "wall_seconds", "cpu_seconds", "gpu_seconds")
 SERIES = 10
 """Groups that a chart tells apart."""
+_STYLE = ".q-table td, .q-table th { min-width: 5rem }"
 _NO_MODEL = "(no model)"
 _NO_RUN = "vitalfew index DATASET --name NAME"
 
@@ -35,7 +35,7 @@ class View:
 
     @property
     def address(self) -> str:
-        return f"{ROOT}/costs?period={self.period}&by={self.by}"
+        return f"/costs?period={self.period}&by={self.by}"
 
     def days(self) -> tuple[date | None, date | None]:
         return span(self.period, datetime.now(UTC).date())
@@ -52,6 +52,7 @@ def span(period: str, today: date) -> tuple[date | None, date | None]:
 
 
 def draw(site: Site) -> None:
+    ui.add_css(_STYLE)
     given = ui.context.client.request.query_params
     period, by = given.get("period", "7"), given.get("by", "method")
     view = View(period if period in PERIODS else "7", by if by in GROUPS else "method")
@@ -59,7 +60,7 @@ def draw(site: Site) -> None:
     def change(what: str) -> Callable[[str], None]:
         def changed(value: str) -> None:
             setattr(view, what, value)
-            ui.navigate.to(view.address)
+            ui.navigate.to(view.address)  # which adds the path that the pages are below
 
         return changed
 
@@ -79,7 +80,7 @@ def _show(every: pl.DataFrame, view: View) -> None:
         return
     if rows.is_empty():
         parts.hint(f"No work was done in this period ({_days(since, until)}). The last was on {every['day'].max()}.")
-        ui.link("Show all time", f"/costs?period=all&by={view.by}")
+        ui.link("Show all time", View("all", view.by).address)
         return
     rows = rows.with_columns(_group(view.by).alias("group"))
     parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(rows['usd'].sum())} USD paid")

@@ -6,6 +6,7 @@ Texts of a store reach the browser as text: through labels and cells of tables, 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import polars as pl
@@ -250,7 +251,7 @@ def usd(value: float | None) -> str:
     """An amount with as many digits as tell it from zero."""
     if value is None:
         return ""
-    return f"{value:,.2f}" if value >= 1 or not value else f"{value:.2g}"
+    return f"{value:,.2f}" if value >= 1 or not value else f"{Decimal(f'{value:.2g}'):f}"
 
 
 class Words(TextElement):

@@ -54,7 +54,7 @@ class Desk:
         with ui.column().classes("w-full").style("align-items: stretch; gap: 1rem"):
             self.editor = sql_editor.Editor(typed, self.run)
             with ui.element("div").classes("row"):
-                self.button = ui.button("Run", on_click=self.run).props("no-caps")
+                self.button = ui.button("Run", on_click=self.run).props("no-caps").mark("run")
                 self.stop = ui.button("Cancel", on_click=self.cancel).props("no-caps outline disable")
                 parts.choice("Time limit", LIMITS, "60", self._set_seconds)
                 self.editor.history()

@@ -11,7 +11,6 @@ from urllib.parse import quote
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
 
 REMEMBERED = 50
@@ -125,8 +124,8 @@ class Editor:
 
 
 def address(text: str) -> str:
-    """The address of the page with a statement typed in."""
-    return f"{ROOT}/sql?sql={quote(text)}"
+    """The address of the page with a statement typed in, below that of the pages."""
+    return f"/sql?sql={quote(text)}"
 
 
 def _names(found: pl.DataFrame) -> dict[str, Any]:
