@@ -1,4 +1,4 @@
-"""What a catalog has, in words: its tables with their columns, its macros with examples, and SQL's keywords.
+"""A catalog in words: its tables with their columns, its macros with examples, and SQL's keywords.
 
 The prompt of `vitalfew sql` and the page SQL complete from it.
 """

@@ -418,7 +418,7 @@ MACROS = (
     ),
     Macro(
         "spending_by_method", "run := ''",
-        "what `spending` has, by method too: work that several methods of a run share is split among them equally "
+        "the rows of `spending`, by method too: work that several methods of a run share is split among them equally "
         "(`shared_by` says among how many), so that the sums are those of `spending`; work of an index is `indexing "
         "(no method)`",
         "SELECT method, sum(tokens), sum(usd) FROM spending_by_method() GROUP BY ALL ORDER BY 3 DESC", _BY_METHOD,

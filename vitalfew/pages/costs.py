@@ -21,7 +21,7 @@ GROUPS = {"method": "method", "stage": "stage", "model": "model", "day": "day", 
 _MEASURES = ("usd", "usd_nothing_known", "tokens", "wall_seconds", "cpu_seconds", "gpu_seconds")
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 5rem }"
+_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
 _NO_MODEL = "(no model)"
 _NO_RUN = "vitalfew index DATASET --name NAME"
 
@@ -79,11 +79,11 @@ def _show(every: pl.DataFrame, view: View) -> None:
         parts.hint(f"This store has no costs yet. Index something first: {_NO_RUN}")
         return
     if rows.is_empty():
-        parts.hint(f"No work was done in this period ({_days(since, until)}). The last was on {every['day'].max()}.")
+        parts.hint(f"No work was done in this period ({_days(since, until)}). The last was on {every['day'].max()!s}.")
         ui.link("Show all time", View("all", view.by).address)
         return
     rows = rows.with_columns(_group(view.by).alias("group"))
-    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(rows['usd'].sum())} USD paid")
+    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} USD paid")
     parts.hint(_total(rows, since, until))
     _chart(rows, since, until)
     grouped = _grouped(rows, view.by)
@@ -142,8 +142,12 @@ def _days(since: date | None, until: date | None) -> str:
     return f"{since:%a} {since}" if since == until else f"{since:%a} {since} to {until:%a} {until}"
 
 
+def _sum(rows: pl.DataFrame, name: str) -> float:
+    return float(rows[name].sum())
+
+
 def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
-    usd, unknown, tokens, wall, cpu, gpu = (rows[name].sum() for name in _MEASURES)
+    usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
         f"{_days(since, until)} (UTC), {rows['run_id'].n_unique()} runs: {parts.usd(usd)} USD paid, and "
@@ -153,10 +157,11 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
 
 
 def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
-    first, last = since or rows["day"].min(), until or rows["day"].max()
-    days = [first + timedelta(days=place) for place in range((last - first).days + 1)]  # type: ignore[operator]
+    worked = sorted(rows["day"].unique().to_list())
+    first, last = since or worked[0], until or worked[-1]
+    days = [first + timedelta(days=place) for place in range((last - first).days + 1)]
     if len(days) > 400:
-        days = sorted(rows["day"].unique())
+        days = worked
     largest = rows.group_by("group").agg(pl.col("usd").sum()).sort("usd", descending=True)["group"].to_list()
     named = largest if len(largest) <= SERIES else largest[: SERIES - 1]
     others = f"{len(largest) - len(named)} others"

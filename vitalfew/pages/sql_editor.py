@@ -132,7 +132,7 @@ def _names(found: pl.DataFrame) -> dict[str, Any]:
     """What the browser completes: tables and macros, all columns, and the columns by table."""
     tables: dict[str, list[dict[str, str]]] = {}
     columns: dict[str, dict[str, str]] = {}
-    names = list[dict[str, str]]()
+    names = list[dict[str, Any]]()
     for row in found.iter_rows(named=True):
         if row["kind"] == "column":
             about = f"{row['about']} ({row['unit']})" if row["unit"] else row["about"]
