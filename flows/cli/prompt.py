@@ -19,7 +19,7 @@ from rich.markup import escape
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.terminal import out, say_error
 from vitalfew.storage.catalog.database import QueryError, limited, without_rows
-from vitalfew.storage.catalog.documentation import Entry, entries, keywords
+from vitalfew.storage.catalog.documentation import CatalogEntry, entries, keywords
 
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
@@ -152,5 +152,5 @@ class CatalogCompleter(Completer):
             yield from ((keyword, "") for keyword in self._keywords)
 
 
-def _comments(table: Entry) -> Iterator[tuple[str, str]]:
+def _comments(table: CatalogEntry) -> Iterator[tuple[str, str]]:
     return ((name, column.comment) for name, column in table.columns.items())

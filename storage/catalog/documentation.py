@@ -12,7 +12,7 @@ from vitalfew.storage.catalog.views import ColumnInfo, documented, rows
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A table, view or macro. `columns`: of a table; `call`, `example`: of a macro, as in SQL."""
 
     name: str
@@ -27,17 +27,19 @@ class Entry:
         return bool(self.call)
 
 
-def entries(connection: duckdb.DuckDBPyConnection) -> list[Entry]:
+def entries(connection: duckdb.DuckDBPyConnection) -> list[CatalogEntry]:
     """Describe the tables and views of a catalog, those that only its store has among them, and the macros."""
     asked = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
     types: dict[str, dict[str, str]] = {}
     for table, column, kind in connection.sql(asked).fetchall():
         types.setdefault(table, {})[column] = kind
     tables = [
-        Entry(name, about, documented(connection, name), types.get(name, {}))
+        CatalogEntry(name, about, documented(connection, name), types.get(name, {}))
         for name, about in rows(connection).items()
     ]
-    return tables + [Entry(macro.name, macro.about, call=macro.signature, example=macro.example) for macro in MACROS]
+    return tables + [
+        CatalogEntry(macro.name, macro.about, call=macro.signature, example=macro.example) for macro in MACROS
+    ]
 
 
 def keywords(connection: duckdb.DuckDBPyConnection) -> list[str]:
