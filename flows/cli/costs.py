@@ -294,11 +294,12 @@ def costs(
     ] = "",
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
-    """Show the costs of runs by stage and model, by day, by run and by node, and compare them with the quote.
+    """Show the costs of runs by stage and model, by method, day, run and node, and compare them with the quote.
 
     Uses the prices in configs/prices.yaml on the day of the work. Includes the costs of artifacts that were removed
-    later, and of shards that were cancelled. The last column is what the work would cost if no answer, reading or
-    vector had been known before. In SQL: FROM spending(), FROM quoted(), and the table `costs`, a row per shard.
+    later, and of shards that were cancelled. Work that several methods of a run share is split among them equally. The
+    last column is what the work would cost if no answer, reading or vector had been known before. In SQL: FROM
+    spending(), FROM spending_by_method(), FROM quoted(), and the table `costs`, a row per shard.
 
         vitalfew costs quickstart
     """
@@ -309,6 +310,9 @@ def costs(
         if not stages:
             raise InputError(_nothing(run))
         out.print(_paid(("stage", "model"), stages, total=True), "")
+        methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
+        if len(methods) > 1:
+            out.print(_paid(("method",), methods), "")
         out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
         out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
         nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
@@ -317,9 +321,11 @@ def costs(
         _quoted_and_paid(connection, run)
 
 
-def _spending(connection: "DuckDBPyConnection", run: str, by: str, order: str) -> list[tuple[Any, ...]]:
+def _spending(
+    connection: "DuckDBPyConnection", run: str, by: str, order: str, macro: str = "spending"
+) -> list[tuple[Any, ...]]:
     return connection.execute(
-        f"SELECT {by}, {_MEASURES} FROM spending(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
+        f"SELECT {by}, {_MEASURES} FROM {macro}(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
         [run],
     ).fetchall()
 

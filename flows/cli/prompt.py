@@ -19,8 +19,7 @@ from rich.markup import escape
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.terminal import out, say_error
 from vitalfew.storage.catalog.database import QueryError, limited, without_rows
-from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.catalog.views import ROWS, columns
+from vitalfew.storage.catalog.documentation import CatalogEntry, entries, keywords
 
 MOST_ROWS = 1000
 """Rows that a table at the prompt shows."""
@@ -125,11 +124,11 @@ class CatalogCompleter(Completer):
 
     def __init__(self) -> None:
         with without_rows() as connection:
-            rows = connection.sql("SELECT DISTINCT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
-        self._keywords = [keyword for (keyword,) in rows]
+            self._entries = {entry.name: entry for entry in entries(connection)}
+            self._keywords = keywords(connection)
         self._columns: dict[str, str] = {}
-        for table in ROWS:
-            for name, column in columns(table).items():
+        for entry in self._entries.values():
+            for name, column in entry.columns.items():
                 self._columns.setdefault(name, column.comment)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -143,12 +142,15 @@ class CatalogCompleter(Completer):
 
     def _names(self, scope: str | None, typed: bool) -> Iterator[tuple[str, str]]:
         if scope is not None:
-            own = {name: column.comment for name, column in columns(scope).items()} if scope in ROWS else self._columns
-            yield from own.items()
+            known = self._entries.get(scope)
+            yield from self._columns.items() if known is None else _comments(known)
             return
-        yield from ROWS.items()
-        for macro in MACROS:
-            yield f"{macro.name}(", macro.about
+        for entry in self._entries.values():
+            yield f"{entry.name}(" if entry.is_macro else entry.name, entry.about
         if typed:
             yield from self._columns.items()
             yield from ((keyword, "") for keyword in self._keywords)
+
+
+def _comments(table: CatalogEntry) -> Iterator[tuple[str, str]]:
+    return ((name, column.comment) for name, column in table.columns.items())

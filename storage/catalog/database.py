@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import TIMEOUT_MAX, Event, Timer
+from threading import Event, RLock, Thread
+from time import monotonic
 from typing import Any
 
 import duckdb
@@ -34,11 +35,19 @@ LIMITS = {
     "max_temp_directory_size": "10GB",
 }
 """How much of the memory a query may take, and of the temporary disk for rows that do not fit."""
+_WRITING = RLock()
+"""Threads of a process must not write a catalog at the same time: DuckDB takes their files for one database."""
+_LOOKS = 0.05
+"""Seconds between two looks whether a query has to stop."""
 _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
 
 
 class QueryError(ValueError):
     """SQL that DuckDB refused: the message is DuckDB's, and names the existing tables where that helps."""
+
+
+class Stopped(QueryError):
+    """A query that another thread has stopped."""
 
 
 def refresh(store: Path) -> None:
@@ -58,7 +67,8 @@ def build(store: Path) -> Path:
     path = store / CATALOG
     if "?" in str(path):
         raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")
-    files.write_atomically(path, lambda temporary: _write(temporary, store))
+    with _WRITING:
+        files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
 
@@ -113,12 +123,15 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
     check_store(store)
     if current := _current(store):
         return current
-    try:
-        return _open(build(store), store)
-    except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same
-        with TemporaryDirectory(prefix="vitalfew-") as folder:
-            _write(Path(folder) / CATALOG, store)
-            return _open(Path(folder) / CATALOG, store)
+    with _WRITING:
+        if current := _current(store):  # another thread has written it meanwhile
+            return current
+        try:
+            return _open(build(store), store)
+        except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same
+            with TemporaryDirectory(prefix="vitalfew-") as folder:
+                _write(Path(folder) / CATALOG, store)
+                return _open(Path(folder) / CATALOG, store)
 
 
 def without_rows() -> duckdb.DuckDBPyConnection:
@@ -156,23 +169,30 @@ def _places(store: Path) -> list[Path]:
 
 
 @contextmanager
-def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duckdb.DuckDBPyRelation]:
+def limited(
+    store: Path, sql: str, seconds: float | None = None, stop: Event | None = None
+) -> Iterator[duckdb.DuckDBPyRelation]:
     """Run one statement that only reads, and read its rows within the block. Raises QueryError, also if it takes more
-    than LIMITS or longer than `seconds`."""
+    than LIMITS or longer than `seconds`; Stopped once another thread has set `stop`."""
+    stop, over, begun = stop or Event(), Event(), monotonic()
     connection = connect(store)
-    late = Event()
 
-    def end() -> None:
-        late.set()
-        connection.interrupt()
+    def is_late() -> bool:
+        return bool(seconds) and monotonic() - begun > (seconds or 0)
 
-    timer = Timer(seconds or TIMEOUT_MAX, end)
-    timer.daemon = True
+    def watch() -> None:
+        while not over.wait(_LOOKS):  # again and again: an interrupt before a statement runs does not stop it
+            if stop.is_set() or is_late():
+                connection.interrupt()
+
+    watcher = Thread(target=watch, daemon=True)
     try:
-        timer.start()
+        watcher.start()
         yield _relation(connection, sql)
     except (duckdb.InterruptException, KeyboardInterrupt):  # the latter is what a caller may make of it
-        if not late.is_set():
+        if stop.is_set():
+            raise Stopped("the query was cancelled") from None
+        if not is_late():
             raise KeyboardInterrupt from None
         raise QueryError(
             f"the query was stopped after {seconds:g} s: ask for less, or give it more time (--timeout SECONDS)"
@@ -183,8 +203,11 @@ def limited(store: Path, sql: str, seconds: float | None = None) -> Iterator[duc
             f"{LIMITS['max_temp_directory_size']} of {gettempdir()}): ask for fewer rows at a time. DuckDB says: "
             f"{str(error).partition(chr(10))[0]}"
         ) from None
+    except duckdb.Error as error:  # of a value, which only running it shows
+        raise QueryError(_cause(error)) from None
     finally:
-        timer.cancel()
+        over.set()
+        watcher.join()
         connection.close()
 
 

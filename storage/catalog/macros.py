@@ -279,13 +279,38 @@ FROM costs AS c WHERE {_named("c.run_id")}
 GROUP BY ALL ORDER BY day, c.run_id, usd DESC, c.stage, c.model, c.node
 """
 
+# The methods of the paying run share its work; of a run without methods, those of the last run that used the artifact.
+_BY_METHOD = f"""
+WITH used AS (SELECT DISTINCT m.run_id, m.fingerprint, m.method FROM methods AS m
+), latest AS (SELECT used.fingerprint, max(used.run_id) AS run_id FROM used GROUP BY ALL
+), paid AS (
+    SELECT c.*, CASE WHEN (c.run_id, c.fingerprint) IN (SELECT (u.run_id, u.fingerprint) FROM used AS u) THEN c.run_id
+        ELSE latest.run_id END AS using_run
+    FROM costs AS c LEFT JOIN latest USING (fingerprint) WHERE {_named("c.run_id")}
+), parts AS (
+    SELECT used.run_id AS using_run, used.fingerprint, used.method, count(*) OVER (
+        PARTITION BY used.run_id, used.fingerprint
+    ) AS n FROM used
+), shares AS (SELECT p.*, parts.method, coalesce(parts.n, 1) AS n FROM paid AS p
+    LEFT JOIN parts USING (using_run, fingerprint)
+)
+SELECT s.started::DATE AS day, s.run_id,
+    coalesce(s.method, CASE WHEN r.flow = 'index_corpus' THEN 'indexing (no method)' ELSE '(no method)' END) AS method,
+    s.stage, s.model, s.n AS shared_by, sum(s.tokens / s.n) AS tokens, sum(s.wall_seconds / s.n) AS wall_seconds,
+    sum(s.cpu_seconds / s.n) AS cpu_seconds, sum(s.gpu_seconds / s.n) AS gpu_seconds,
+    sum(s.gpu_joules / s.n) AS gpu_joules, sum(s.usd / s.n) AS usd,
+    sum((s.usd + coalesce(s.reused_usd, 0)) / s.n) FILTER (s.finished IS DISTINCT FROM false) AS usd_nothing_known
+FROM shares AS s LEFT JOIN runs AS r ON r.run_id = s.run_id
+GROUP BY ALL ORDER BY day, s.run_id, method, usd DESC, s.stage, s.model, shared_by
+"""
+
 _QUOTED = f"""
 SELECT l.stage, {
     ", ".join(
         f"l.quoted_{name}, l.{name}, l.{name} / nullif(l.quoted_{name}, 0) AS {name}_ratio"
         for name in ("tokens", "wall_seconds", "cpu_seconds", "disk_bytes", "usd")
     )
-}, l.fingerprint
+}, l.fingerprint, (SELECT max(c.run_id) FROM costs AS c WHERE c.fingerprint = l.fingerprint) AS run_id
 FROM ledger AS l WHERE l.fingerprint IN (SELECT c.fingerprint FROM costs AS c WHERE {_named("c.run_id")})
 ORDER BY (SELECT min(c.started) FROM costs AS c WHERE c.fingerprint = l.fingerprint)
 """
@@ -392,8 +417,16 @@ MACROS = (
         "SELECT day, stage, model, sum(tokens), sum(usd) FROM spending() GROUP BY ALL ORDER BY ALL", _SPENDING,
     ),
     Macro(
+        "spending_by_method", "run := ''",
+        "the rows of `spending`, by method too: work that several methods of a run share is split among them equally "
+        "(`shared_by` says among how many), so that the sums are those of `spending`; work of an index is `indexing "
+        "(no method)`",
+        "SELECT method, sum(tokens), sum(usd) FROM spending_by_method() GROUP BY ALL ORDER BY 3 DESC", _BY_METHOD,
+    ),
+    Macro(
         "quoted", "run := ''",
-        "quoted and actual cost, one row per artifact; a ratio is actual divided by quoted",
+        "quoted and actual cost, one row per artifact, with the last run that worked on it; a ratio is actual divided "
+        "by quoted",
         "SELECT stage, quoted_usd, usd, usd_ratio FROM quoted()", _QUOTED,
     ),
     Macro(

@@ -1,13 +1,47 @@
 """The page Costs."""
 
+from datetime import date
+
+import pytest
 from nicegui.testing import User
 
 from tests.support.paging import rows_of, visit
+from vitalfew.pages.costs import span
 from vitalfew.pages.site import Site
 
 
-def test_costs_of_the_store(site: Site) -> None:
-    async def act(user: User) -> None:
-        assert "retrieve" in {row["stage"] for row in await rows_of(user, "Costs")}
+def test_costs_by_method_add_up(site: Site) -> None:
+    paid = site.store.sql("SELECT sum(usd), sum(tokens) FROM costs").row(0)
 
-    visit(site, "/costs", act)
+    async def act(user: User) -> None:
+        rows = {row["method"]: row for row in await rows_of(user, "Costs by method")}
+        assert {"naive", "ParetoRAG", "indexing (no method)"} <= rows.keys()
+        shares = [float(row["share"].rstrip("%")) for row in rows.values()]
+        assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+        assert sum(int(row["tokens"].replace(",", "")) for row in rows.values()) == pytest.approx(
+            paid[1], abs=len(rows)
+        )
+        await user.should_see("vitalfew serve")
+        await user.should_see("vitalfew plan")
+
+    visit(site, "/costs?period=all", act)
+
+
+def test_costs_of_the_store_by_stage(site: Site) -> None:
+    async def act(user: User) -> None:
+        assert "retrieve" in {row["stage"] for row in await rows_of(user, "Costs by stage")}
+
+    visit(site, "/costs?by=stage", act)
+
+
+@pytest.mark.parametrize(
+    ("period", "days"),
+    [
+        ("today", (date(2026, 11, 27), date(2026, 11, 27))),
+        ("7", (date(2026, 11, 21), date(2026, 11, 27))),
+        ("week", (date(2026, 11, 16), date(2026, 11, 22))),
+        ("all", (None, None)),
+    ],
+)
+def test_the_days_of_a_period(period: str, days: tuple[date | None, date | None]) -> None:
+    assert span(period, date(2026, 11, 27)) == days

@@ -13,8 +13,11 @@ from vitalfew.storage import generations
 from vitalfew.storage.runs import find_index, index_names
 
 if TYPE_CHECKING:
+    from datetime import date
+
     import polars as pl
 
+    from vitalfew.library.query import Query
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
     from vitalfew.tasks.reports.contents import Labelled
@@ -216,12 +219,48 @@ class Store:
 
         Raises QueryError, FileNotFoundError.
         """
+        return self.query(query, timeout).frame()
+
+    def query(self, query: str, timeout: float = 600) -> "Query":
+        """One statement that only reads, to be run by `frame` or `write`, and cancelled by another thread."""
+        from vitalfew.library.query import Query
+
+        return Query(self.place, query, timeout)
+
+    def tables(self) -> "pl.DataFrame":
+        """What `sql` can ask: a row per table, per column of it and per macro. Raises FileNotFoundError.
+
+        `kind`: table, column or macro; `name`: of the table or macro; `column`, `type`, `unit`: of a column; `about`:
+        what it means; `call`, `example`: of a macro, in SQL.
+        """
         import polars as pl
 
-        from vitalfew.storage.catalog.database import limited
+        from vitalfew.storage.catalog.database import connect
+        from vitalfew.storage.catalog.documentation import entries
 
-        with limited(self.place, query, timeout) as rows:
-            return pl.DataFrame(rows.to_arrow_table())
+        rows = list[tuple[str | None, ...]]()
+        with connect(self.place) as connection:
+            for each in entries(connection):
+                kind = "macro" if each.is_macro else "table"
+                rows.append((kind, each.name, None, None, None, each.about, each.call or None, each.example or None))
+                for name, column in each.columns.items():
+                    unit = column.unit or None
+                    rows.append(("column", each.name, name, each.types.get(name), unit, column.about, None, None))
+        names = ("kind", "name", "column", "type", "unit", "about", "call", "example")
+        return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
+
+    def costs(self, since: "date | None" = None, until: "date | None" = None) -> "pl.DataFrame":
+        """What work took, by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
+        `name` of the run's index or experiment. `since`, `until`: the first and the last day. Raises FileNotFoundError.
+        """
+        import polars as pl
+
+        rows = self.sql(
+            "SELECT s.*, r.name FROM spending_by_method() AS s LEFT JOIN runs AS r USING (run_id) ORDER BY ALL"
+        )
+        if since:
+            rows = rows.filter(pl.col("day") >= since)
+        return rows.filter(pl.col("day") <= until) if until else rows
 
     def _execute(self, parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
         from vitalfew.flows.pipelines.run import showing

@@ -6,6 +6,7 @@ Texts of a store reach the browser as text: through labels and cells of tables, 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import polars as pl
@@ -132,10 +133,12 @@ def table(
     order: str = "",
     descending: bool = False,
     nothing: str = "There are no rows.",
+    cell: str = "",
+    on: Mapping[str, Callable[[GenericEventArguments], Any]] | None = None,
 ) -> Callable[[], Awaitable[None]]:
     """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
-    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. Returns what reads and
-    draws it anew."""
+    all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
+    Vue for every cell, and `on`: what its events call. Returns what reads and draws it anew."""
     first = Slice(0, ROWS, order, descending)
 
     def draw(found: tuple[Rows, int]) -> None:
@@ -151,9 +154,13 @@ def table(
         )
         made.props(f'flat bordered dense binary-state-sort aria-label="{label}" :rows-per-page-options="[{ROWS}]"')
         made.classes("w-full").add_slot("header", _HEAD)
+        if cell:
+            made.add_slot("body-cell", cell)
         for column in columns:
             if column.link:
                 made.add_slot(f"body-cell-{column.name}", _LINK)
+        for event, call in (on or {}).items():
+            made.on(event, call)
         made.on("request", lambda event: _turn(made, columns, read, event.args["pagination"]))
 
     return later(lambda: read(first), draw)
@@ -244,7 +251,7 @@ def usd(value: float | None) -> str:
     """An amount with as many digits as tell it from zero."""
     if value is None:
         return ""
-    return f"{value:,.2f}" if value >= 1 or not value else f"{value:.2g}"
+    return f"{value:,.2f}" if value >= 1 or not value else f"{Decimal(f'{value:.2g}'):f}"
 
 
 class Words(TextElement):

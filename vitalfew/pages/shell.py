@@ -54,6 +54,9 @@ mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit 
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
 .q-table th:focus-visible { outline: 2px solid }
 .q-loading-bar { display: none }
+.q-table td a { color: inherit; text-decoration: underline }
+.body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
+.body--dark .text-primary { color: #8ab4f8 !important }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 

@@ -1,0 +1,112 @@
+"""The traffic of `vitalfew serve`, on the page Costs: requests by time, the slowest, and those without an answer."""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+
+import polars as pl
+
+from vitalfew.pages import parts
+from vitalfew.pages.site import Site
+
+_SHOWN = 25
+_WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"
+
+
+def draw(site: Site, since: date | None, until: date | None) -> None:
+    """Draw the requests between two days (UTC)."""
+    every = "day" if since is None or until is None or (until - since).days > 1 else "hour"
+
+    def within(time: str) -> str:
+        if since is None or until is None:
+            return "true"
+        return _WHEN.format(time=time, since=since, until=until + timedelta(days=1))
+
+    def read() -> dict[str, pl.DataFrame]:
+        sql = site.store.sql
+        traffic = sql(f"FROM traffic(every := '{every}') WHERE {within('time')} ORDER BY time DESC")
+        if traffic.is_empty():
+            return {"all": sql("SELECT count(*) AS requests, max(received) AS last FROM requests")}
+        chosen = f"FROM requests WHERE {within('received')}"
+        columns = "received, path, configuration, status, error, question"
+        return {
+            "traffic": traffic,
+            "slow": sql(f"SELECT seconds, prompt_tokens, {columns} {chosen} ORDER BY seconds DESC LIMIT {_SHOWN}"),
+            "unanswered": sql(f"SELECT {columns} {chosen} AND error <> '' ORDER BY received DESC LIMIT {_SHOWN}"),
+        }
+
+    parts.later(read, lambda found: _show(found, every), "Reading the requests")
+
+
+def _show(found: dict[str, pl.DataFrame], every: str) -> None:
+    parts.heading("Requests to the server")
+    if "all" in found:
+        (row,) = found["all"].iter_rows(named=True)
+        if row["requests"]:
+            parts.hint(f"There were no requests in this period; the last of {row['requests']:,} was on {row['last']}.")
+        else:
+            parts.hint("No server has answered a request yet. Start one: vitalfew serve --methods METHOD --index NAME")
+        return
+    _chart(found["traffic"], every)
+    parts.frame_table(f"Requests by {every}", _columns(every), found["traffic"], "time", True)
+    parts.downloads("requests", lambda: found["traffic"])
+    parts.heading("Slowest requests")
+    seconds = parts.Shown("seconds", "seconds", parts.figure(2), number=True)
+    tokens = parts.Shown("prompt_tokens", "prompt tokens", parts.figure(), number=True)
+    parts.frame_table("Slowest requests", [seconds, tokens, *_REQUEST], found["slow"])
+    parts.heading("Requests without an answer")
+    parts.frame_table(
+        "Requests without an answer", _REQUEST, found["unanswered"], nothing="All requests got an answer."
+    )
+
+
+def _time(value: object) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value else ""
+
+
+_REQUEST = [
+    parts.Shown("received", "received (UTC)", _time),
+    parts.Shown("path", "path"),
+    parts.Shown("configuration", "configuration"),
+    parts.Shown("status", "HTTP status", number=True),
+    parts.Shown("error", "error"),
+    parts.Shown("question", "question (if the server keeps them)"),
+]
+
+
+def _columns(every: str) -> list[parts.Shown]:
+    def number(name: str, label: str, write: Callable[[float | None], str]) -> parts.Shown:
+        return parts.Shown(name, label, write, number=True)
+
+    return [
+        parts.Shown("time", f"{every} (UTC)", lambda value: f"{value:%Y-%m-%d}" if every == "day" else _time(value)),
+        parts.Shown("configuration", "configuration"),
+        parts.Shown("path", "path"),
+        number("requests", "requests", parts.figure()),
+        number("unanswered", "without an answer", parts.figure()),
+        number("p50_seconds", "median seconds", parts.figure(2)),
+        number("p99_seconds", "99th percentile, seconds", parts.figure(2)),
+        number("prompt_tokens", "prompt tokens", parts.figure()),
+        number("completion_tokens", "tokens generated", parts.figure()),
+        number("tokens_saved", "tokens saved (words)", parts.figure()),
+        number("usd", "USD", parts.usd),
+    ]
+
+
+def _chart(traffic: pl.DataFrame, every: str) -> None:
+    sums = traffic.group_by("time").agg(pl.col("requests", "unanswered").sum()).sort("time")
+    answered = (sums["requests"] - sums["unanswered"]).to_list()
+    times = [f"{time:%Y-%m-%d}" if every == "day" else f"{time:%m-%d %H:%M}" for time in sums["time"]]
+    parts.chart(
+        f"Requests by {every}",
+        {
+            "tooltip": {"trigger": "axis"},
+            "legend": {"top": 0},
+            "grid": {"containLabel": True, "left": 10, "right": 20, "top": 50, "bottom": 10},
+            "xAxis": {"type": "category", "data": times},
+            "yAxis": {"type": "value", "name": "requests"},
+            "series": [
+                {"type": "bar", "stack": "all", "name": "answered", "data": answered},
+                {"type": "bar", "stack": "all", "name": "without an answer", "data": sums["unanswered"].to_list()},
+            ],
+        },
+    )

@@ -1,0 +1,215 @@
+"""The editor of the page SQL: completion, history and draft in the browser, and the documentation beside it.
+
+Statements may hold private text: the browser keeps them (`localStorage`), and nothing here writes them anywhere.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.pages import parts
+
+REMEMBERED = 50
+"""Statements of the history."""
+LONGEST = 20_000
+"""Characters of a statement that is remembered."""
+STYLE = """
+.sql-editor { border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px;
+  min-height: 8rem; max-height: 24rem; width: 100% }
+.sql-editor .cm-editor { min-height: 8rem; max-height: 24rem }
+details summary { cursor: pointer; overflow-wrap: anywhere; display: list-item }
+details summary:focus-visible { outline: 2px solid }
+details:not([open]) summary .about { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
+  overflow: hidden }
+.sql .row > * { max-width: 100% }
+.sql .field select { width: 100% }
+details > div { padding: 0.25rem 0 0.5rem 1rem }
+.names { font-weight: 600 }
+.docs { font-size: 0.9rem; max-height: 80vh; overflow-y: auto; padding-right: 0.5rem }
+"""
+_SET_UP = """
+const CM = await import("nicegui-codemirror");
+let editor = null;
+for (let tries = 0; tries < 100 && !editor; tries++) {
+  editor = document.querySelector(".sql-editor .cm-editor");
+  if (!editor) await new Promise(done => setTimeout(done, 50));
+}
+const view = CM.EditorView.findFromDOM(editor);
+view.contentDOM.setAttribute("aria-label", "SQL");
+window.sqlNames = window.sqlNames || {tables: {}, columns: [], names: []};
+const complete = context => {
+  const {tables, columns, names} = window.sqlNames;
+  const scoped = context.matchBefore(/\\w+\\.\\w*/);
+  if (scoped) {
+    const table = scoped.text.split(".")[0];
+    return {from: scoped.from + table.length + 1, options: tables[table] || columns, validFor: /^\\w*$/};
+  }
+  const word = context.matchBefore(/\\w+/);
+  if (!word && !context.explicit) return null;
+  return {from: word ? word.from : context.pos, options: names.concat(columns), validFor: /^\\w*$/};
+};
+const draft = CM.EditorView.updateListener.of(update => {
+  if (update.docChanged) localStorage.setItem("vitalfew.sql.draft", update.state.doc.toString());
+});
+view.dispatch({effects: CM.StateEffect.appendConfig.of([
+  draft, CM.EditorState.languageData.of(() => [{autocomplete: complete}])])});
+const dark = () => document.body.classList.contains("body--dark");
+new MutationObserver(() => emitEvent("sql-dark", dark())).observe(document.body, {attributeFilter: ["class"]});
+let past = [];
+try { past = JSON.parse(localStorage.getItem("vitalfew.sql.history")) || [] } catch {}
+return {dark: dark(), draft: localStorage.getItem("vitalfew.sql.draft") || "", past};
+"""
+_REMEMBER = 'localStorage.setItem("vitalfew.sql.history", JSON.stringify({past}))'
+
+
+class Editor:
+    """An editor of SQL. `typed`: what stands in it at first, else the draft of the browser; `run`: what Ctrl+Enter
+    does."""
+
+    def __init__(self, typed: str, run: Callable[[], Awaitable[None]]) -> None:
+        self.typed, self.past = typed, list[str]()
+        self.made = ui.codemirror(
+            typed, language="SQL", theme="vscodeLight", line_wrapping=True, keymap={"Mod-Enter": lambda _: run()}
+        )
+        self.made.classes("sql-editor").mark("SQL")
+        ui.on("sql-dark", lambda event: self._paint(bool(event.args)))
+        ui.context.client.on_connect(self._set_up)
+
+    @property
+    def text(self) -> str:
+        """The statement, without the semicolon at its end."""
+        return self.made.value.strip().rstrip(";").rstrip()
+
+    def use(self, text: str) -> None:
+        """Put a statement into the editor; the browser's undo brings the former one back."""
+        self.made.set_value(text)
+
+    def history(self) -> None:
+        """Draw the choice among the last statements, as the browser has kept them."""
+        self.place = ui.element("div")
+        self._draw_history()
+
+    def remember(self, text: str) -> None:
+        if len(text) > LONGEST:
+            return
+        self.past = [text, *(each for each in self.past if each != text)][:REMEMBERED]
+        ui.run_javascript(_REMEMBER.replace("{past}", json.dumps(self.past)))
+        self._draw_history()
+
+    def complete(self, found: pl.DataFrame) -> None:
+        """Complete the names of `Store.tables()`."""
+        ui.run_javascript(f"window.sqlNames = {json.dumps(_names(found))}")
+
+    async def _set_up(self) -> None:
+        kept = await ui.run_javascript(_SET_UP, timeout=10)
+        self._paint(bool(kept["dark"]))
+        self.past = [text for text in kept["past"] if isinstance(text, str)][:REMEMBERED]
+        self._draw_history()
+        if not self.typed and not self.made.value and isinstance(kept["draft"], str):
+            self.use(kept["draft"])
+
+    def _paint(self, is_dark: bool) -> None:
+        self.made.set_theme("vscodeDark" if is_dark else "vscodeLight")
+
+    def _draw_history(self) -> None:
+        self.place.clear()
+        options = {"": f"{len(self.past)} statements" if self.past else "none yet"}
+        options |= {str(place): " ".join(text.split())[:80] for place, text in enumerate(self.past)}
+        with self.place:
+            parts.choice("History", options, "", lambda place: self.use(self.past[int(place)]) if place else None)
+
+
+def address(text: str) -> str:
+    """The address of the page with a statement typed in, below that of the pages."""
+    return f"/sql?sql={quote(text)}"
+
+
+def _names(found: pl.DataFrame) -> dict[str, Any]:
+    """What the browser completes: tables and macros, all columns, and the columns by table."""
+    tables: dict[str, list[dict[str, str]]] = {}
+    columns: dict[str, dict[str, str]] = {}
+    names = list[dict[str, Any]]()
+    for row in found.iter_rows(named=True):
+        if row["kind"] == "column":
+            about = f"{row['about']} ({row['unit']})" if row["unit"] else row["about"]
+            column = {"label": row["column"], "type": "property", "detail": row["type"] or "", "info": about}
+            tables.setdefault(row["name"], []).append(column)
+            columns.setdefault(row["column"], column)
+        elif row["kind"] == "table":
+            names.append(
+                {
+                    "label": row["name"],
+                    "type": "class",
+                    "detail": "table",
+                    "boost": 2,
+                    "info": f"A row is {row['about']}",
+                }
+            )
+        else:
+            shown = {
+                "label": row["name"],
+                "type": "function",
+                "detail": "macro",
+                "boost": 1,
+                "apply": f"{row['name']}(",
+            }
+            names.append({**shown, "info": f"{row['call']}: {row['about']}"})
+    return {"tables": tables, "columns": [*columns.values()], "names": names}
+
+
+def documentation(found: pl.DataFrame, editor: Editor) -> None:
+    """List tables and macros with what they mean; one that is opened shows its columns, or its example."""
+    editor.complete(found)
+    columns = {name: rows for (name,), rows in found.filter(kind="column").group_by("name", maintain_order=True)}
+    shown: list[tuple[str, ui.element]] = []
+
+    def keep(word: str) -> None:
+        for text, element in shown:
+            element.set_visibility(word.lower() in text.lower())
+
+    with ui.element("label").classes("field"):
+        parts.Words("Find a table, column or macro")
+        box = ui.element("input").props('type="search"').mark("Find")
+        box.on(
+            "input", lambda event: keep(str(event.args)), js_handler="event => emit(event.target.value)", throttle=0.2
+        )
+    with ui.element("div").classes("docs").props('tabindex="0" role="region" aria-label="Documentation"'):
+        for kind, title in {"macro": "Macros", "table": "Tables"}.items():
+            parts.heading(title)
+            for row in found.filter(kind=kind).iter_rows(named=True):
+                own = columns.get(row["name"])
+                names = " ".join(own["column"]) if own is not None else ""
+                shown.append((f"{row['name']} {row['about']} {names}", _entry(row, own, editor)))
+
+
+def _entry(row: dict[str, Any], columns: pl.DataFrame | None, editor: Editor) -> ui.element:
+    with ui.element("details") as entry:
+        about = row["about"] if row["example"] else f"A row is {row['about']}."
+        with ui.element("summary"):
+            parts.Words(row["name"]).classes("names")
+            parts.Words(f" {about}").classes("about")
+        place = ui.element("div")
+
+    def fill() -> None:
+        if place.default_slot.children:
+            return
+        with place:
+            statement = row["example"] or f"FROM {row['name']} LIMIT 100"
+            if row["call"]:
+                parts.Words(row["call"], "code")
+                parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
+            ui.button("Use", on_click=lambda: editor.use(statement)).props(
+                f'outline dense no-caps aria-label="Use {row["name"]}"'
+            )
+            for column in columns.iter_rows(named=True) if columns is not None else ():
+                with ui.element("div").style("padding-top: 0.25rem"):
+                    parts.Words(column["column"]).classes("names")
+                    unit = f", {column['unit']}" if column["unit"] else ""
+                    parts.Words(f" {column['type']}{unit}: {column['about']}")
+
+    entry.on("toggle", fill)
+    return entry
