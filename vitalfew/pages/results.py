@@ -44,6 +44,9 @@ def draw(site: Site) -> None:
 
 def _list(site: Site) -> None:
     def draw(runs: pl.DataFrame) -> None:
+        if runs.is_empty():
+            parts.hint(_START)
+            return
         columns = [
             parts.Shown("name", "experiment", link=lambda row: results(run=row["run_id"])),
             parts.Shown("started", "started (UTC)", lambda moment: f"{moment:%Y-%m-%d %H:%M:%S}"),
@@ -52,7 +55,7 @@ def _list(site: Site) -> None:
             parts.Shown("methods", "methods", parts.figure(), True),
             parts.Shown("run_id", "run"),
         ]
-        parts.frame_table("Evaluations", columns, runs, "started", True, _START)
+        parts.frame_table("Evaluations", columns, runs, "started", True)
         if len(runs.filter(state="completed")) > 1:
             _pick_two(runs.filter(state="completed"))
 
@@ -104,8 +107,11 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
             parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
-        parts.heading("Plots")
-        parts.later(lambda: site.report(run.run_id).plots, _plots, "Drawing the plots")
+
+        def plots() -> None:
+            parts.later(lambda: site.report(run.run_id).plots, _plots, "Drawing the plots")
+
+        parts.folded("Plots", plots)
 
     parts.later(read, draw)
 
