@@ -133,15 +133,20 @@ def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(str(files.local(path)), read_only=True)
     # Connections of one process to one file share an instance, and with it a configuration that is locked already.
     if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
-        files.open_to_sql(connection, store)
-        connection.execute("SET TimeZone = 'UTC'")
-        for name, value in LIMITS.items():
-            connection.execute(f"SET {name} = {quoted(value)}")
-        allowed = ", ".join(quoted(f"{place}/") for place in _places(store))
-        connection.execute(f"SET allowed_directories = [{allowed}]")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        _confine(connection, store)
     return connection
+
+
+def _confine(connection: duckdb.DuckDBPyConnection, store: Path) -> None:
+    """Let a connection read nothing outside the store, and take no more than `LIMITS`."""
+    files.open_to_sql(connection, store)
+    connection.execute("SET TimeZone = 'UTC'")
+    for name, value in LIMITS.items():
+        connection.execute(f"SET {name} = {quoted(value)}")
+    allowed = ", ".join(quoted(f"{place}/") for place in _places(store))
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _places(store: Path) -> list[Path]:
@@ -195,15 +200,14 @@ def query(store: Path, sql: str) -> duckdb.DuckDBPyRelation:
 
 
 def answers(store: Path, *statements: str) -> list[pa.Table]:
-    """The rows of statements that only read, all by one connection: to open the catalog takes longer than most of them.
-    Texts in them are `quoted`. Raises QueryError, also for a file that was removed meanwhile."""
-    connection = connect(store)
-    try:
-        return [connection.sql(statement).to_arrow_table() for statement in statements]
-    except duckdb.Error as error:
-        raise QueryError(_cause(error)) from None
-    finally:
-        connection.close()
+    """The rows of statements on files of the store, without its catalog, which takes longer to open than most of them
+    take. Texts in them are `quoted`. Raises QueryError, also for a file that was removed meanwhile."""
+    with duckdb.connect() as connection:
+        _confine(connection, store)
+        try:
+            return [connection.sql(statement).to_arrow_table() for statement in statements]
+        except duckdb.Error as error:
+            raise QueryError(_cause(error)) from None
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.DuckDBPyRelation:

@@ -24,7 +24,7 @@ from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_
 from vitalfew.tasks.reports.shown.columns import primary_metric
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from vitalfew.library.story import Story
 
@@ -36,29 +36,38 @@ ORDERS = ("question", "source", "value", "other_value", "difference")
 
 @dataclass(frozen=True)
 class Explored:
-    """A method of a run, under the name of its row in the report. `tables`: by table the fingerprints of its artifacts,
-    one for every seed; the answers are those of the first."""
+    """A method of a run, under the name of its row in the report. `tables`: by table the names of its artifacts, one
+    for every seed; the answers are those of the first."""
 
+    store: Path
     run: Run
     name: str
     tables: dict[str, tuple[str, ...]]
 
-    def rows(self, table: str, alias: str = "") -> str:
-        """The SQL condition on the rows of a table that are this method's: of its first seed."""
-        return f"{alias}fingerprint = {quoted(self.tables[table][0])}" if table in self.tables else "false"
+    def rows(self, table: str, seed: int = 0, shard: int | None = None) -> str:
+        """SQL of the rows of a table, of all shards or one. Raises NoReport where the artifact was removed."""
+        root = files.absolute(self.store)
+        manifest = read_manifest(self.store, self.tables[table][seed])
+        shards = [record for record in manifest.shards if shard is None or record.shard == shard]
+        paths = [str(root / file.path) for record in shards for file in record.files if file.table == table]
+        return f"read_parquet([{', '.join(map(quoted, paths))}])"
 
     def scored(self, metric: str) -> str:
         """SQL of question_id and value: the mean over seeds."""
-        names = ", ".join(map(quoted, self.tables["scores"]))
-        return (
-            f"SELECT s.question_id, avg(s.value) AS value FROM scores AS s WHERE s.fingerprint IN ({names}) "
-            f"AND s.metric = {quoted(metric)} GROUP BY ALL"
-        )
+        seeds = [
+            f"SELECT question_id, value FROM {self.rows('scores', seed)} WHERE metric = {quoted(metric)}"
+            for seed in range(len(self.tables["scores"]))
+        ]
+        if len(seeds) == 1:
+            return seeds[0]
+        return f"SELECT question_id, avg(value) AS value FROM ({' UNION ALL '.join(seeds)}) GROUP BY question_id"
 
     def answered(self) -> str:
         """SQL of question_id, text and error: the answer that was chosen first, or the only one."""
         table, chosen = ("answers", "rank = 1") if "answers" in self.tables else ("candidates", "candidate = 0")
-        return f"SELECT t.question_id, t.text, t.error FROM {table} AS t WHERE {self.rows(table, 't.')} AND t.{chosen}"
+        if table not in self.tables:
+            return "SELECT NULL::BIGINT AS question_id, NULL::VARCHAR AS text, NULL::VARCHAR AS error WHERE false"
+        return f"SELECT question_id, text, error FROM {self.rows(table)} WHERE {chosen}"
 
 
 class QuestionFilter:
@@ -84,15 +93,16 @@ class QuestionFilter:
 
     def pl(
         self, order: str = "difference", descending: bool = True, limit: int | None = None, offset: int = 0
-    ) -> "pl.DataFrame":
+    ) -> "DataFrame":
         """A row per question: question_id, question, gold_answers, source, value, answer, error; with a second method
         also other_value, other_answer, other_error and difference (the second minus the first).
 
         `order`: one of `ORDERS`; by "difference" the greatest of either sign come first. Raises ValueError for another.
         """
         rows = f"LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
-        answers = "".join(f", answer_{n} AS ({side.answered()} AND t.question_id IN (SELECT question_id FROM shown))"
-                          for n, side in enumerate(self.sides))  # fmt: skip
+        shown = "WHERE question_id IN (SELECT question_id FROM shown)"
+        sides = enumerate(self.sides)
+        answers = "".join(f", answer_{n} AS (SELECT * FROM ({side.answered()}) {shown})" for n, side in sides)
         columns = "s.question_id, s.question, s.gold_answers, s.source, s.value, a.text AS answer, a.error"
         joined = "LEFT JOIN answer_0 AS a USING (question_id)"
         if len(self.sides) > 1:
@@ -107,7 +117,7 @@ class QuestionFilter:
     def __len__(self) -> int:
         return int(self._read(f"{self._with()} SELECT count(*) AS n FROM fitting")["n"][0])
 
-    def cells(self) -> "pl.DataFrame":
+    def cells(self) -> "DataFrame":
         """How many questions there are of every kind, whatever `right` and `other_right` say: is_right, other_is_right
         (null: no value, or no second method), questions."""
         return self._read(
@@ -144,11 +154,9 @@ class QuestionFilter:
 
     def _with(self) -> str:
         one, other = self.sides[0], self.sides[-1]
-        conditions = [one.rows("asked", "t.")]
+        conditions = ["true"]
         if other.tables["asked"][0] != one.tables["asked"][0]:
-            conditions.append(
-                f"t.question_id IN (SELECT o.question_id FROM asked AS o WHERE {other.rows('asked', 'o.')})"
-            )
+            conditions.append(f"t.question_id IN (SELECT question_id FROM {other.rows('asked')})")
         if self.source:
             conditions.append(f"t.source = {quoted(self.source)}")
         if self.containing:
@@ -162,12 +170,12 @@ class QuestionFilter:
             f"WITH a AS ({one.scored(self.metric)}), b AS ({other.scored(self.metric)}), base AS ("
             f"SELECT t.question_id, t.text AS question, t.answers AS gold_answers, t.source, a.value, "
             f"{second} AS other_value, {second} - a.value AS difference, a.value >= {RIGHT} AS is_right, "
-            f"{second} >= {RIGHT} AS other_is_right FROM asked AS t LEFT JOIN a USING (question_id) "
+            f"{second} >= {RIGHT} AS other_is_right FROM {one.rows('asked')} AS t LEFT JOIN a USING (question_id) "
             f"LEFT JOIN b USING (question_id) WHERE {' AND '.join(conditions)}), "
             f"fitting AS (SELECT * FROM base WHERE {' AND '.join(fits) or 'true'})"
         )
 
-    def _read(self, sql: str) -> "pl.DataFrame":
+    def _read(self, sql: str) -> "DataFrame":
         return read_frames(self.store, sql)[0]
 
 
@@ -189,8 +197,8 @@ class Explorer:
         found = {}
         for group in groups(self.parameters.methods):
             seeds = [self.run.methods[method.name] for method in group.methods]
-            tables = {table: tuple(own[table].split("/")[1] for own in seeds if table in own) for table in seeds[0]}
-            found[group.name] = Explored(self.run, group.name, tables)
+            tables = {table: tuple(own[table] for own in seeds if table in own) for table in seeds[0]}
+            found[group.name] = Explored(self.store, self.run, group.name, tables)
         return found
 
     @property
@@ -206,7 +214,7 @@ class Explorer:
         """The declarations of all metrics of single questions, by name. Raises NoReport where scores were removed."""
         found: dict[str, Column] = {}
         for side in self.methods.values():
-            manifest = read_manifest(self.store, f"scores/{side.tables['scores'][0]}")
+            manifest = read_manifest(self.store, side.tables["scores"][0])
             summaries = read_summaries(self.store, manifest).items()
             found |= {name: own.column for name, own in summaries if own.value is not None and name not in found}
         return found
@@ -228,7 +236,7 @@ class Explorer:
     def sources(self) -> list[str]:
         """The data sets of the questions."""
         side = next(iter(self.methods.values()))
-        rows = f"SELECT DISTINCT source FROM asked WHERE {side.rows('asked')} ORDER BY 1"
+        rows = f"SELECT DISTINCT source FROM {side.rows('asked')} ORDER BY 1"
         return read_frames(self.store, rows)[0]["source"].to_list()
 
     def method(self, name: str) -> Explored:
@@ -262,28 +270,30 @@ class Explorer:
         sides = tuple(map(self.method, names))
         return QuestionFilter(self.store, sides, wanted, right, other_right, changed, source, containing)
 
-    def outcomes(self, metric: str | None = None) -> "pl.DataFrame":
+    def outcomes(self, metric: str | None = None) -> "DataFrame":
         """A row per method but the baseline: method, lost (questions that the baseline answers right and the method
         wrong), won (the reverse)."""
+        import polars as pl
+
         wanted = metric or self.primary or ""
         baseline = self.method(self.baseline)
-        seeds = " UNION ALL ".join(
-            f"SELECT {quoted(name)} AS method, {place} AS place, {quoted(fingerprint)} AS fingerprint"
+        scored = " UNION ALL ".join(
+            f"SELECT {quoted(name)} AS method, {place} AS place, * FROM ({side.scored(wanted)})"
             for place, (name, side) in enumerate(self.methods.items())
-            for fingerprint in side.tables["scores"]
+            if side is not baseline
         )
+        if not scored:
+            return pl.DataFrame(schema={"method": pl.String, "lost": pl.Int64, "won": pl.Int64})
         return read_frames(
             self.store,
-            f"WITH seeds AS ({seeds}), a AS ({baseline.scored(wanted)}), b AS (SELECT method, place, question_id, "
-            "avg(value) AS value FROM scores JOIN seeds USING (fingerprint) "
-            f"WHERE metric = {quoted(wanted)} GROUP BY ALL) "
+            f"WITH a AS ({baseline.scored(wanted)}), b AS ({scored}) "
             f"SELECT b.method, count_if(a.value >= {RIGHT} AND b.value < {RIGHT})::BIGINT AS lost, "
             f"count_if(a.value < {RIGHT} AND b.value >= {RIGHT})::BIGINT AS won FROM a JOIN b USING (question_id) "
-            f"WHERE b.method <> {quoted(baseline.name)} GROUP BY b.method, b.place ORDER BY b.place",
+            "GROUP BY b.method, b.place ORDER BY b.place",
         )[0]
 
     @cached_property
-    def figures(self) -> "pl.DataFrame":
+    def figures(self) -> "DataFrame":
         """A row per method and metric, as in the report: method, metric, heading, unit, detail, value with its 95 %
         interval low to high, difference to the baseline with its interval, p, p_holm, questions and others.
 
@@ -332,7 +342,7 @@ class Comparison:
         return self.pairs[0].primary
 
     @cached_property
-    def differences(self) -> "pl.DataFrame":
+    def differences(self) -> "DataFrame":
         """A row per pair of methods and metric: pair (its place), method, other, metric, heading, unit, direction,
         detail, value, other_value, difference (other minus method) with its 95 % interval low to high, p, p_holm,
         questions, higher and lower (questions on which the other has a higher or lower value)."""
@@ -370,7 +380,7 @@ def explored_run(store: Path, name: str) -> Explorer:
     return Explorer(store, find_run(store, name))
 
 
-def read_frames(store: Path, *statements: str) -> "list[pl.DataFrame]":
+def read_frames(store: Path, *statements: str) -> "list[DataFrame]":
     """The rows of statements. Raises QueryError."""
     import polars as pl
 

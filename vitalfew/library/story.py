@@ -15,11 +15,13 @@ It does not say that one caused the other.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vitalfew.storage.catalog.database import limited
 from vitalfew.storage.catalog.views import quoted
 from vitalfew.tasks.metrics.ranking import first_correct
-from vitalfew.tasks.reports.runs import NoReport
+from vitalfew.tasks.reports.runs import NoReport, read_manifest
 
 if TYPE_CHECKING:
     from vitalfew.library.explorer import Explored, Explorer
@@ -97,10 +99,12 @@ def read_story(explorer: "Explorer", question: int) -> Story:
     from vitalfew.library.explorer import read_frames
 
     sides, store = [*explorer.methods.values()], explorer.store
-    asked = f"FROM asked WHERE {sides[0].rows('asked')} AND question_id = {int(question)}"
-    found = read_frames(store, asked, *(_statement(explorer, table, question) for table in _TABLES))
-    if found[0].is_empty():
-        raise NoReport(f"run {explorer.run.run_id} did not ask question {question}, or its questions were removed")
+    shard = _shard(sides[0], question)
+    if shard is None:
+        raise NoReport(f"run {explorer.run.run_id} did not ask question {question}")
+    columns = "question_id, source, text, answers, gold_passages, supporting_facts"
+    asked = f"SELECT {columns} FROM {sides[0].rows('asked', shard=shard)} WHERE question_id = {int(question)}"
+    found = read_frames(store, asked, *(_statement(sides, table, question, shard) for table in _TABLES))
     own = found[0].to_dicts()[0]
     tables = dict(zip(_TABLES, (frame.to_dicts() for frame in found[1:]), strict=True))
     facts: dict[int, list[Span]] = {}
@@ -108,13 +112,14 @@ def read_story(explorer: "Explorer", question: int) -> Story:
         facts.setdefault(fact["passage_id"], []).append((fact["start"], fact["end"]))
     wanted = {*own["gold_passages"]} | {span["passage_id"] for row in tables["evidence"] for span in row["origin"]}
     listed = ", ".join(map(str, sorted(wanted))) or "NULL"
-    texts = read_frames(
-        store,
+    texts = (
         "SELECT passage_id, any_value(title) AS title, any_value(text) AS text FROM all_passages "
-        f"WHERE passage_id IN ({listed}) GROUP BY passage_id",
-    )[0]
+        f"WHERE passage_id IN ({listed}) GROUP BY passage_id"
+    )
+    with limited(store, texts) as rows:
+        known = rows.fetchall()
     passages = {
-        number: SourcePassage(number, title, text, tuple(facts.get(number, ()))) for number, title, text in texts.rows()
+        number: SourcePassage(number, title, text, tuple(facts.get(number, ()))) for number, title, text in known
     }
     told = tuple(_method(explorer, side, own, tables, passages) for side in sides)
     gold = tuple(own["gold_passages"])
@@ -122,19 +127,35 @@ def read_story(explorer: "Explorer", question: int) -> Story:
 
 
 _TABLES = {
-    "hits": "question_id, fingerprint, rank, score, title, text, passage_id",
-    "evidence": "question_id, fingerprint, rank, text, tokens, origin",
-    "candidates": "question_id, fingerprint, candidate, contexts, text, error",
-    "answers": "question_id, fingerprint, candidate, rank, text, error",
-    "scores": "question_id, fingerprint, metric, value",
+    "hits": "rank, score, title, text, passage_id",
+    "evidence": "rank, text, tokens, origin",
+    "candidates": "candidate, contexts, text, error",
+    "answers": "candidate, rank, text, error",
+    "scores": "metric, value",
 }
 
 
-def _statement(explorer: "Explorer", table: str, question: int) -> str:
-    """SQL of the rows that any method has of a question."""
-    names = {name for side in explorer.methods.values() for name in side.tables.get(table, ())}
-    listed = ", ".join(map(quoted, sorted(names))) or "NULL"
-    return f"SELECT {_TABLES[table]} FROM {table} WHERE fingerprint IN ({listed}) AND question_id = {int(question)}"
+def _shard(side: "Explored", question: int) -> int | None:
+    """The shard that has a question: all tables of an evaluation have the same. None where it was not asked."""
+    from vitalfew.library.explorer import read_frames
+
+    rows = side.rows("asked").removesuffix(")")
+    statement = f"SELECT filename FROM {rows}, filename = true) WHERE question_id = {int(question)}"
+    found = read_frames(side.store, statement)[0]["filename"].to_list()
+    records = read_manifest(side.store, side.tables["asked"][0]).shards
+    named = {Path(file.path).name: record.shard for record in records for file in record.files if file.table == "asked"}
+    return named[Path(found[0]).name] if found else None
+
+
+def _statement(sides: Sequence["Explored"], table: str, question: int, shard: int) -> str:
+    """SQL of the rows that any method has of a question, with the name of their artifact."""
+    names = {name: (side, seed) for side in sides for seed, name in enumerate(side.tables.get(table, ()))}
+    selected = [
+        f"SELECT {quoted(name)} AS artifact, {_TABLES[table]} FROM {side.rows(table, seed, shard)} "
+        f"WHERE question_id = {int(question)}"
+        for name, (side, seed) in names.items()
+    ]
+    return " UNION ALL ".join(selected) or "SELECT NULL AS artifact WHERE false"
 
 
 def _method(
@@ -146,7 +167,7 @@ def _method(
 ) -> MethodStory:
     def rows(table: str) -> list[dict[str, Any]]:
         first = side.tables.get(table, ("",))[0]
-        return [row for row in tables[table] if row["fingerprint"] == first]
+        return [row for row in tables[table] if row["artifact"] == first]
 
     gold = {*asked["gold_passages"]}
     hits = tuple(
@@ -178,9 +199,7 @@ def _right() -> float:
 def _values(side: "Explored", scores: Sequence[Mapping[str, Any]], explorer: "Explorer") -> dict[str, float | None]:
     values = {}
     for metric in explorer.metrics:
-        own = [
-            row["value"] for row in scores if row["metric"] == metric and row["fingerprint"] in side.tables["scores"]
-        ]
+        own = [row["value"] for row in scores if row["metric"] == metric and row["artifact"] in side.tables["scores"]]
         known = [value for value in own if value is not None]
         values[metric] = sum(known) / len(known) if known else None
     return values

@@ -1,6 +1,7 @@
 """Views of the page Results: the questions of an evaluation by who is right, and all of one question."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -65,9 +66,14 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     base = {**wanted, "run": explorer.run.run_id, "view": "questions"}
     base.pop("question", None)
     _controls(explorer, base)
+
+    def draw(found: tuple[pl.DataFrame, list[str]]) -> None:
+        _draw_cells(explorer, base, found[0])
+        _draw_sources(base, found[1])
+
     parts.later(
         lambda: (_filter(explorer, base).cells(), explorer.sources()),
-        lambda found: (_draw_cells(explorer, base, found[0]), _draw_sources(base, found[1])),
+        draw,
         "Counting",
     )
 
@@ -246,7 +252,7 @@ def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -
                 _draw_method(explorer, story, own)
     for own in told[len(shown) :]:
         label = f"{one_line(own.method)}: {_verdict(own)}. {shortened(_cut(own.answer), 100)}"
-        parts.folded(label, lambda own=own: _draw_method(explorer, story, own))
+        parts.folded(label, partial(_draw_method, explorer, story, own))
 
 
 def _verdict(own: MethodStory) -> str:
@@ -289,7 +295,12 @@ def _contexts(story: Story, own: MethodStory) -> None:
         _context(story, context)
     if others:
         label = f"Contexts without a gold passage or a gold answer ({len(others)})"
-        parts.folded(label, lambda: [_context(story, context) for context in others])
+
+        def draw() -> None:
+            for context in others:
+                _context(story, context)
+
+        parts.folded(label, draw)
 
 
 def _context(story: Story, context: StoryContext) -> None:
