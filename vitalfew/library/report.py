@@ -10,7 +10,9 @@ from vitalfew.storage import files
 if TYPE_CHECKING:
     import polars as pl
 
+    from vitalfew.library.explorer import Explorer
     from vitalfew.tasks.reports.contents import Report as Results
+    from vitalfew.tasks.reports.plots.drawing import Plot
 
 
 class Report:
@@ -78,6 +80,20 @@ class Report:
             f"WHERE run_id = '{self.run}' AND table_name = 'asked') ORDER BY ALL",
         )
         return pl.DataFrame(rows.to_arrow_table())
+
+    @cached_property
+    def explorer(self) -> "Explorer":
+        """Its questions: who is right, and all of one question."""
+        from vitalfew.library.explorer import explored_run
+
+        return explored_run(self.store, self.run)
+
+    @cached_property
+    def plots(self) -> "list[Plot]":
+        """Every plot of its page, as an element of SVG, with title and caption."""
+        from vitalfew.tasks.reports.plots.list import drawn
+
+        return drawn(self.results)
 
     def __str__(self) -> str:
         from rich.console import Console

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from vitalfew.library.explorer import Comparison, Explorer
     from vitalfew.library.query import Query
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
@@ -194,6 +195,34 @@ class Store:
 
         found = find_run(self.place, run)
         return labelled(self.place, found, Evaluate.model_validate(found.config))
+
+    def explore(self, run: str = "latest") -> "Explorer":
+        """The questions of a finished evaluation: who is right, and all of one question. Raises as `report`, which
+        takes longer: it computes every interval."""
+        from vitalfew.library.explorer import explored_run
+
+        return explored_run(self.place, run)
+
+    def compare(self, first: str, second: str) -> "Comparison":
+        """Two evaluations (RUN or EXPERIMENT), or two methods (RUN:METHOD), on the questions that both asked: paired
+        differences with their intervals, and the questions that changed. Raises NoReport."""
+        from vitalfew.library.explorer import Comparison
+
+        return Comparison(self.place, first, second)
+
+    def runs(self) -> "pl.DataFrame":
+        """A row per run, the newest first: run_id, flow, name, state (running, completed, failed, cancelled,
+        interrupted, unreadable), started, ended (UTC), methods, questions (null where none were asked), error.
+
+        Raises FileNotFoundError where there is no store.
+        """
+        return self.sql(
+            "WITH counted AS (SELECT fingerprint, count(*) AS questions FROM asked GROUP BY ALL), of_run AS ("
+            "SELECT m.run_id, count(DISTINCT m.method) AS methods, max(c.questions) AS questions FROM methods AS m "
+            "LEFT JOIN counted AS c ON m.table_name = 'asked' AND c.fingerprint = m.fingerprint GROUP BY ALL) "
+            "SELECT r.run_id, r.flow, r.name, r.state, r.started, r.ended, o.methods, o.questions, r.error "
+            "FROM runs AS r LEFT JOIN of_run AS o USING (run_id) ORDER BY r.started DESC, r.run_id"
+        )
 
     def rag(
         self,

@@ -87,6 +87,18 @@ def heading(text: str) -> None:
     )
 
 
+def link(text: str, address: str) -> None:
+    """A link whose text may come from a store. `address`: a whole path, or an address."""
+    Words(text, "a").classes("text").style("color: inherit; text-decoration: underline").props["href"] = address
+
+
+def trail(links: Sequence[tuple[str, str]]) -> None:
+    """Links to the views above this one: texts and addresses."""
+    with ui.element("nav").props('aria-label="Views above"').classes("row"):
+        for text, address in links:
+            link(f"← {text}", address)
+
+
 def hint(text: str) -> None:
     ui.label(text).classes("hint")
 
@@ -273,6 +285,26 @@ def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
             at = max(at, end)
         if at < len(text):
             Words(text[at:]).classes("dropped")
+
+
+def folded(label: str, draw: Callable[[], Any], is_open: bool = False) -> None:
+    """A part that a click or Enter unfolds. It is drawn when it is first open."""
+    with ui.element("details") as made:
+        Words(label, "summary")
+        place = ui.column().classes("w-full").style("gap: 0.75rem; align-items: stretch; padding: 0.5rem 0")
+    drawn = False
+
+    def show() -> None:
+        nonlocal drawn
+        if not drawn:
+            drawn = True
+            with place:
+                draw()
+
+    if is_open:
+        made.props("open")
+        show()
+    made.on("toggle", show)
 
 
 LONG = 4_000

@@ -1,8 +1,220 @@
-"""The page Results."""
+"""The page Results: the evaluations of a store, and the figures and plots of one.
 
-from vitalfew.pages import parts
+Its views, by the parameters of the address: none, the list; `run`, an evaluation; with `view=questions`, its questions;
+with `question`, one of them; with `other`, two evaluations or methods side by side.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.server.reports import report_path
+from vitalfew.library.explorer import Explorer
+from vitalfew.pages import comparing, parts, questions
+from vitalfew.pages.addresses import going, parameters, results
 from vitalfew.pages.site import Site
+from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
+from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+_STYLE = """
+.q-table td:first-child, .q-table th:first-child { min-width: 7rem }
+.q-table th.number { white-space: normal !important; overflow-wrap: normal }
+"""
+_START = (
+    "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
+    "vitalfew evaluate quickstart --index NAME"
+)
 
 
 def draw(site: Site) -> None:
-    parts.hint("Results")
+    wanted = parameters()
+    if "run" not in wanted:
+        _list(site)
+    elif "question" in wanted:
+        questions.draw_question(site, wanted)
+    elif wanted.get("view") == "questions":
+        questions.draw_list(site, wanted)
+    elif "other" in wanted:
+        comparing.draw(site, wanted)
+    else:
+        _evaluation(site, wanted)
+
+
+def _list(site: Site) -> None:
+    def draw(runs: pl.DataFrame) -> None:
+        if runs.is_empty():
+            parts.hint(_START)
+            return
+        columns = [
+            parts.Shown("name", "experiment", link=lambda row: results(run=row["run_id"])),
+            parts.Shown("started", "started (UTC)", lambda moment: f"{moment:%Y-%m-%d %H:%M:%S}"),
+            parts.Shown("said", "state"),
+            parts.Shown("questions", "questions", parts.figure(), True),
+            parts.Shown("methods", "methods", parts.figure(), True),
+            parts.Shown("run_id", "run"),
+        ]
+        parts.frame_table("Evaluations", columns, runs, "started", True)
+        if len(runs.filter(state="completed")) > 1:
+            _pick_two(runs.filter(state="completed"))
+
+    parts.later(lambda: _evaluations(site), draw)
+
+
+def _evaluations(site: Site) -> pl.DataFrame:
+    """The runs of evaluations, with their state and its reason in words; none where there is no store."""
+    try:
+        runs = site.store.runs()
+    except FileNotFoundError:
+        runs = pl.DataFrame(schema={"flow": pl.String, "state": pl.String, "error": pl.String})
+    said = [
+        f"{state}: {shortened(one_line(error), 300)}" if error else state
+        for state, error in runs.select("state", "error").iter_rows()
+    ]
+    return runs.with_columns(pl.Series("said", said, pl.String)).filter(flow="evaluate")
+
+
+def _pick_two(runs: pl.DataFrame) -> None:
+    """Choose two evaluations, and compare them."""
+    names = {run: f"{name}, {run}" for run, name in runs.select("run_id", "name").iter_rows()}
+    chosen = dict(zip(("run", "other"), [*names][1::-1], strict=False))
+    parts.heading("Compare two evaluations")
+    with ui.element("div").classes("row"):
+        parts.choice("First", names, chosen["run"], lambda value: chosen.update(run=value))
+        parts.choice("Second", names, chosen["other"], lambda value: chosen.update(other=value))
+        ui.button("Compare", on_click=lambda: going(**chosen)).props("no-caps unelevated")
+
+
+def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
+    parts.trail([("All evaluations", results())])
+
+    def read() -> tuple[Explorer, str, pl.DataFrame, pl.DataFrame]:
+        explorer = site.store.explore(wanted["run"])
+        metric = wanted.get("metric") or explorer.primary or next(iter(explorer.metrics), "")
+        judging = metric if metric in explorer.judging(detail=True) else explorer.primary
+        return explorer, metric, explorer.figures, explorer.outcomes(judging)
+
+    def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
+        explorer, metric, figures, outcomes = found
+        run = explorer.run
+        parts.heading(one_line(run.name))
+        parts.hint(f"Run {run.run_id}, started {run.started[:19].replace('T', ' ')} UTC")
+        parts.later(lambda: site.report(run.run_id).recommendation, _recommended, "Computing the recommendation")
+        _table(explorer, metric, figures, outcomes)
+        parts.folded("All figures, with every metric", lambda: _all_figures(figures))
+        with ui.element("div").classes("row"):
+            parts.link("The whole report, with settings, costs and how to ask with SQL", report_path(run.run_id))
+        parts.downloads(f"{run.run_id}-figures", lambda: figures)
+        questions.draw_explorer(explorer, wanted)
+
+        def plots() -> None:
+            parts.later(lambda: site.report(run.run_id).plots, _plots, "Drawing the plots")
+
+        parts.folded("Plots", plots)
+
+    parts.later(read, draw)
+
+
+def _recommended(line: str) -> None:
+    if line:
+        ui.label(line).classes("text").style("font-weight: 600")
+
+
+def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> None:
+    """A row per method: the metric with its interval and its difference to the baseline, what it cost, and the
+    questions that it loses and wins."""
+    known = figures.filter(pl.col("value").is_not_null() & pl.col("metric").is_in([*explorer.metrics]))
+    shown = known.sort("detail", maintain_order=True).unique("metric", keep="first", maintain_order=True)
+    names = {
+        name: f"{heading} ({unit}){', a detail' if detail else ''}"
+        for name, heading, unit, detail in shown.select("metric", "heading", "unit", "detail").iter_rows()
+    }
+    if metric not in names:
+        parts.hint(f"No question has a value of {metric!r}.")
+        return
+    ui.add_css(_STYLE)
+    with ui.element("div").classes("row"):
+        parts.choice("Metric", names, metric, lambda value: going(run=explorer.run.run_id, metric=value))
+    heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)
+    judging = metric if metric in explorer.judging(detail=True) else explorer.primary
+    columns, rows = _columns(explorer, heading, unit, judging), _rows(explorer, metric, figures, outcomes)
+    parts.frame_table(f"Methods by {heading}", columns, rows)
+    parts.hint(
+        f"Intervals hold the true value in 95 of 100 samples. A difference is the method minus {explorer.baseline}, on "
+        "the same questions; p is corrected for the number of comparisons (Holm). Lost: questions that "
+        f"{explorer.baseline} answers right and the method wrong; won: the reverse."
+    )
+
+
+def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -> list[parts.Shown]:
+    def to_questions(cell: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda row: results(
+            run=explorer.run.run_id, view="questions", method=explorer.baseline, other=row["method"],
+            metric=judging or "", cell=cell,
+        )  # fmt: skip
+
+    def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
+        return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
+
+    return [
+        parts.Shown("method", "method", one_line),
+        parts.Shown("value", f"{heading} ({unit})", lambda value: figure(value, unit), True),
+        parts.Shown("ends", "95 % interval", between("low", "high", lambda value: figure(value, unit)), True),
+        parts.Shown("difference", f"difference to {one_line(explorer.baseline)}", signed, True),
+        parts.Shown("apart", "95 % interval of the difference", between("low", "high", signed), True),
+        parts.Shown("p_holm", "p (Holm)", lambda p: "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}", True),
+        parts.Shown("lost", "questions lost", parts.figure(), True, to_questions("one")),
+        parts.Shown("won", "questions won", parts.figure(), True, to_questions("other")),
+        parts.Shown(PROMPT_TOKENS, "prompt tokens per question", parts.figure(1), True),
+        parts.Shown(CONTEXT_TOKENS, "context words per question", parts.figure(1), True),
+        parts.Shown("stage_seconds", "seconds per question", lambda value: figure(value, "s"), True),
+        parts.Shown("stage_usd", "USD per 1,000 questions", lambda value: parts.usd(value and 1000 * value), True),
+    ]
+
+
+def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.DataFrame) -> pl.DataFrame:
+    def ends(low: str, high: str) -> pl.Expr:
+        both = pl.struct(low=pl.col(low), high=pl.col(high))
+        return pl.when(pl.col(low).is_not_null() & pl.col(high).is_not_null()).then(both)
+
+    chosen = figures.filter(metric=metric).select(
+        "method", "value", "difference", "p_holm",
+        ends=ends("low", "high"), apart=ends("difference_low", "difference_high"),
+    )  # fmt: skip
+    rows = pl.DataFrame({"method": [*explorer.methods]}).join(chosen, "method", "left", maintain_order="left")
+    for cost in (PROMPT_TOKENS, CONTEXT_TOKENS, "stage_seconds", "stage_usd"):
+        own = figures.filter(metric=cost).select("method", pl.col("value").alias(cost))
+        rows = rows.join(own, "method", "left", maintain_order="left")
+    return rows.join(outcomes, "method", "left", maintain_order="left")
+
+
+def _all_figures(figures: pl.DataFrame) -> None:
+    columns = [
+        parts.Shown("method", "method", one_line),
+        parts.Shown("heading", "metric"),
+        parts.Shown("unit", "unit"),
+        parts.Shown("value", "value", figure, True),
+        parts.Shown("low", "from (95 % interval)", figure, True),
+        parts.Shown("high", "to", figure, True),
+        parts.Shown("difference", "difference to the baseline", signed, True),
+        parts.Shown("difference_low", "from (95 % interval)", signed, True),
+        parts.Shown("difference_high", "to", signed, True),
+        parts.Shown("questions", "questions", parts.figure(), True),
+    ]
+    parts.frame_table("All figures", columns, figures)
+
+
+def _plots(plots: list[Any]) -> None:
+    from vitalfew.tasks.reports.plots.drawing import data_uri
+
+    with ui.element("div").style(
+        "display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr))"
+    ):
+        for plot in plots:
+            with ui.element("figure").style("margin: 0"):
+                image = ui.element("img").style("max-width: 100%; height: auto; border-radius: 4px")
+                image.props["src"], image.props["alt"] = data_uri(plot.svg), plot.title
+                parts.Words(f"{plot.title}. {plot.caption}", "figcaption").classes("hint")
+    if not plots:
+        parts.hint("The evaluation has no ground for a plot.")

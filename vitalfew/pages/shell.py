@@ -44,6 +44,7 @@ header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2p
 .problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate }
 mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit }
+summary { display: list-item; cursor: pointer }
 .dropped { opacity: 0.7 }
 .field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem }
 .field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
@@ -54,7 +55,6 @@ mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit 
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
 .q-table th:focus-visible { outline: 2px solid }
 .q-loading-bar { display: none }
-.q-table td a { color: inherit; text-decoration: underline }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
 .body--dark .text-primary { color: #8ab4f8 !important }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }

@@ -1,10 +1,26 @@
 """What the pages of one `vitalfew ui` share: its store and its corpora."""
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from vitalfew.library.store import Store
+
+if TYPE_CHECKING:
+    from vitalfew.library.report import Report
+
+KEPT = 8
+"""Results that take long to compute, and that are kept: those that were asked for last."""
+
+
+@dataclass
+class _Kept:
+    lock: Lock = field(default_factory=Lock)
+    value: Any = None
 
 
 @dataclass(frozen=True)
@@ -13,7 +29,26 @@ class Site:
 
     place: Path
     corpora: Path | None = None
+    _kept: OrderedDict[object, _Kept] = field(default_factory=OrderedDict, init=False, repr=False, compare=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     @cached_property
     def store(self) -> Store:
         return Store(self.place, progress=False)
+
+    def report(self, run_id: str) -> "Report":
+        """A finished evaluation, by its whole id: it does not change. Raises NoReport."""
+        report: Report = self.once(("report", run_id), lambda: self.store.report(run_id))
+        return report
+
+    def once(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` returns: it is asked once while this is kept, and two pages that want it at a time share it."""
+        with self._lock:
+            kept = self._kept.setdefault(key, _Kept())
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        with kept.lock:
+            if kept.value is None:
+                kept.value = make()
+            return kept.value

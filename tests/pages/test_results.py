@@ -1,0 +1,63 @@
+"""The page Results: its list, an evaluation, its questions, one question, two methods side by side."""
+
+from pathlib import Path
+
+from nicegui.testing import User
+
+from tests.support.paging import rows_of, visit
+from vitalfew.pages.addresses import path
+from vitalfew.pages.site import Site
+
+
+def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
+    """In three clicks: the evaluation, the number of questions, the question."""
+
+    async def on_list(user: User) -> None:
+        (row,) = await rows_of(user, "Evaluations")
+        assert (row["name"], row["said"], row["questions"]) == ("shapes", "completed", "12")
+        links.append(row["_name"])
+
+    async def on_run(user: User) -> None:
+        rows = await rows_of(user, "Methods by accuracy")
+        assert [row["method"] for row in rows] == ["naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone"]
+        assert " to " in rows[1]["ends"]
+        links.append(rows[-1]["_lost"])
+        counts.append(int(rows[-1]["lost"]))
+
+    async def on_questions(user: User) -> None:
+        rows = await rows_of(user, "Questions")
+        assert len(rows) == counts[0] > 0
+        assert {(row["value"], row["other_value"]) for row in rows} == {("1.000", "0.000")}
+        links.append(rows[0]["_question"])
+
+    async def on_question(user: User) -> None:
+        await user.should_see("naive: right", retries=50)
+        await user.should_see("model alone: wrong")
+        await user.should_see("The gold passage was retrieved at rank")
+        await user.should_see("It searched nothing: the model answered alone.")
+
+    links, counts = ["/vitalfew/results"], list[int]()
+    for act in (on_list, on_run, on_questions, on_question):
+        visit(site, links[-1].removeprefix("/vitalfew"), act)
+
+
+def test_two_methods_side_by_side(site: Site) -> None:
+    async def act(user: User) -> None:
+        rows = await rows_of(user, "Differences")
+        assert {"accuracy", "exact match", "F1"} <= {row["heading"] for row in rows}
+        await user.should_see("Questions that changed")
+
+    visit(site, path("/results", run="shapes:naive", other="shapes:model alone"), act)
+
+
+def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
+    def seen(text: str, of: Site, address: str) -> None:
+        async def act(user: User) -> None:
+            await user.should_see(text, retries=50)
+
+        visit(of, address, act)
+
+    seen("There is no evaluation yet. Start one on the page", Site(tmp_path / "empty"), "/results")
+    seen("no evaluation 'gone' in", site, path("/results", run="gone"))
+    seen("did not ask question 7", site, path("/results", run="shapes", question=7))
+    seen("has no method '<b>'", site, path("/results", run="shapes", view="questions", method="<b>"))

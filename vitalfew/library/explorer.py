@@ -1,0 +1,387 @@
+"""`Explorer`: the questions of a finished evaluation, one at a time or by who is right; DuckDB reads what is asked."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.storage import files
+from vitalfew.storage.catalog.database import answers
+from vitalfew.storage.catalog.views import quoted
+from vitalfew.storage.runs import Run
+from vitalfew.tasks.metrics.base import SCALE, Column
+from vitalfew.tasks.reports.contents import (
+    INDEX_SECONDS,
+    INDEX_USD,
+    PAID_USD,
+    STAGE_SECONDS,
+    STAGE_USD,
+    undeclared,
+)
+from vitalfew.tasks.reports.methods import groups
+from vitalfew.tasks.reports.runs import NoReport, find_run, read_manifest, read_summaries
+from vitalfew.tasks.reports.shown.columns import primary_metric
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+    from vitalfew.library.story import Story
+
+RIGHT = 0.5
+"""An answer is right where the metric is at least this: 1 of a metric of right or wrong, half of one from 0 to 1."""
+ORDERS = ("question", "source", "value", "other_value", "difference")
+"""Columns by which questions are ordered."""
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A method of a run, under the name of its row in the report. `tables`: by table the names of its artifacts, one
+    for every seed; the answers are those of the first."""
+
+    store: Path
+    run: Run
+    name: str
+    tables: dict[str, tuple[str, ...]]
+
+    def rows(self, table: str, seed: int = 0, shard: int | None = None) -> str:
+        """SQL of the rows of a table, of all shards or one. Raises NoReport where the artifact was removed."""
+        root = files.absolute(self.store)
+        manifest = read_manifest(self.store, self.tables[table][seed])
+        shards = [record for record in manifest.shards if shard is None or record.shard == shard]
+        paths = [str(root / file.path) for record in shards for file in record.files if file.table == table]
+        return f"read_parquet([{', '.join(map(quoted, paths))}])"
+
+    def scored(self, metric: str) -> str:
+        """SQL of question_id and value: the mean over seeds."""
+        seeds = [
+            f"SELECT question_id, value FROM {self.rows('scores', seed)} WHERE metric = {quoted(metric)}"
+            for seed in range(len(self.tables["scores"]))
+        ]
+        if len(seeds) == 1:
+            return seeds[0]
+        return f"SELECT question_id, avg(value) AS value FROM ({' UNION ALL '.join(seeds)}) GROUP BY question_id"
+
+    def answered(self) -> str:
+        """SQL of question_id, text and error: the answer that was chosen first, or the only one."""
+        table, chosen = ("answers", "rank = 1") if "answers" in self.tables else ("candidates", "candidate = 0")
+        if table not in self.tables:
+            return "SELECT NULL::BIGINT AS question_id, NULL::VARCHAR AS text, NULL::VARCHAR AS error WHERE false"
+        return f"SELECT question_id, text, error FROM {self.rows(table)} WHERE {chosen}"
+
+
+class QuestionFilter:
+    """Questions that fit, with the values and answers of one method or two. Every call reads just what it returns.
+
+    A notebook shows the first of them; `len` counts them.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        sides: tuple[Explored, ...],
+        metric: str,
+        right: bool | None = None,
+        other_right: bool | None = None,
+        changed: bool = False,
+        source: str = "",
+        containing: str = "",
+    ) -> None:
+        self.store, self.sides, self.metric = store, sides, metric
+        self.right, self.other_right, self.changed = right, other_right, changed
+        self.source, self.containing = source, containing
+
+    def pl(
+        self, order: str = "difference", descending: bool = True, limit: int | None = None, offset: int = 0
+    ) -> "DataFrame":
+        """A row per question: question_id, question, gold_answers, source, value, answer, error; with a second method
+        also other_value, other_answer, other_error and difference (the second minus the first).
+
+        `order`: one of `ORDERS`; by "difference" the greatest of either sign come first. Raises ValueError for another.
+        """
+        rows = f"LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
+        shown = "WHERE question_id IN (SELECT question_id FROM shown)"
+        sides = enumerate(self.sides)
+        answers = "".join(f", answer_{n} AS (SELECT * FROM ({side.answered()}) {shown})" for n, side in sides)
+        columns = "s.question_id, s.question, s.gold_answers, s.source, s.value, a.text AS answer, a.error"
+        joined = "LEFT JOIN answer_0 AS a USING (question_id)"
+        if len(self.sides) > 1:
+            columns += ", s.other_value, b.text AS other_answer, b.error AS other_error, s.difference"
+            joined += " LEFT JOIN answer_1 AS b USING (question_id)"
+        by = self._order(order, descending)
+        return self._read(
+            f"{self._with()}, shown AS (SELECT *, row_number() OVER (ORDER BY {by}) AS place "
+            f"FROM fitting ORDER BY place {rows}){answers} SELECT {columns} FROM shown AS s {joined} ORDER BY s.place"
+        )
+
+    def __len__(self) -> int:
+        return int(self._read(f"{self._with()} SELECT count(*) AS n FROM fitting")["n"][0])
+
+    def cells(self) -> "DataFrame":
+        """How many questions there are of every kind, whatever `right` and `other_right` say: is_right, other_is_right
+        (null: no value, or no second method), questions."""
+        return self._read(
+            f"{self._with()} SELECT is_right, other_is_right, count(*) AS questions FROM base GROUP BY ALL"
+        )
+
+    def around(
+        self, question: int, order: str = "difference", descending: bool = True
+    ) -> tuple[int | None, int | None]:
+        """The ids of the questions before and after one; None where it is the first, the last, or not among these."""
+        by = self._order(order, descending)
+        rows = self._read(
+            f"{self._with()}, placed AS (SELECT question_id, lag(question_id) OVER w AS before, "
+            f"lead(question_id) OVER w AS after FROM fitting WINDOW w AS (ORDER BY {by})) "
+            f"SELECT before, after FROM placed WHERE question_id = {int(question)}"
+        ).rows()
+        return rows[0] if rows else (None, None)
+
+    def __repr__(self) -> str:
+        return f"QuestionFilter({' / '.join(side.name for side in self.sides)}, {self.metric}: {len(self):,} questions)"
+
+    def _repr_html_(self) -> str:
+        return self.pl(limit=20)._repr_html_()
+
+    def _order(self, order: str, descending: bool) -> str:
+        if order not in ORDERS or (order in ORDERS[3:] and len(self.sides) < 2 and order != "difference"):
+            raise ValueError(f"order: give one of {', '.join(ORDERS)}, got {order!r}")
+        by = (
+            {"difference": "abs(difference)"}.get(order, order)
+            if len(self.sides) > 1 or order != "difference"
+            else "value"
+        )
+        return f"{by} {'DESC' if descending else 'ASC'} NULLS LAST, question_id"
+
+    def _with(self) -> str:
+        one, other = self.sides[0], self.sides[-1]
+        conditions = ["true"]
+        if other.tables["asked"][0] != one.tables["asked"][0]:
+            conditions.append(f"t.question_id IN (SELECT question_id FROM {other.rows('asked')})")
+        if self.source:
+            conditions.append(f"t.source = {quoted(self.source)}")
+        if self.containing:
+            text = quoted(self.containing.replace("\0", ""))
+            conditions.append(f"contains(lower(t.text), lower({text}))")
+        second = "b.value" if len(self.sides) > 1 else "NULL::DOUBLE"
+        fits = [f"{name} = {str(wanted).lower()}" for name, wanted in
+                (("is_right", self.right), ("other_is_right", self.other_right)) if wanted is not None]  # fmt: skip
+        fits += ["value IS NOT NULL AND other_value IS NOT NULL AND value <> other_value"] if self.changed else []
+        return (
+            f"WITH a AS ({one.scored(self.metric)}), b AS ({other.scored(self.metric)}), base AS ("
+            f"SELECT t.question_id, t.text AS question, t.answers AS gold_answers, t.source, a.value, "
+            f"{second} AS other_value, {second} - a.value AS difference, a.value >= {RIGHT} AS is_right, "
+            f"{second} >= {RIGHT} AS other_is_right FROM {one.rows('asked')} AS t LEFT JOIN a USING (question_id) "
+            f"LEFT JOIN b USING (question_id) WHERE {' AND '.join(conditions)}), "
+            f"fitting AS (SELECT * FROM base WHERE {' AND '.join(fits) or 'true'})"
+        )
+
+    def _read(self, sql: str) -> "DataFrame":
+        return read_frames(self.store, sql)[0]
+
+
+class Explorer:
+    """The questions, answers and contexts of a finished evaluation."""
+
+    def __init__(self, store: Path, run: Run) -> None:
+        """`run`: it is complete."""
+        self.store, self.run = store, run
+
+    @property
+    def parameters(self) -> Evaluate:
+        """What was evaluated."""
+        return Evaluate.model_validate(self.run.config)
+
+    @cached_property
+    def methods(self) -> dict[str, Explored]:
+        """By the name of its row in the report, in the report's order: methods that differ in their seed are one."""
+        found = {}
+        for group in groups(self.parameters.methods):
+            seeds = [self.run.methods[method.name] for method in group.methods]
+            tables = {table: tuple(own[table] for own in seeds if table in own) for table in seeds[0]}
+            found[group.name] = Explored(self.store, self.run, group.name, tables)
+        return found
+
+    @property
+    def baseline(self) -> str:
+        """The method that others are compared with; the first where there are several, or none is named."""
+        for group in groups(self.parameters.methods):
+            if any(map(self.parameters.is_baseline, group.methods)):
+                return group.name
+        return next(iter(self.methods))
+
+    @cached_property
+    def metrics(self) -> dict[str, Column]:
+        """The declarations of all metrics of single questions, by name. Raises NoReport where scores were removed."""
+        found: dict[str, Column] = {}
+        for side in self.methods.values():
+            manifest = read_manifest(self.store, side.tables["scores"][0])
+            summaries = read_summaries(self.store, manifest).items()
+            found |= {name: own.column for name, own in summaries if own.value is not None and name not in found}
+        return found
+
+    @property
+    def primary(self) -> str | None:
+        """The metric that the evaluation is about."""
+        return primary_metric([*self.metrics.values()], self.parameters.primary)
+
+    def judging(self, detail: bool = False) -> dict[str, str]:
+        """The metrics that say who is right, from 0 to 1, with their headings; `detail`: also those that a report shows
+        in detail alone."""
+        return {
+            name: column.heading
+            for name, column in self.metrics.items()
+            if column.unit == SCALE and column.direction == "higher" and (detail or not column.detail)
+        }
+
+    def sources(self) -> list[str]:
+        """The data sets of the questions."""
+        side = next(iter(self.methods.values()))
+        rows = f"SELECT DISTINCT source FROM {side.rows('asked')} ORDER BY 1"
+        return read_frames(self.store, rows)[0]["source"].to_list()
+
+    def method(self, name: str) -> Explored:
+        """Raises NoReport, with the names that there are."""
+        if name not in self.methods:
+            raise NoReport(f"run {self.run.run_id} has no method {name!r}; it has: {', '.join(self.methods)}")
+        return self.methods[name]
+
+    def questions(
+        self,
+        method: str | None = None,
+        other: str | None = None,
+        *,
+        metric: str | None = None,
+        right: bool | None = None,
+        other_right: bool | None = None,
+        changed: bool = False,
+        source: str = "",
+        containing: str = "",
+    ) -> QuestionFilter:
+        """The questions that fit: `explorer.questions("naive RAG", "ParetoRAG", right=True, other_right=False)`.
+
+        `method`: default the baseline; `other`: a second one; `metric`: default the primary one; `right`,
+        `other_right`: that the metric is at least `RIGHT`, or less; `changed`: the values differ; `source`: a data set;
+        `containing`: a part of the question's text. Raises NoReport for an unknown method or metric.
+        """
+        names = [method or self.baseline, *([other] if other else [])]
+        wanted = metric or self.primary
+        if wanted not in self.metrics:
+            raise NoReport(f"run {self.run.run_id} has no metric {wanted!r}; it has: {', '.join(self.metrics)}")
+        sides = tuple(map(self.method, names))
+        return QuestionFilter(self.store, sides, wanted, right, other_right, changed, source, containing)
+
+    def outcomes(self, metric: str | None = None) -> "DataFrame":
+        """A row per method but the baseline: method, lost (questions that the baseline answers right and the method
+        wrong), won (the reverse)."""
+        import polars as pl
+
+        wanted = metric or self.primary or ""
+        baseline = self.method(self.baseline)
+        scored = " UNION ALL ".join(
+            f"SELECT {quoted(name)} AS method, {place} AS place, * FROM ({side.scored(wanted)})"
+            for place, (name, side) in enumerate(self.methods.items())
+            if side is not baseline
+        )
+        if not scored:
+            return pl.DataFrame(schema={"method": pl.String, "lost": pl.Int64, "won": pl.Int64})
+        return read_frames(
+            self.store,
+            f"WITH a AS ({baseline.scored(wanted)}), b AS ({scored}) "
+            f"SELECT b.method, count_if(a.value >= {RIGHT} AND b.value < {RIGHT})::BIGINT AS lost, "
+            f"count_if(a.value < {RIGHT} AND b.value >= {RIGHT})::BIGINT AS won FROM a JOIN b USING (question_id) "
+            "GROUP BY b.method, b.place ORDER BY b.place",
+        )[0]
+
+    @cached_property
+    def figures(self) -> "DataFrame":
+        """A row per method and metric, as in the report: method, metric, heading, unit, detail, value with its 95 %
+        interval low to high, difference to the baseline with its interval, p, p_holm, questions and others.
+
+        It was written with the report; where that is missing, every interval is computed. Raises NoReport.
+        """
+        import polars as pl
+
+        from vitalfew.tasks.report import read_report
+        from vitalfew.tasks.reports.shown.tables import long_table
+
+        written = self.store / "reports" / self.run.run_id / "summaries.parquet"
+        if files.exists(written):
+            table = pl.DataFrame(files.read_table(written))
+        else:
+            table = long_table(read_report(self.store, self.run))
+        own = {column.name: column for column in (STAGE_SECONDS, STAGE_USD, PAID_USD, INDEX_SECONDS, INDEX_USD)}
+        declared = {name: self.metrics.get(name) or own.get(name) or undeclared(name) for name in table["metric"]}
+        columns = [(name, column.heading, column.unit, column.detail) for name, column in declared.items()]
+        schema = {"metric": pl.String, "heading": pl.String, "unit": pl.String, "detail": pl.Boolean}
+        return table.join(pl.DataFrame(columns, schema, orient="row"), "metric", "left", maintain_order="left")
+
+    def question(self, question: int) -> "Story":
+        """All of one question: what every method retrieved, kept and answered. Raises NoReport for one that was not
+        asked."""
+        from vitalfew.library.story import read_story
+
+        return read_story(self, question)
+
+    def __repr__(self) -> str:
+        return f"Explorer(run {self.run.run_id}, {len(self.methods)} methods)"
+
+
+class Comparison:
+    """Two evaluations, or two methods of one, on the questions that both asked."""
+
+    def __init__(self, store: Path, first: str, second: str) -> None:
+        """Raises NoReport where there is nothing to compare, with the reason."""
+        from vitalfew.tasks.reports.comparison import compare
+
+        self.store = store
+        self.pairs = compare(store, first, second)
+
+    @property
+    def primary(self) -> str | None:
+        """The metric that the first run is about, if both have it."""
+        return self.pairs[0].primary
+
+    @cached_property
+    def differences(self) -> "DataFrame":
+        """A row per pair of methods and metric: pair (its place), method, other, metric, heading, unit, direction,
+        detail, value, other_value, difference (other minus method) with its 95 % interval low to high, p, p_holm,
+        questions, higher and lower (questions on which the other has a higher or lower value)."""
+        import polars as pl
+
+        rows = []
+        for place, pair in enumerate(self.pairs):
+            for metric, found in pair.differences.items():
+                column = pair.a.columns[metric]
+                rows.append({
+                    "pair": place,
+                    "method": pair.labels[0], "other": pair.labels[1], "metric": metric, "heading": column.heading,
+                    "unit": column.unit, "direction": column.direction, "detail": column.detail,
+                    "value": pair.mean(pair.a, metric), "other_value": pair.mean(pair.b, metric),
+                    "difference": found.mean_difference, "low": found.low, "high": found.high, "p": found.p,
+                    "p_holm": found.p_holm, "questions": found.questions, "higher": found.better, "lower": found.worse,
+                })  # fmt: skip
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def questions(self, pair: int = 0, metric: str | None = None, changed: bool = True) -> QuestionFilter:
+        """The shared questions of a pair; `changed`: those whose values of the metric differ. Raises NoReport."""
+        from vitalfew.tasks.reports.comparison import main_metric
+
+        compared = self.pairs[pair]
+        wanted = main_metric([compared], metric)
+        sides = tuple(Explorer(self.store, side.run).method(side.group.name) for side in (compared.a, compared.b))
+        return QuestionFilter(self.store, sides, wanted, changed=changed)
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(' / '.join(pair.labels) for pair in self.pairs)})"
+
+
+def explored_run(store: Path, name: str) -> Explorer:
+    """Raises NoReport where there is no complete run of this name."""
+    return Explorer(store, find_run(store, name))
+
+
+def read_frames(store: Path, *statements: str) -> "list[DataFrame]":
+    """The rows of statements. Raises QueryError."""
+    import polars as pl
+
+    return [pl.DataFrame(table) for table in answers(store, *statements)]

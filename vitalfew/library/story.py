@@ -1,0 +1,305 @@
+"""`Story`: one question of an evaluation, with what every method retrieved, kept and answered, and why it is right.
+
+The sentence `why` says only what the artifacts show:
+
+1. which gold passages are among the hits, and at which rank the first of them (a hit of a sentence counts for its
+   passage); nothing where the data set names no gold passage, or the method searched nothing;
+2. of every gold passage that was retrieved, whether a context of the answer's prompt comes from it and, where the data
+   set says which sentence holds the fact, whether the kept spans cover it, in part or not at all; a context that a
+   model wrote has no spans to tell this by;
+3. whether a context of the prompt holds a gold answer, by the rule of the metric answer_recall (its tokens in a row);
+4. whether the answer is right, by the evaluation's primary metric where that says so.
+
+It does not say that one caused the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vitalfew.storage.catalog.database import limited
+from vitalfew.storage.catalog.views import quoted
+from vitalfew.tasks.metrics.ranking import first_correct
+from vitalfew.tasks.reports.runs import NoReport, read_manifest
+
+if TYPE_CHECKING:
+    from vitalfew.library.explorer import Explored, Explorer
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePassage:
+    """A passage of an index; `fact`: the spans (code points, half-open) that the data set names as supporting facts."""
+
+    passage_id: int
+    title: str
+    text: str
+    fact: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryContext:
+    """A context as it stood in the prompt, at `place`, from 1. `kept`: by passage id the spans it consists of; empty
+    where a model wrote it, or put it together of more than these spans. `sources`: the passages that it comes from."""
+
+    place: int
+    text: str
+    tokens: int
+    kept: Mapping[int, tuple[Span, ...]]
+    sources: tuple[int, ...]
+    holds_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoryHit:
+    """A unit that was retrieved. `is_gold`: it is of a gold passage."""
+
+    rank: int
+    score: float
+    title: str
+    text: str
+    passage_id: int
+    is_gold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MethodStory:
+    """A method's part. `values`: by metric, the mean over seeds, None where it has none; `gold_ranks`: by gold passage
+    the rank of its first hit, None where it was not retrieved; `is_right`: by the primary metric, None where that does
+    not say; `why`: in one sentence or two, see this module."""
+
+    method: str
+    answer: str
+    error: str
+    values: Mapping[str, float | None]
+    is_right: bool | None
+    hits: tuple[StoryHit, ...]
+    contexts: tuple[StoryContext, ...]
+    gold_ranks: Mapping[int, int | None]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """`passages`: by id, those that are gold or that a context comes from, as far as an index of the store has them."""
+
+    question_id: int
+    question: str
+    gold_answers: tuple[str, ...]
+    source: str
+    gold_passages: tuple[int, ...]
+    passages: Mapping[int, SourcePassage]
+    methods: tuple[MethodStory, ...]
+
+
+def read_story(explorer: "Explorer", question: int) -> Story:
+    """Read all of one question. Raises NoReport where the run did not ask it."""
+    from vitalfew.library.explorer import read_frames
+
+    sides, store = [*explorer.methods.values()], explorer.store
+    shard = _shard(sides[0], question)
+    if shard is None:
+        raise NoReport(f"run {explorer.run.run_id} did not ask question {question}")
+    columns = "question_id, source, text, answers, gold_passages, supporting_facts"
+    asked = f"SELECT {columns} FROM {sides[0].rows('asked', shard=shard)} WHERE question_id = {int(question)}"
+    found = read_frames(store, asked, *(_statement(sides, table, question, shard) for table in _TABLES))
+    own = found[0].to_dicts()[0]
+    tables = dict(zip(_TABLES, (frame.to_dicts() for frame in found[1:]), strict=True))
+    facts: dict[int, list[Span]] = {}
+    for fact in own["supporting_facts"] or ():
+        facts.setdefault(fact["passage_id"], []).append((fact["start"], fact["end"]))
+    wanted = {*own["gold_passages"]} | {span["passage_id"] for row in tables["evidence"] for span in row["origin"]}
+    listed = ", ".join(map(str, sorted(wanted))) or "NULL"
+    texts = (
+        "SELECT passage_id, any_value(title) AS title, any_value(text) AS text FROM all_passages "
+        f"WHERE passage_id IN ({listed}) GROUP BY passage_id"
+    )
+    with limited(store, texts) as rows:
+        known = rows.fetchall()
+    passages = {
+        number: SourcePassage(number, title, text, tuple(facts.get(number, ()))) for number, title, text in known
+    }
+    told = tuple(_method(explorer, side, own, tables, passages) for side in sides)
+    gold = tuple(own["gold_passages"])
+    return Story(question, own["text"], tuple(own["answers"]), own["source"], gold, passages, told)
+
+
+_TABLES = {
+    "hits": "rank, score, title, text, passage_id",
+    "evidence": "rank, text, tokens, origin",
+    "candidates": "candidate, contexts, text, error",
+    "answers": "candidate, rank, text, error",
+    "scores": "metric, value",
+}
+
+
+def _shard(side: "Explored", question: int) -> int | None:
+    """The shard that has a question: all tables of an evaluation have the same. None where it was not asked."""
+    from vitalfew.library.explorer import read_frames
+
+    rows = side.rows("asked").removesuffix(")")
+    statement = f"SELECT filename FROM {rows}, filename = true) WHERE question_id = {int(question)}"
+    found = read_frames(side.store, statement)[0]["filename"].to_list()
+    records = read_manifest(side.store, side.tables["asked"][0]).shards
+    named = {Path(file.path).name: record.shard for record in records for file in record.files if file.table == "asked"}
+    return named[Path(found[0]).name] if found else None
+
+
+def _statement(sides: Sequence["Explored"], table: str, question: int, shard: int) -> str:
+    """SQL of the rows that any method has of a question, with the name of their artifact."""
+    names = {name: (side, seed) for side in sides for seed, name in enumerate(side.tables.get(table, ()))}
+    selected = [
+        f"SELECT {quoted(name)} AS artifact, {_TABLES[table]} FROM {side.rows(table, seed, shard)} "
+        f"WHERE question_id = {int(question)}"
+        for name, (side, seed) in names.items()
+    ]
+    return " UNION ALL ".join(selected) or "SELECT NULL AS artifact WHERE false"
+
+
+def _method(
+    explorer: "Explorer",
+    side: "Explored",
+    asked: Mapping[str, Any],
+    tables: Mapping[str, list[dict[str, Any]]],
+    passages: Mapping[int, SourcePassage],
+) -> MethodStory:
+    def rows(table: str) -> list[dict[str, Any]]:
+        first = side.tables.get(table, ("",))[0]
+        return [row for row in tables[table] if row["artifact"] == first]
+
+    gold = {*asked["gold_passages"]}
+    hits = tuple(
+        StoryHit(row["rank"], row["score"], row["title"], row["text"], row["passage_id"], row["passage_id"] in gold)
+        for row in sorted(rows("hits"), key=lambda row: row["rank"])
+    )
+    chosen = next((row for row in rows("answers") if row["rank"] == 1), None)
+    number = chosen["candidate"] if chosen else 0
+    candidate = next((row for row in rows("candidates") if row["candidate"] == number), None)
+    answer = chosen or candidate or {"text": "", "error": "the store has no answer of this method"}
+    ranks = candidate["contexts"] if candidate else None
+    contexts = _contexts(rows("evidence"), ranks, asked["answers"], passages)
+    values = _values(side, tables["scores"], explorer)
+    judged = explorer.primary if explorer.primary in explorer.judging(detail=True) else None
+    value = values.get(judged) if judged else None
+    is_right = None if value is None else value >= _right()
+    ranked = {passage: next((hit.rank for hit in hits if hit.passage_id == passage), None) for passage in sorted(gold)}
+    searched = "hits" in side.tables
+    why = _why(searched, ranked, contexts, passages, bool(asked["answers"]), is_right, answer["error"])
+    return MethodStory(side.name, answer["text"], answer["error"], values, is_right, hits, contexts, ranked, why)
+
+
+def _right() -> float:
+    from vitalfew.library.explorer import RIGHT
+
+    return RIGHT
+
+
+def _values(side: "Explored", scores: Sequence[Mapping[str, Any]], explorer: "Explorer") -> dict[str, float | None]:
+    values = {}
+    for metric in explorer.metrics:
+        own = [row["value"] for row in scores if row["metric"] == metric and row["artifact"] in side.tables["scores"]]
+        known = [value for value in own if value is not None]
+        values[metric] = sum(known) / len(known) if known else None
+    return values
+
+
+def _contexts(
+    rows: Sequence[Mapping[str, Any]],
+    ranks: Sequence[int] | None,
+    answers: Sequence[str],
+    passages: Mapping[int, SourcePassage],
+) -> tuple[StoryContext, ...]:
+    """The contexts of an answer's prompt, in its order; all that were kept where there is no prompt."""
+    by_rank = {row["rank"]: row for row in rows}
+    found = []
+    for place, rank in enumerate(sorted(by_rank) if ranks is None else ranks, 1):
+        if (row := by_rank.get(rank)) is None:
+            continue
+        spans: dict[int, list[Span]] = {}
+        for span in row["origin"]:
+            spans.setdefault(span["passage_id"], []).append((span["start"], span["end"]))
+        is_cut = all(
+            passage in passages and passages[passage].text[start:end].strip() in row["text"]
+            for passage, own in spans.items()
+            for start, end in own
+        )
+        kept = {passage: tuple(own) for passage, own in spans.items()} if is_cut else {}
+        holds = bool(first_correct(answers, [row["text"]]))
+        found.append(StoryContext(place, row["text"], row["tokens"], kept, tuple(spans), holds))
+    return tuple(found)
+
+
+def _why(
+    searched: bool,
+    ranks: Mapping[int, int | None],
+    contexts: Sequence[StoryContext],
+    passages: Mapping[int, SourcePassage],
+    has_gold_answers: bool,
+    is_right: bool | None,
+    error: str,
+) -> str:
+    if not searched:
+        said = ["It searched nothing: the model answered alone"]
+    else:
+        said = [_retrieved(ranks), _kept(ranks, contexts, passages)]
+        if has_gold_answers:
+            holding = [context.place for context in contexts if context.holds_answer]
+            said.append(
+                f"a gold answer stands in context {holding[0]}" if holding else "no context holds a gold answer"
+            )
+    verdict = "" if is_right is None else " The answer counts as right." if is_right else " The answer counts as wrong."
+    return f"{'; '.join(filter(None, said))}.{f' There is no answer: {error}' if error else verdict}"
+
+
+def _retrieved(ranks: Mapping[int, int | None]) -> str:
+    if not ranks:
+        return "The data set names no gold passage"
+    found = sorted(rank for rank in ranks.values() if rank is not None)
+    if len(ranks) == 1:
+        return f"The gold passage was retrieved at rank {found[0]}" if found else "The gold passage was not retrieved"
+    if not found:
+        return f"No gold passage was retrieved (there are {len(ranks)})"
+    places = f"at ranks {', '.join(map(str, found))}" if len(found) > 1 else f"at rank {found[0]}"
+    return f"{len(found)} of {len(ranks)} gold passages were retrieved ({places})"
+
+
+def _kept(
+    ranks: Mapping[int, int | None], contexts: Sequence[StoryContext], passages: Mapping[int, SourcePassage]
+) -> str:
+    """What became of the gold passages that were retrieved, and of the sentences with their facts."""
+    retrieved = [passage for passage, rank in ranks.items() if rank is not None]
+    if not retrieved:
+        return ""
+    said = [_kept_of(passage, contexts, passages.get(passage)) for passage in retrieved]
+    if len(ranks) == 1:
+        return said[0]
+    return "; ".join(
+        f"of the one at rank {ranks[passage]}, {text}" for passage, text in zip(retrieved, said, strict=True)
+    )
+
+
+def _kept_of(passage: int, contexts: Sequence[StoryContext], source: SourcePassage | None) -> str:
+    reading = [context for context in contexts if passage in context.sources]
+    if not reading:
+        return "no context of the prompt comes from it"
+    first = reading[0].place
+    if not any(context.kept for context in reading):
+        return f"a model wrote context {first} from it"
+    if source is None or not source.fact:
+        return f"context {first} comes from it"
+    shares = [(_covered(source.fact, context.kept.get(passage, ())), context.place) for context in reading]
+    share, place = max(shares, key=lambda own: (own[0], -own[1]))
+    if share == 1:
+        return f"the sentence with the fact was kept in context {place}"
+    if share:
+        return f"the sentence with the fact was kept in part in context {place}"
+    return f"context {first} comes from it, but the sentence with the fact was dropped"
+
+
+def _covered(facts: Sequence[Span], kept: Sequence[Span]) -> float:
+    """The share of the facts' characters that was kept; 1 where all but white space and a full stop was."""
+    wanted = {place for start, end in facts for place in range(start, end)}
+    lost = wanted - {place for start, end in kept for place in range(start, end)}
+    return 1.0 if len(lost) <= min(2 * len(facts), len(wanted) - 1) else 1 - len(lost) / len(wanted)
