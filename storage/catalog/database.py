@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from threading import TIMEOUT_MAX, Event, Timer
+from threading import TIMEOUT_MAX, Event, RLock, Timer
 from typing import Any
 
 import duckdb
@@ -35,6 +35,10 @@ LIMITS = {
 }
 """How much of the memory a query may take, and of the temporary disk for rows that do not fit."""
 _READING = ([duckdb.StatementType.SELECT], [duckdb.StatementType.MULTI])  # the latter is PIVOT
+
+
+_building = RLock()
+"""Threads of one process would write the same temporary file, of which DuckDB has one instance per process."""
 
 
 class QueryError(ValueError):
@@ -58,7 +62,8 @@ def build(store: Path) -> Path:
     path = store / CATALOG
     if "?" in str(path):
         raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")
-    files.write_atomically(path, lambda temporary: _write(temporary, store))
+    with _building:
+        files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
 
 
@@ -113,6 +118,11 @@ def connect(store: Path) -> duckdb.DuckDBPyConnection:
     check_store(store)
     if current := _current(store):
         return current
+    with _building:  # another thread may just have written it
+        return _current(store) or _anew(store)
+
+
+def _anew(store: Path) -> duckdb.DuckDBPyConnection:
     try:
         return _open(build(store), store)
     except (NotWritten, files.BucketError):  # a store that may only be read can be queried all the same

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from vitalfew.flows.server.deployed import Deployed
 from vitalfew.library.store import Store
 
 
@@ -17,3 +18,8 @@ class Site:
     @cached_property
     def store(self) -> Store:
         return Store(self.place, progress=False)
+
+    @cached_property
+    def deployed(self) -> Deployed:
+        """The deployments that this `vitalfew ui` serves."""
+        return Deployed(self.place, self.corpora)
