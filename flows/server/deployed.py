@@ -18,6 +18,7 @@ from httpx import HTTPError, HTTPStatusError
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter, LogFilter
 from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort, LogSort
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
@@ -27,6 +28,8 @@ from vitalfew.storage.names import RUN_ID
 
 LINES = 200
 """Lines of a log that are read at once: Prefect's server gives no more."""
+NEVER_BEGAN = "Cancelled before it began."
+"""The message of a run that was cancelled in time: Prefect gives it a start all the same."""
 _WAITING = (StateType.SCHEDULED, StateType.PENDING)
 _REPORT = re.compile(rf"/reports/({RUN_ID})\b")
 
@@ -154,8 +157,17 @@ class Deployed:
         with self._client() as client:
             now = client.read_flow_run(_id(run))
             is_waiting = now.state_type in _WAITING and not now.start_time
-            state = Cancelled(message="Cancelled before it began.") if is_waiting else Cancelling()
+            state = Cancelled(message=NEVER_BEGAN) if is_waiting else Cancelling()
             client.set_flow_run_state(now.id, state, force=is_waiting)
+
+    def decide(self, run: str, is_approved: bool, note: str = "") -> None:
+        """Resume a run that waits for a person's decision on a new generation. `note`: the reason, kept with the
+        verdict. Raises NoFlowRun, and StartRefused where it does not wait any more."""
+        decision = {"decision": "promote" if is_approved else "decline", "note": note}
+        with self._client() as client:
+            answer = client.resume_flow_run(_id(run), run_input=decision)
+        if answer.status is not SetStateStatus.ACCEPT:
+            raise StartRefused(f"the run does not wait any more: {getattr(answer.details, 'reason', '')}")
 
     def planned(self, limit: int = 100) -> list[FlowRunNow]:
         """The runs that wait for their time or for room, the next first."""
@@ -164,7 +176,7 @@ class Deployed:
     def recent(self, limit: int = 100) -> list[FlowRunNow]:
         """The runs that have begun, the latest first."""
         begun = [kind for kind in StateType if kind not in _WAITING]
-        return self._runs(begun, FlowRunSort.EXPECTED_START_TIME_DESC, limit)
+        return self._runs(begun, FlowRunSort.START_TIME_DESC, limit)
 
     def _runs(self, kinds: list[StateType], sort: FlowRunSort, limit: int) -> list[FlowRunNow]:
         asked = {"state": {"type": {"any_": kinds}}, "deployment_id": {"is_null_": False}}

@@ -21,11 +21,15 @@ from vitalfew.pages.site import Site
 _STYLE = """
 a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid currentColor; border-radius: 4px;
   color: inherit; text-decoration: none }
-a:not(.action) { overflow-wrap: anywhere }
 .nicegui-content a:not(.action) { color: inherit; text-decoration: underline }
 .code { font-family: ui-monospace, monospace; font-size: 0.85rem; line-height: 1.5; margin: 0; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 7%, transparent); border-radius: 4px }
+.q-table th { overflow-wrap: break-word }
+.q-table td { min-width: 5.5rem }
 .log { max-height: 28rem; overflow: auto }
+summary { cursor: pointer; padding: 0.5rem 0 }
+summary::before { content: "▸ " }
+details[open] > summary::before { content: "▾ " }
 progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
 """
 
@@ -68,7 +72,7 @@ def _indexes(frame: pl.DataFrame) -> None:
         Shown("encoder", "encoder"),
         Shown("context", "context vector"),
         Shown("generation", "generation now", figure(), number=True),
-        Shown("made_at", "made (UTC)", utc),
+        Shown("made_at", "made (UTC)", utc, number=True),
         Shown("megabytes", "size (MB)", figure(1), number=True),
         Shown("verdict", "gate on the newest", lambda value: value or "none decided"),
     )
@@ -80,13 +84,13 @@ def _corpora(site: Site) -> pl.DataFrame:
     """The corpora with the next and the last run of every one, and what their gates said."""
     frame = site.store.corpora(site.corpora)
     planned, recent = site.deployed.planned(), site.deployed.recent()
-    verdicts = {row["name"]: row["verdict"] for row in site.store.describe().iter_rows(named=True)}
+    verdicts = {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
     rows = [
         {
             **row,
             "next": next((run.due for run in planned if _re_encodes(run, row["name"])), None),
             **_last(recent, row["name"]),
-            "verdict": verdicts.get(row["name"]) or "",
+            "verdict": verdicts.get(row["name"]),
         }
         for row in frame.iter_rows(named=True)
     ]
@@ -99,32 +103,45 @@ def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
 
 
 def _last(recent: Sequence[FlowRunNow], corpus: str) -> dict[str, Any]:
-    run = next((run for run in recent if _re_encodes(run, corpus)), None)
+    run = next((run for run in recent if _re_encodes(run, corpus) and run.kind != "cancelled"), None)
     return {"last": run.began, "result": run.state, "run": run.id} if run else {"last": None, "result": "", "run": ""}
 
 
 def _corpora_table(frame: pl.DataFrame) -> None:
-    def gate(row: Mapping[str, Any]) -> str:
-        return row["error"] or (row["margins"] if row["gate"] else "none: nothing says if it gets worse")
-
-    rows = frame.to_dicts()
-    shown = frame.with_columns(
-        when=pl.Series([cron_in_words(row["cron"], row["timezone"]) for row in rows], dtype=pl.String),
-        guard=pl.Series([gate(row) for row in rows], dtype=pl.String),
-        act=pl.lit("Re-encode…"),
-    )
     columns = (
-        Shown("name", "corpus and index", link=lambda row: f"{CORPORA}?index={quote(row['name'])}"),
+        Shown("name", "corpus and index", link=_corpus_address),
         Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
-        Shown("when", "schedule"),
-        Shown("next", "next run (UTC)", utc),
-        Shown("last", "last run (UTC)", utc),
-        Shown("result", "result", link=lambda row: run_address(row["run"])),
-        Shown("guard", "gate: metrics and accepted loss"),
-        Shown("verdict", "verdict on the newest generation"),
-        Shown("act", "", link=lambda row: f"{CORPORA}?start=re-encode&corpus={quote(row['name'])}", sortable=False),
+        Shown("when", "schedule", sortable=False),
+        Shown("next", "next run (UTC)", utc, number=True),
+        Shown("last", "last run (UTC)", utc, number=True, link=lambda row: run_address(row["run"])),
+        Shown("result", "its result"),
+        Shown("gate", "if it gets worse", sortable=False),
+        Shown("act", "", link=_form_address, number=True, sortable=False),
     )
-    parts.frame_table("Corpora", columns, shown, "name", nothing="There is no corpus.")
+    rows = [
+        {**row, "when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row), "act": "Re-encode…"}
+        for row in frame.to_dicts()
+    ]
+    kinds = {**frame.schema, "when": pl.String, "gate": pl.String, "act": pl.String}
+    parts.frame_table("Corpora", columns, pl.DataFrame(rows, kinds), "name", nothing="There is no corpus.")
+
+
+def _form_address(row: Mapping[str, Any]) -> str:
+    return f"{CORPORA}?start=re-encode&corpus={quote(row['name'])}"
+
+
+def _corpus_address(row: Mapping[str, Any]) -> str:
+    """The page of a corpus's index; the form that makes one where there is none yet."""
+    return _form_address(row) if row["verdict"] is None else f"{CORPORA}?index={quote(row['name'])}"
+
+
+def _gate_in_words(row: Mapping[str, Any]) -> str:
+    if row["error"]:
+        return f"the file cannot be read: {row['error']}"
+    if not row["gate"]:
+        return "nothing notices: it has no gate"
+    newest = f"; the newest generation: {row['verdict']}" if row["verdict"] else ""
+    return f"its gate notices a loss of more than {row['margins']}{newest}"
 
 
 _DAYS = {str(number): day for number, day in enumerate(
@@ -166,7 +183,12 @@ def _planned(found: Sequence[FlowRunNow]) -> None:
             "Nothing is scheduled. A form can start a run once, at a time; a corpus's `cron` starts it again and again."
         )
         return
-    columns = (*_RUN, Shown("due", "begins (UTC)", utc), Shown("by", "planned by"), Shown("state", "state"))
+    columns = (
+        *_RUN,
+        Shown("due", "begins (UTC)", utc, number=True),
+        Shown("by", "planned by"),
+        Shown("state", "state"),
+    )
     parts.frame_table("Scheduled runs", columns, _frame(found), "due")
     parts.hint("Open a run to cancel it.")
 
@@ -178,7 +200,7 @@ def _recent(found: Sequence[FlowRunNow]) -> None:
     columns = (
         *_RUN,
         Shown("state", "state"),
-        Shown("began", "began (UTC)", utc),
+        Shown("began", "began (UTC)", utc, number=True),
         Shown("seconds", "seconds", figure(0), number=True),
         Shown("by", "started by"),
     )

@@ -11,6 +11,14 @@ Schema = Mapping[str, Any]
 EMPTY = "(empty)"
 
 
+def described(text: str) -> None:
+    """A text of a form, whose parts in backticks are code."""
+    with ui.element("div").classes("hint"):
+        for number, piece in enumerate(text.split("`")):
+            if piece:
+                parts.Words(piece, "code" if number % 2 else "span")
+
+
 class Fields:
     """The inputs of a form. `schema`: as JSON schema, with the names that exist; `given`: what is filled in."""
 
@@ -25,7 +33,7 @@ class Fields:
         for name in main:
             self._field(name)
         with ui.element("details").style("width: 100%"):
-            parts.Words("More settings", "summary").style("cursor: pointer; padding: 0.5rem 0")
+            parts.Words("More settings", "summary")
             with ui.column().style("gap: 1rem; align-items: stretch; padding-top: 0.5rem"):
                 for name in self.names:
                     if name not in main:
@@ -42,7 +50,7 @@ class Fields:
         needed = name in self.schema.get("required", ())
         with ui.element("div").style("display: flex; flex-direction: column; gap: 0.25rem"):
             self.readers[name] = self._input(name, label, field, needed)
-            parts.hint(field.get("description", ""))
+            described(field.get("description", ""))
 
     def _input(self, name: str, label: str, field: Schema, needed: bool) -> Callable[[], Any]:
         start = self.given.get(name, field.get("default"))
@@ -99,7 +107,7 @@ class Sources:
         self._add()
         ui.button("Add a data set", on_click=self._add).props("outline dense no-caps").style("align-self: start")
         for name, field in schema["properties"].items():
-            parts.hint(f"{name.capitalize()}: {field.get('description', '')}")
+            described(f"{name.capitalize()}: {field.get('description', '')}")
 
     def values(self) -> list[dict[str, str]]:
         """The data sets that were filled in."""

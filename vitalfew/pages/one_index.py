@@ -23,11 +23,16 @@ def draw(site: Site, name: str, reason: str | None = None) -> None:
         _rejected(site, name, reason)
         return
     parts.Words(f"Index {name}", "h2").classes("text")
-    with ui.element("div").classes("row"):
+    with ui.element("div").classes("row").style("align-items: baseline"):
         parts.link("Ask it", f"{ROOT}/?index={quote(name)}", "action")
         parts.link("Start an evaluation on it…", f"{CORPORA}?start=evaluate&index={quote(name)}", "action")
         parts.link("Re-encode its corpus…", f"{CORPORA}?start=re-encode&corpus={quote(name)}", "action")
         parts.link("All corpora and indexes", CORPORA)
+    parts.later(lambda: site.store.history(name), lambda history: _sections(site, name))
+
+
+def _sections(site: Site, name: str) -> None:
+    """Draw all that is known of an index that is there."""
     Generations(site, name).draw()
     parts.heading("Did it get worse?")
     parts.later(lambda: site.store.gates(name), _judged)
@@ -72,12 +77,12 @@ class Generations:
     def _show(self, found: Shape) -> None:
         if found.now:
             now = found.now
-            parts.Words(
-                f"{now['passages'] or 0:,} passages, {now['sentences'] or 0:,} sentences, "
-                f"{now['bytes'] / 1e6:,.1f} MB; encoder {now['encoder']}, context vectors {now['context']}, index type {now['type']}. Searches find "
-                f"generation {now['generation']}, made {utc(now['made_at'])} UTC from {', '.join(now['datasets'])}.",
-                "div",
-            ).classes("text")
+            size = (
+                f"{now['passages'] or 0:,} passages, {now['sentences'] or 0:,} sentences, {now['bytes'] / 1e6:,.1f} MB"
+            )
+            settings = f"encoder {now['encoder']}, context vectors {now['context']}, index type {now['type']}"
+            made = f"generation {now['generation']}, made {utc(now['made_at'])} UTC from {', '.join(now['datasets'])}"
+            parts.Words(f"{size}; {settings}. Searches find {made}.", "div").classes("text")
         parts.heading("Generations")
         parts.hint(
             "Every finished build is a generation. The name stands for one of them; to let it stand for another "
@@ -143,7 +148,7 @@ def _generations(history: pl.DataFrame) -> None:
     columns = (
         Shown("generation", "generation", number=True),
         Shown("state", "state"),
-        Shown("made_at", "made (UTC)", utc),
+        Shown("made_at", "made (UTC)", utc, number=True),
         Shown("verdict", "verdict of the gate", lambda value: value or "none decided"),
         Shown("corpus", "fingerprint of the corpus", lambda value: value[:8]),
         Shown("settings", "of the settings", lambda value: value[:8]),
@@ -213,7 +218,7 @@ def _runs(frame: pl.DataFrame) -> None:
     columns = (
         Shown("run_id", "run"),
         Shown("state", "state"),
-        Shown("started", "began (UTC)", utc),
+        Shown("started", "began (UTC)", utc, number=True),
         Shown("seconds", "seconds", figure(1), number=True),
         Shown("error", "why it failed", _short),
     )

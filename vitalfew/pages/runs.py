@@ -8,7 +8,7 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.errors import explanation
-from vitalfew.flows.server.deployed import LINES, FlowRunNow, Followed, NoFlowRun
+from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
 from vitalfew.pages.site import Site
@@ -47,7 +47,7 @@ def in_words(run: FlowRunNow) -> str:
         case "cancelling", _:
             return "It is being cancelled."
         case "cancelled", _:
-            return f"It was cancelled. {KEPT}"
+            return "It was cancelled before it began." if run.message == NEVER_BEGAN else f"It was cancelled. {KEPT}"
         case "completed", "Completed":
             return f"It ended well at {utc(run.ended)} UTC."
         case "completed", state:
@@ -70,13 +70,16 @@ class Following:
         self.left = LAST
         self.shown: Any = None
 
+    said: list[str] | None = None
+
     def draw(self) -> None:
         self.head = ui.column().style("gap: 0.5rem; align-items: stretch").props('role="status"')
-        self.buttons = ui.element("div").classes("row")
+        self.took = ui.label("").classes("hint")
+        self.buttons = ui.element("div").classes("row").style("align-items: baseline")
         self.results = ui.column().style("gap: 0.5rem; align-items: stretch")
         parts.heading("Progress")
         self.stages = ui.column().style("gap: 0.5rem; align-items: stretch")
-        parts.heading("Log")
+        parts.heading("Log, the latest line first (times in UTC)")
         with ui.element("div").classes("row"):
             self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1)).props(
                 "outline dense no-caps"
@@ -116,11 +119,11 @@ class Following:
 
     def _show(self, found: Followed) -> None:
         lines = [f"{line.at.astimezone(UTC):%H:%M:%S} {_level(line.level)}{line.text}" for line in found.log]
-        text = "\n".join(lines) or "There are no lines yet."
+        text = "\n".join(reversed(lines)) or "There are no lines yet."
         if self.log.text != text:
             self.log.text = text
-        self.older_button.set_enabled(len(found.log) == LINES)
-        self.newer_button.set_enabled(self.older > 0)
+        self.older_button.set_visibility(len(found.log) == LINES)
+        self.newer_button.set_visibility(self.older > 0)
         self._show_head(found)
         if self.shown != (found.run, found.stages, found.reports):
             if self.shown is None or self.shown[1] != found.stages:
@@ -132,12 +135,12 @@ class Following:
 
     def _show_head(self, found: Followed) -> None:
         run = found.run
-        since = (run.ended or datetime.now(UTC)) - run.began if run.began else None
-        took = f" {since.total_seconds():,.0f} seconds so far." if since and not run.is_final else ""
-        took = f" It took {since.total_seconds():,.0f} seconds." if since and run.ended else took
-        said = [f"{run.flow} {run.about or run.name}", in_words(run) + took]
-        said += [run.message] if run.message and run.kind not in ("running", "pending", "scheduled") else []
-        if said == getattr(self, "said", None) and self.shown:
+        if run.began and run.message != NEVER_BEGAN:
+            seconds = ((run.ended or datetime.now(UTC)) - run.began).total_seconds()
+            self.took.text = f"It took {seconds:,.0f} seconds." if run.ended else f"{seconds:,.0f} seconds so far."
+        said = [f"{run.flow} {run.about or run.name}", in_words(run)]
+        said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
+        if said == self.said and self.shown:
             return
         self.said = said
         self.head.clear()
@@ -153,6 +156,9 @@ class Following:
         with self.buttons:
             if not run.is_final and run.kind != "cancelling":
                 ui.button("Cancel…", on_click=lambda: self._cancel(run)).props("outline no-caps")
+            if run.kind == "paused":
+                ui.button("Promote…", on_click=lambda: self._decide(run, True)).props("outline no-caps")
+                ui.button("Decline…", on_click=lambda: self._decide(run, False)).props("outline no-caps")
             if run.kind in ("failed", "crashed", "cancelled") and run.flow:
                 ui.button("Start it again", on_click=lambda: self._again(run)).props("outline no-caps")
             parts.link("The same run in Prefect's pages", f"/runs/flow-run/{run.id}")
@@ -173,9 +179,9 @@ class Following:
         with self.results:
             for report in found.reports:
                 parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
-            if run.is_final and run.flow in ("index-corpus", "re-encode") and run.about:
+            if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
                 parts.link(f"The index {run.about}", f"{CORPORA}?index={run.about}")
-                if run.flow == "re-encode" and run.kind == "completed":
+                if run.flow == "re-encode":
                     parts.later(lambda: self._gates(run.about), verdict)
 
     def _gates(self, index: str) -> pl.DataFrame:
@@ -191,6 +197,15 @@ class Following:
     def _cancel(self, run: FlowRunNow) -> None:
         what = "It never begins." if run.is_waiting else f"Its workers end. {KEPT}"
         confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(self._cancelled))
+
+    def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
+        what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
+        button = "Promote it" if is_approved else "Decline it"
+        confirmed(f"{button}?", what, button, lambda: self._do(lambda: self._decided(is_approved)))
+
+    def _decided(self, is_approved: bool) -> str:
+        self.site.deployed.decide(self.id, is_approved)
+        return self.id
 
     async def _again(self, run: FlowRunNow) -> None:
         given = run.parameters.get("parameters") or {}

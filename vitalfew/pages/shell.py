@@ -49,6 +49,7 @@ mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit 
   border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }
 .field option { color: black; background: white }
 .row { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
+.q-radio.row, .q-checkbox.row { gap: 0; flex-wrap: nowrap; align-items: center }
 .q-table th { font-weight: 600 }
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
 .q-table th:focus-visible { outline: 2px solid }

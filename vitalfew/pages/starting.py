@@ -18,7 +18,7 @@ from vitalfew.flows.server.deployed import StartRefused, moment
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.flows.webhook import WEBHOOK
 from vitalfew.pages import parts
-from vitalfew.pages.fields import Fields
+from vitalfew.pages.fields import Fields, described
 from vitalfew.pages.site import Site
 
 CORPORA = f"{ROOT}/corpora"
@@ -53,7 +53,7 @@ def draw(site: Site, deployment: str) -> None:
         return
     start = STARTS[deployment]
     parts.heading(start.title)
-    parts.hint(" ".join((start.form.__doc__ or "").split()))
+    described(" ".join((start.form.__doc__ or "").split()))
 
     def read() -> tuple[Mapping[str, Any], pl.DataFrame]:
         schema = start.form.model_json_schema()
@@ -126,7 +126,7 @@ class Drawn:
             if rows:
                 _gate(rows[0])
             else:
-                parts.hint("Choose a corpus, to see whether it has a gate.")
+                described("Choose a corpus, to see whether it has a gate.")
 
 
 def _titled(form: type[Form], line: str) -> str:
@@ -142,25 +142,25 @@ def _gate(corpus: Mapping[str, Any]) -> None:
         parts.problem(corpus["error"])
     elif corpus["gate"]:
         asked = corpus["questions"] or "those of its data sets"
-        parts.hint(
+        described(
             f"This corpus has a gate. It asks the current generation and the new one the same questions ({asked}), by "
             f"the experiment {corpus['experiment']}. Searches get the new one only if the 95 % interval of every "
             f"difference lies above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
             "the page of the run and on that of the index."
         )
     else:
-        parts.hint(
+        described(
             "This corpus has no gate: searches get the new generation at once, and nothing says whether it is worse. "
             f"To be told, add this to {corpus['file']}:"
         )
         parts.Words(GATE, "pre").classes("text code")
-        parts.hint(
+        described(
             "The gate asks the questions of the corpus's data sets; if they have none, name your own with "
             "`questions: jsonl:FILE`. The margin is the loss that you accept: 0.02 are 2 of 100 questions. A corpus "
             "that came with the product is yours once you copy its file to corpora/ beside the store."
         )
     known = os.environ.get(WEBHOOK)
-    parts.hint(
+    described(
         f"The webhook in {WEBHOOK} hears of a run that fails, and of a generation that was not promoted."
         if known
         else f"To be told elsewhere, set {WEBHOOK} to a URL before you start `vitalfew ui`: it gets a POST when a run "
@@ -191,16 +191,14 @@ class When:
         parts.heading("When")
         ui.radio(options, value="now", on_change=lambda event: self._choose(event.value)).props("inline")
         with ui.column().style("gap: 0.5rem; align-items: start") as self.at, ui.element("div").classes("row"):
-            self.input = ui.input("Date and time, of this browser's time zone").props(
-                "type=datetime-local outlined dense stack-label"
-            )
+            self.input = ui.input("Date and time").props("type=datetime-local outlined dense stack-label")
             self.input.on("change", self._picked, js_handler=_PICKED)
             ui.button("Tonight at three").props("outline no-caps").on("click", self._picked, js_handler=_TONIGHT)
         with self.at:
             self.said = ui.label("").classes("hint").props('role="status"')
-            parts.hint("Keep `vitalfew ui` running until then: it starts what it has planned.")
+            described("In this browser's time zone. Keep `vitalfew ui` running: it starts what is planned.")
         with ui.column().style("gap: 0.5rem; align-items: stretch") as self.cron:
-            parts.hint(
+            described(
                 "The schedule of a corpus is in its file, corpora/NAME.yaml beside the store. Add these lines, and it "
                 "counts within a minute while `vitalfew ui` runs; Start below also brings the index up to date now."
             )

@@ -25,15 +25,21 @@ def verdict(gates: pl.DataFrame) -> None:
         )
         return
     rows = gates.filter(pl.col("generation") == pl.col("generation").max()).to_dicts()
-    first = rows[0]
-    parts.heading(f"Generation {first['generation']} against {first['against']}: {first['verdict']}")
-    answer = _ANSWERS.get(first["verdict"], "")
-    parts.Words(f"{answer} {first['said']}".strip(), "div").classes("text")
-    for row in rows:
-        if row["metric"] and row["difference"] is not None:
-            parts.Words(_sentence(row), "div").classes("text")
+    first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
+    which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
+    needed = max((row["settled_by"] or 0 for row in rows), default=0)
+    settled = f" About {needed:,} questions would settle it." if first["verdict"] == "in doubt" and needed else ""
+    parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div").classes("text").style(
+        "font-weight: 600"
+    )
+    for row in compared:
+        parts.Words(_sentence(row), "div").classes("text")
+    if not compared or first["approval"]:
+        parts.Words(first["said"], "div").classes("text")
     if first["left_out"]:
         parts.hint(f"{first['left_out']:,} questions were left out: their passages are not in both corpora.")
+    if first["verdict"] != "promoted":
+        parts.hint("Searches find the generation before. The page of the index can promote the new one all the same.")
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
