@@ -28,12 +28,11 @@ def draw(site: Site, name: str, reason: str | None = None) -> None:
         parts.link("Start an evaluation on it…", f"{CORPORA}?start=evaluate&index={quote(name)}", "action")
         parts.link("Re-encode its corpus…", f"{CORPORA}?start=re-encode&corpus={quote(name)}", "action")
         parts.link("All corpora and indexes", CORPORA)
-    parts.later(lambda: site.store.history(name), lambda history: _sections(site, name))
-
-
-def _sections(site: Site, name: str) -> None:
-    """Draw all that is known of an index that is there."""
     Generations(site, name).draw()
+
+
+def _others(site: Site, name: str) -> None:
+    """Draw what else is known of an index."""
     parts.heading("Did it get worse?")
     parts.later(lambda: site.store.gates(name), _judged)
     parts.heading("Rows that were not used, by reason")
@@ -67,7 +66,7 @@ class Generations:
 
     def draw(self) -> None:
         self.said = ui.label("").props('role="status"').classes("text")
-        self.load = parts.later(self._read, self._show)
+        self.load = parts.later(self._read, self._show)  # all the rest is drawn below it, once the index is there
 
     def _read(self) -> Shape:
         history = self.site.store.history(self.name)  # raises IndexNotFound
@@ -90,6 +89,7 @@ class Generations:
         )
         _generations(found.history)
         self._buttons(found)
+        _others(self.site, self.name)
 
     def _buttons(self, found: Shape) -> None:
         rows = found.history.filter(~pl.col("removed") & ~pl.col("current")).sort("generation", descending=True)

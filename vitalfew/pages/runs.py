@@ -246,5 +246,5 @@ def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> 
                 if done is not None:
                     await done
 
-            ui.button(button, on_click=do).props("no-caps")
+            ui.button(button, on_click=do).props("no-caps").mark("confirm")
             ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
