@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nicegui import ui
 from nicegui.testing import User
 
 from tests.support.deployments import BEGAN, FakeDeployed, flow_run
@@ -145,31 +146,34 @@ def test_rejected_rows_are_text(towns: Site) -> None:
 
 
 def test_re_encode_at_a_time(towns: Site) -> None:
-    later = (datetime.now(UTC) + timedelta(hours=9)).isoformat()
+    later = datetime.now(UTC) + timedelta(hours=9)
 
     async def act(user: User) -> None:
         await user.should_see("Choose a corpus, to see", retries=60)
         user.find("Start").click()
-        await user.should_see("Corpus: ", retries=60)
+        await user.should_see("Corpus is missing", retries=60)
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
         user.find("Corpus").trigger("change", "towns")
         await user.should_see("95 % interval of every difference")
-        user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later])
+        (when,) = user.find(kind=ui.radio).elements
+        with user:
+            when.value = "at"
+        user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later.isoformat()])
         user.find("Start").click()
         await until(lambda: fake(towns).started)
 
     visit(towns, "/corpora?start=re-encode", act)
     ((deployment, given, at),) = fake(towns).started
-    assert (deployment, given["corpus"], at) == ("re-encode", "towns", None)
+    assert (deployment, given, at) == ("re-encode", {"corpus": "towns"}, later)
 
 
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("evaluate&experiment=quickstart&index=towns&top_k=0", "top_k"),
-        ("index-corpus&name=a%20b", "Name"),
-        ("index-corpus", "Sources"),
+        ("evaluate&experiment=quickstart&index=towns&top_k=0", "Top k: Input should be greater"),
+        ("index-corpus&name=a%20b", "Name: String should match"),
+        ("index-corpus", "Sources is missing"),
         ("cook", "there are: index-corpus, re-encode, evaluate"),
     ],
 )

@@ -1,6 +1,7 @@
 """The forms of the page Corpora and indexes, which start a run of a deployment: now, or at a time."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -130,10 +131,14 @@ class Drawn:
 
 
 def _titled(form: type[Form], line: str) -> str:
-    """A message in which a field has its title."""
-    name, colon, rest = line.partition(":")
-    title = form.model_fields[name].title if name in form.model_fields else None
-    return f"{title or name.replace('_', ' ').capitalize()}{colon}{rest}"
+    """A message that says "setting 'top_k'" with the title of that field instead."""
+
+    def title(match: re.Match[str]) -> str:
+        name = match[1]
+        given = form.model_fields[name].title if name in form.model_fields else None
+        return given or name.replace("_", " ").capitalize()
+
+    return re.sub(r"^setting '(\w+)[^']*'", title, line)
 
 
 def _gate(corpus: Mapping[str, Any]) -> None:
