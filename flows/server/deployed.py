@@ -124,7 +124,7 @@ class Deployed:
             fields = {"corpora": str(self.corpora.absolute()), **fields}
         with self._client() as client:
             found = client.read_deployment_by_name(f"{deployment}/{deployment}")
-            state = Scheduled(scheduled_time=at) if at else None
+            state: Any = Scheduled(scheduled_time=at) if at else None
             run = client.create_flow_run_from_deployment(found.id, parameters={"parameters": fields}, state=state)
         return str(run.id)
 
@@ -157,7 +157,7 @@ class Deployed:
         with self._client() as client:
             now = client.read_flow_run(_id(run))
             is_waiting = now.state_type in _WAITING and not now.start_time
-            state = Cancelled(message=NEVER_BEGAN) if is_waiting else Cancelling()
+            state: Any = Cancelled(message=NEVER_BEGAN) if is_waiting else Cancelling()
             client.set_flow_run_state(now.id, state, force=is_waiting)
 
     def decide(self, run: str, is_approved: bool, note: str = "") -> None:

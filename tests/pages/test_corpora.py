@@ -171,7 +171,7 @@ def test_re_encode_at_a_time(towns: Site) -> None:
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("evaluate&experiment=quickstart&index=towns&top_k=0", "Top k: Input should be greater"),
+        ("evaluate&index=towns&more=cook.it%3D1", "unknown setting 'cook'"),
         ("index-corpus&name=a%20b", "Name: String should match"),
         ("index-corpus", "Sources is missing"),
         ("cook", "there are: index-corpus, re-encode, evaluate"),
@@ -231,7 +231,8 @@ def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPa
         await user.should_see("Cancel…", retries=60)
         user.find("Cancel…").click()
         user.find(marker="confirm").click()
-        await user.should_see("Finished work is kept", retries=60)
+        await user.should_see("Start it again", retries=60)
+        await user.should_see("It was cancelled. Finished work is kept")
         user.find("Start it again").click()
         await until(lambda: deployed.started)
 

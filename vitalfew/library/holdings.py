@@ -65,7 +65,8 @@ def corpora(store: Path, own: Path | None) -> "pl.DataFrame":
     files = named.corpora(store, own)
     read, bad = named.read_corpora(store, own)
     text = ("name", "file", "cron", "timezone", "questions", "experiment", "approve", "error")
-    shape = {**dict.fromkeys(text, pl.String), "datasets": pl.List(pl.String), "gate": pl.Boolean, "margins": pl.String}
+    shape: dict[str, Any] = dict.fromkeys((*text, "margins"), pl.String)
+    shape |= {"datasets": pl.List(pl.String), "gate": pl.Boolean}
     rows: list[dict[str, Any]] = []
     for name, file in files.items():
         corpus = read.get(name)

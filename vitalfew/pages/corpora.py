@@ -94,8 +94,8 @@ def _corpora(site: Site) -> pl.DataFrame:
         }
         for row in frame.iter_rows(named=True)
     ]
-    kinds = {"next": pl.Datetime("us", "UTC"), "last": pl.Datetime("us", "UTC"), "result": pl.String}
-    return pl.DataFrame(rows, schema={**frame.schema, **kinds, "run": pl.String, "verdict": pl.String})
+    kinds: dict[str, Any] = {"next": pl.Datetime("us", "UTC"), "last": pl.Datetime("us", "UTC"), "result": pl.String}
+    return pl.DataFrame(rows, schema={**dict[str, Any](frame.schema), **kinds, "run": pl.String, "verdict": pl.String})
 
 
 def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
@@ -122,7 +122,7 @@ def _corpora_table(frame: pl.DataFrame) -> None:
         {**row, "when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row), "act": "Re-encode…"}
         for row in frame.to_dicts()
     ]
-    kinds = {**frame.schema, "when": pl.String, "gate": pl.String, "act": pl.String}
+    kinds: dict[str, Any] = {**frame.schema, "when": pl.String, "gate": pl.String, "act": pl.String}
     parts.frame_table("Corpora", columns, pl.DataFrame(rows, kinds), "name", nothing="There is no corpus.")
 
 

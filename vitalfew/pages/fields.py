@@ -42,7 +42,7 @@ class Fields:
     def values(self) -> dict[str, Any]:
         """The fields that are filled in."""
         read = {name: reader() for name, reader in self.readers.items()}
-        return {name: value for name, value in read.items() if value not in (None, "", [], ())}
+        return {name: value for name, value in read.items() if value not in (None, "", [], False)}
 
     def _field(self, name: str) -> None:
         field = self.schema["properties"][name]
@@ -63,7 +63,8 @@ class Fields:
             case {"type": "integer" | "number" as kind}:
                 return _number(label, field, start, kind)
             case {"type": "array", "items": {"type": "string"}}:
-                area = ui.textarea(f"{label} (one per line)").props("outlined dense autogrow")
+                given = self.given.get(name, "")
+                area = ui.textarea(f"{label} (one per line)", value=given).props("outlined dense autogrow")
                 return lambda: [line.strip() for line in (area.value or "").splitlines() if line.strip()]
             case {"type": "array", "items": {"$ref": reference}}:
                 return Sources(label, self.schema["$defs"][reference.rpartition("/")[2]]).values
@@ -87,13 +88,21 @@ class Fields:
 def _number(label: str, field: Schema, start: Any, kind: str) -> Callable[[], Any]:
     least, most = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
     step = 1 if kind == "integer" else None
-    number = ui.number(label, value=start, min=least, max=most, step=step).props("outlined dense clearable")
+    number = ui.number(label, value=_as_number(start), min=least, max=most, step=step).props("outlined dense clearable")
 
     def value() -> Any:
         whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
         return int(number.value) if whole else number.value
 
     return value
+
+
+def _as_number(given: Any) -> float | None:
+    """What an address or a schema fills in; None for what is not a number."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return None
 
 
 class Sources:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -96,7 +97,7 @@ class Following:
     async def look(self) -> None:
         """Read the run, and show what has changed."""
         try:
-            found = await parts.reading(lambda older=self.older: self.site.deployed.follow(self.id, older))
+            found = await parts.reading(partial(self.site.deployed.follow, self.id, self.older))
         except Exception as error:
             if (said := explanation(error)) is None:
                 raise
