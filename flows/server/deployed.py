@@ -35,7 +35,7 @@ _REPORT = re.compile(rf"/reports/({RUN_ID})\b")
 
 
 class NoPrefect(OSError):
-    """Prefect's server does not answer, or answers with an error of its own."""
+    """Prefect's server does not answer, or answers with an error."""
 
 
 class NoFlowRun(ValueError):

@@ -150,7 +150,7 @@ def test_re_encode_at_a_time(towns: Site) -> None:
 
     async def act(user: User) -> None:
         await user.should_see("Choose a corpus, to see", retries=60)
-        user.find("Start").click()
+        user.find(kind=ui.button, content="Start").click()
         await user.should_see("Corpus is missing", retries=60)
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
@@ -160,7 +160,7 @@ def test_re_encode_at_a_time(towns: Site) -> None:
         with user:
             when.value = "at"
         user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later.isoformat()])
-        user.find("Start").click()
+        user.find(kind=ui.button, content="Start").click()
         await until(lambda: fake(towns).started)
 
     visit(towns, "/corpora?start=re-encode", act)
@@ -181,7 +181,7 @@ def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
     async def act(user: User) -> None:
         if form != "cook":
             await user.should_see("Now", retries=60)
-            user.find("Start").click()
+            user.find(kind=ui.button, content="Start").click()
         await user.should_see(said, retries=60)
 
     visit(towns, f"/corpora?start={form}", act)
