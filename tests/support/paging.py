@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from nicegui import ElementFilter, ui
+from nicegui import Client, ElementFilter, ui
 from nicegui.testing import User, user_simulation
 
 from vitalfew.pages.shell import PAGES, framed
@@ -18,7 +18,11 @@ def visit(site: Site, path: str, act: Callable[[User], Awaitable[None]]) -> None
     async def simulated() -> None:
         async with user_simulation(lambda: framed(page, site)) as user:
             await user.open(path)
-            await act(user)
+            try:
+                await act(user)
+            finally:
+                for client in Client.instances.values():
+                    client.outbox.stop()  # Python 3.11 may lose its cancellation where a page is drawn at that moment
 
     asyncio.run(simulated())
 

@@ -1,8 +1,207 @@
-"""The page Corpora and indexes."""
+"""The page Corpora and indexes: what there is, when it was encoded, and buttons that start the work.
 
-from vitalfew.pages import parts
+`?index=NAME` shows an index, `?run=ID` follows a run, `?start=DEPLOYMENT` is the form of one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.server.deployed import FlowRunNow
+from vitalfew.pages import one_index, parts, runs, starting
+from vitalfew.pages.parts import Shown, figure
+from vitalfew.pages.runs import CORPORA, run_address, utc
 from vitalfew.pages.site import Site
+
+_STYLE = """
+a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid currentColor; border-radius: 4px;
+  color: inherit; text-decoration: none }
+.nicegui-content a:not(.action) { color: inherit; text-decoration: underline }
+.code { font-family: ui-monospace, monospace; font-size: 0.85rem; line-height: 1.5; margin: 0; padding: 0.75rem;
+  background: color-mix(in srgb, currentColor 7%, transparent); border-radius: 4px }
+.q-table th { overflow-wrap: break-word }
+.q-table td { min-width: 5.5rem }
+.log { max-height: 28rem; overflow: auto }
+summary { cursor: pointer; padding: 0.5rem 0 }
+summary::before { content: "▸ " }
+details[open] > summary::before { content: "▾ " }
+progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
+"""
 
 
 def draw(site: Site) -> None:
-    parts.hint("Corpora and indexes")
+    ui.add_css(_STYLE)
+    asked = ui.context.client.request.query_params
+    if "run" in asked:
+        runs.draw(site, asked["run"])
+    elif "start" in asked:
+        starting.draw(site, asked["start"])
+    elif "index" in asked:
+        one_index.draw(site, asked["index"], asked.get("reason"))
+    else:
+        _overview(site)
+
+
+def _overview(site: Site) -> None:
+    with ui.element("div").classes("row"):
+        for deployment, start in starting.STARTS.items():
+            parts.link(f"{start.title}…", f"{CORPORA}?start={deployment}", "action")
+    parts.heading("Indexes")
+    parts.later(site.store.describe, _indexes)
+    parts.heading("Corpora")
+    parts.hint(
+        "A corpus is a file of settings beside the store, corpora/NAME.yaml, which re-encoding keeps up to date."
+    )
+    parts.later(lambda: _corpora(site), _corpora_table)
+    parts.heading("Scheduled")
+    parts.later(site.deployed.planned, _planned, "Asking Prefect")
+    parts.heading("Last runs")
+    parts.later(site.deployed.recent, _recent, "Asking Prefect")
+
+
+def _indexes(frame: pl.DataFrame) -> None:
+    columns = (
+        Shown("name", "index", link=lambda row: f"{CORPORA}?index={quote(row['name'])}"),
+        Shown("passages", "passages", figure(), number=True),
+        Shown("sentences", "sentences", figure(), number=True),
+        Shown("encoder", "encoder"),
+        Shown("context", "context vector"),
+        Shown("generation", "generation now", figure(), number=True),
+        Shown("made_at", "made (UTC)", utc, number=True),
+        Shown("megabytes", "size (MB)", figure(1), number=True),
+        Shown("verdict", "gate on the newest", lambda value: value or "none decided"),
+    )
+    shown = frame.with_columns(megabytes=pl.col("bytes") / 1e6)
+    parts.frame_table("Indexes", columns, shown, "name", nothing="There is no index yet: index a corpus, above.")
+
+
+def _corpora(site: Site) -> pl.DataFrame:
+    """The corpora with the next and the last run of every one, and what their gates said."""
+    frame = site.store.corpora(site.corpora)
+    planned, recent = site.deployed.planned(), site.deployed.recent()
+    verdicts = {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
+    rows = [
+        {
+            **row,
+            "next": next((run.due for run in planned if _re_encodes(run, row["name"])), None),
+            **_last(recent, row["name"]),
+            "verdict": verdicts.get(row["name"]),
+        }
+        for row in frame.iter_rows(named=True)
+    ]
+    kinds: dict[str, Any] = {"next": pl.Datetime("us", "UTC"), "last": pl.Datetime("us", "UTC"), "result": pl.String}
+    return pl.DataFrame(rows, schema={**dict[str, Any](frame.schema), **kinds, "run": pl.String, "verdict": pl.String})
+
+
+def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
+    return run.flow == "re-encode" and run.about == corpus
+
+
+def _last(recent: Sequence[FlowRunNow], corpus: str) -> dict[str, Any]:
+    run = next((run for run in recent if _re_encodes(run, corpus) and run.kind != "cancelled"), None)
+    return {"last": run.began, "result": run.state, "run": run.id} if run else {"last": None, "result": "", "run": ""}
+
+
+def _corpora_table(frame: pl.DataFrame) -> None:
+    columns = (
+        Shown("name", "corpus and index", link=_corpus_address),
+        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
+        Shown("when", "schedule", sortable=False),
+        Shown("next", "next run (UTC)", utc, number=True),
+        Shown("last", "last run (UTC)", utc, number=True, link=lambda row: run_address(row["run"])),
+        Shown("result", "its result"),
+        Shown("gate", "if it gets worse", sortable=False),
+        Shown("act", "", link=_form_address, number=True, sortable=False),
+    )
+    rows = [
+        {**row, "when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row), "act": "Re-encode…"}
+        for row in frame.to_dicts()
+    ]
+    kinds: dict[str, Any] = {**frame.schema, "when": pl.String, "gate": pl.String, "act": pl.String}
+    parts.frame_table("Corpora", columns, pl.DataFrame(rows, kinds), "name", nothing="There is no corpus.")
+
+
+def _form_address(row: Mapping[str, Any]) -> str:
+    return f"{CORPORA}?start=re-encode&corpus={quote(row['name'])}"
+
+
+def _corpus_address(row: Mapping[str, Any]) -> str:
+    """The page of a corpus's index; the form that makes one where there is none yet."""
+    return _form_address(row) if row["verdict"] is None else f"{CORPORA}?index={quote(row['name'])}"
+
+
+def _gate_in_words(row: Mapping[str, Any]) -> str:
+    if row["error"]:
+        return f"the file cannot be read: {row['error']}"
+    if not row["gate"]:
+        return "nothing notices: it has no gate"
+    newest = f"; the newest generation: {row['verdict']}" if row["verdict"] else ""
+    return f"its gate notices a loss of more than {row['margins']}{newest}"
+
+
+_DAYS = {str(number): day for number, day in enumerate(
+    ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"))}  # fmt: skip
+
+
+def cron_in_words(cron: str | None, timezone: str | None) -> str:
+    """A schedule in words, where it is by the day or the week; else as it is written."""
+    if not cron:
+        return "on demand"
+    match = re.fullmatch(r"(\d{1,2}) (\d{1,2}) \* \* (\*|[0-7])", cron.strip())
+    if not match:
+        return f"cron {cron} ({timezone})"
+    minute, hour, day = match.groups()
+    often = "every day" if day == "*" else f"every {_DAYS[day]}"
+    return f"{often} at {int(hour):02}:{int(minute):02} ({timezone})"
+
+
+def _frame(found: Sequence[FlowRunNow]) -> pl.DataFrame:
+    dropped = ("parameters", "message")
+    rows = [
+        {key: value for key, value in asdict(run).items() if key not in dropped}
+        | {"about": run.about or run.name, "by": "its schedule" if run.by_cron else "a person"}
+        | {"seconds": (run.ended - run.began).total_seconds() if run.ended and run.began else None}
+        for run in found
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+_RUN = (
+    Shown("flow", "what"),
+    Shown("about", "corpus, index or experiment", link=lambda row: run_address(row["id"])),
+)
+
+
+def _planned(found: Sequence[FlowRunNow]) -> None:
+    if not found:
+        parts.hint(
+            "Nothing is scheduled. A form can start a run once, at a time; a corpus's `cron` starts it again and again."
+        )
+        return
+    columns = (
+        *_RUN,
+        Shown("due", "begins (UTC)", utc, number=True),
+        Shown("by", "planned by"),
+        Shown("state", "state"),
+    )
+    parts.frame_table("Scheduled runs", columns, _frame(found), "due")
+    parts.hint("Open a run to cancel it.")
+
+
+def _recent(found: Sequence[FlowRunNow]) -> None:
+    if not found:
+        parts.hint("No run was started here yet. Runs of the command line are not listed here.")
+        return
+    columns = (
+        *_RUN,
+        Shown("state", "state"),
+        Shown("began", "began (UTC)", utc, number=True),
+        Shown("seconds", "seconds", figure(0), number=True),
+        Shown("by", "started by"),
+    )
+    parts.frame_table("Last runs", columns, _frame(found), "began", True)

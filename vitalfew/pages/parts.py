@@ -103,6 +103,13 @@ def hint(text: str) -> None:
     ui.label(text).classes("hint")
 
 
+def link(text: str, address: str, kind: str = "") -> None:
+    """A link to an address of this site. `kind`: the class `action` makes it look like a button."""
+    Words(text, "a").props["href"] = address
+    if kind:
+        ui.context.slot.children[-1].classes(kind)
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A column of a table: the field of a row, its heading (with the unit), how a value is written, and where a click

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from vitalfew.flows.server.deployed import Deployed
 from vitalfew.library.store import Store
 
 if TYPE_CHECKING:
@@ -52,3 +53,8 @@ class Site:
             if kept.value is None:
                 kept.value = make()
             return kept.value
+
+    @cached_property
+    def deployed(self) -> Deployed:
+        """The deployments that this `vitalfew ui` serves."""
+        return Deployed(self.place, self.corpora)

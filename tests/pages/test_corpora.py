@@ -1,0 +1,256 @@
+"""The page Corpora and indexes: what there is, an index, the forms, and a run that is followed."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nicegui import ui
+from nicegui.testing import User
+
+from tests.support.deployments import BEGAN, FakeDeployed, flow_run
+from tests.support.evaluating import copied
+from tests.support.indexing import index
+from tests.support.paging import rows_of, visit
+from tests.support.shared import shared
+from vitalfew.flows.server.deployed import LogLine, StartRefused, moment
+from vitalfew.pages import runs
+from vitalfew.pages.corpora import cron_in_words
+from vitalfew.pages.site import Site
+from vitalfew.storage import generations
+from vitalfew.storage.generations import GateFigure, GateRecord
+
+HOSTILE = "<img src=x onerror=alert(1)> \u202eevil"
+
+
+def _made(folder: Path) -> None:
+    """Corpora, and the index `towns` with two generations, of which a gate has judged the second."""
+    (folder / "corpora").mkdir(parents=True)
+    rows = [{"title": f"Town {n}", "text": f"Town {n} has a mill. It was built in {1700 + n}."} for n in range(8)]
+    (folder / "towns.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in [*rows, *rows[:2], {"title": HOSTILE}])
+    )
+    source = f"datasets: ['jsonl:{folder / 'towns.jsonl'}']\n"
+    (folder / "corpora" / "towns.yaml").write_text(f"{source}cron: '0 3 * * *'\ngate: {{}}\n")
+    (folder / "corpora" / "free.yaml").write_text(source)
+    (folder / "corpora" / "broken.yaml").write_text("datasets: [\n")
+    for kind in ("flat", "sq8"):
+        index(folder / "store", f"jsonl:{folder / 'towns.jsonl'}", name="towns", index={"type": kind})
+    figure = GateFigure("passages", "passage_recall@10", 0.02, 40, 0.75, 0.5, -0.25, -0.4, -0.1, "worse", None)
+    record = GateRecord(1, "terms", "Generation 2 of towns is rejected.", "20261127-030000-abc", 3, (figure,))
+    generations.judge(folder / "store", "towns", 2, "rejected", record)
+
+
+@pytest.fixture
+def towns(tmp_path: Path) -> Site:
+    """A copy, to write to, with a stand-in for Prefect."""
+    folder = shared("pages-corpora", _made)
+    copied(folder / "corpora", tmp_path / "corpora")
+    made = Site(copied(folder / "store", tmp_path / "store"))
+    made.__dict__["deployed"] = FakeDeployed()
+    return made
+
+
+def fake(site: Site) -> FakeDeployed:
+    deployed: Any = site.deployed
+    assert isinstance(deployed, FakeDeployed)
+    return deployed
+
+
+def see(site: Site, path: str, *texts: str) -> None:
+    async def act(user: User) -> None:
+        for text in texts:
+            await user.should_see(text, retries=60)
+
+    visit(site, path, act)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def test_what_there_is(towns: Site) -> None:
+    tonight = flow_run(2, "Scheduled", "scheduled", began=None, due=BEGAN + timedelta(days=1), by_cron=True)
+    towns.__dict__["deployed"] = FakeDeployed(flow_run(1, "Rejected"), tonight)
+
+    async def act(user: User) -> None:
+        (made,) = await rows_of(user, "Indexes")
+        assert (made["name"], made["passages"], made["generation"], made["verdict"]) == ("towns", "8", "2", "rejected")
+        corpora = {row["name"]: row for row in await rows_of(user, "Corpora")}
+        assert corpora["towns"]["when"] == "every day at 03:00 (UTC)"
+        assert (corpora["towns"]["next"], corpora["towns"]["last"]) == ("2026-11-28 03:00", "2026-11-27 03:00")
+        assert "passage_recall@10: 0.02; the newest generation: rejected" in corpora["towns"]["gate"]
+        assert "no gate" in corpora["free"]["gate"]
+        assert "not readable as YAML" in corpora["broken"]["gate"]
+        assert corpora["free"]["_name"].endswith("?start=re-encode&corpus=free")
+        assert [row["about"] for row in await rows_of(user, "Scheduled runs")] == ["towns"]
+        assert [(row["state"], row["seconds"]) for row in await rows_of(user, "Last runs")] == [("Rejected", "60")]
+
+    visit(towns, "/corpora", act)
+
+
+def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Path) -> None:
+    fake(towns).answers = False
+    see(towns, "/corpora", "Prefect's server does not answer", "Try again")
+    empty = Site(tmp_path / "nowhere")
+    empty.__dict__["deployed"] = FakeDeployed()
+    see(empty, "/corpora", "nowhere", "Nothing is scheduled", "No run was started here yet")
+
+
+def test_an_index(towns: Site) -> None:
+    async def act(user: User) -> None:
+        made = {row["generation"]: row["state"] for row in await rows_of(user, "Generations")}
+        assert made == {"2": "current", "1": ""}
+        await user.should_see("difference -0.250, 95 % interval -0.400 to -0.100, accepted loss 0.02, on 40 questions")
+        await user.should_see("It got worse.")
+        assert {row["reason"]: row["rows"] for row in await rows_of(user, "Reasons")}["duplicate"] == "2"
+        assert "encode" in {row["stage"] for row in await rows_of(user, "Costs")}
+        assert len(await rows_of(user, "Runs")) == 2
+
+    visit(towns, "/corpora?index=towns", act)
+    see(towns, "/corpora?index=gone", "no index 'gone'")
+
+
+def test_promote_and_roll_back(towns: Site) -> None:
+    async def act(user: User) -> None:
+        await rows_of(user, "Generations")
+        user.find("Promote it…").click()
+        await user.should_see("find generation 1 instead of generation 2")
+        user.find(marker="confirm").click()
+        await user.should_see("towns stands for generation 1 now", retries=60)
+        await rows_of(user, "Generations")
+        user.find("Roll back…").click()
+        await user.should_see("find the generation that was current before generation 1")
+        user.find(marker="confirm").click()
+        await user.should_see("towns stands for generation 2 now", retries=60)
+
+    visit(towns, "/corpora?index=towns", act)
+
+
+def test_rejected_rows_are_text(towns: Site) -> None:
+    async def act(user: User) -> None:
+        rows = await rows_of(user, "Rejects")
+        assert len(rows) == 2
+        assert all(row["stage"] == "load" for row in rows)
+
+    visit(towns, "/corpora?index=towns&reason=duplicate", act)
+    see(towns, f"/corpora?index=towns&reason={HOSTILE[:4]}", "There are no such rows")
+
+
+def test_re_encode_at_a_time(towns: Site) -> None:
+    later = datetime.now(UTC) + timedelta(hours=9)
+
+    async def act(user: User) -> None:
+        await user.should_see("Choose a corpus, to see", retries=60)
+        user.find(kind=ui.button, content="Start").click()
+        await user.should_see("Corpus is missing", retries=60)
+        user.find("Corpus").trigger("change", "free")
+        await user.should_see("This corpus has no gate")
+        user.find("Corpus").trigger("change", "towns")
+        await user.should_see("95 % interval of every difference")
+        (when,) = user.find(kind=ui.radio).elements
+        with user:
+            when.value = "at"
+        user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later.isoformat()])
+        user.find(kind=ui.button, content="Start").click()
+        await until(lambda: fake(towns).started)
+
+    visit(towns, "/corpora?start=re-encode", act)
+    ((deployment, given, at),) = fake(towns).started
+    assert (deployment, given, at) == ("re-encode", {"corpus": "towns"}, later)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("evaluate&index=towns&more=cook.it%3D1", "unknown setting 'cook'"),
+        ("index-corpus&name=a%20b", "Name: String should match"),
+        ("index-corpus", "Sources is missing"),
+        ("cook", "there are: index-corpus, re-encode, evaluate"),
+    ],
+)
+def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
+    async def act(user: User) -> None:
+        if form != "cook":
+            await user.should_see("Now", retries=60)
+            user.find(kind=ui.button, content="Start").click()
+        await user.should_see(said, retries=60)
+
+    visit(towns, f"/corpora?start={form}", act)
+    assert not fake(towns).started
+
+
+def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "EVERY", 0.05)
+    works = flow_run(1, "Running", "running")
+    towns.__dict__["deployed"] = deployed = FakeDeployed(works)
+    deployed.lines.append(LogLine(BEGAN, 40, HOSTILE))
+
+    async def act(user: User) -> None:
+        await user.should_see("It has worked since 2026-11-27 03:00 UTC", retries=60)
+        await user.should_see("encode: 2 of 5 shards")
+        await user.should_see(f"03:00:00 ERROR {HOSTILE}")
+        deployed.answers = False
+        await user.should_see("This page asks again", retries=60)
+        deployed.answers = True
+        deployed.runs[works.id] = replace(
+            works, state="Rejected", kind="completed", ended=BEGAN + timedelta(seconds=75)
+        )
+        await user.should_see("with the result: rejected", retries=60)
+        await user.should_see("It took 75 seconds")
+        await user.should_see("It got worse.", retries=60)
+        looks = -1
+        while looks != deployed.looks:  # it looks a few times more, and then no more
+            looks = deployed.looks
+            await asyncio.sleep(0.3)
+
+    visit(towns, f"/corpora?run={works.id}", act)
+
+
+def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "EVERY", 0.05)
+    asks, works = flow_run(1, "Suspended", "paused"), flow_run(2, "Running", "running")
+    towns.__dict__["deployed"] = deployed = FakeDeployed(asks, works)
+
+    async def decide(user: User) -> None:
+        await user.should_see("waits for a person's decision", retries=60)
+        user.find("Decline…").click()
+        await user.should_see("Searches go on with the current generation.")
+        user.find(marker="confirm").click()
+        await until(lambda: deployed.decided == [False])
+
+    async def cancel(user: User) -> None:
+        await user.should_see("Cancel…", retries=60)
+        user.find("Cancel…").click()
+        user.find(marker="confirm").click()
+        await user.should_see("Start it again", retries=60)
+        await user.should_see("It was cancelled. Finished work is kept")
+        user.find("Start it again").click()
+        await until(lambda: deployed.started)
+
+    visit(towns, f"/corpora?run={asks.id}", decide)
+    visit(towns, f"/corpora?run={works.id}", cancel)
+    assert deployed.started == [("re-encode", {"corpus": "towns"}, None)]
+    see(towns, "/corpora?run=00000000-0000-0000-0000-000000000009", "Prefect has no such run")
+
+
+def test_times_and_schedules_in_words() -> None:
+    assert cron_in_words("30 4 * * 1", "Europe/Berlin") == "every Monday at 04:30 (Europe/Berlin)"
+    assert cron_in_words("*/5 * * * *", "UTC") == "cron */5 * * * * (UTC)"
+    assert cron_in_words(None, None) == "on demand"
+    for bad, said in (
+        ("tonight", "not a time"),
+        ("2031-01-01T03:00", "time zone"),
+        ("2020-01-01T03:00Z", "has passed"),
+    ):
+        with pytest.raises(StartRefused, match=said):
+            moment(bad)
+    assert moment("2131-01-01T03:00:00.000Z") == datetime(2131, 1, 1, 3, tzinfo=UTC)

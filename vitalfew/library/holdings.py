@@ -1,0 +1,83 @@
+"""What a store holds, as frames: its indexes, how they were judged, what they left out and cost, and its corpora."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vitalfew.storage.runs import find_index
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from vitalfew.library.store import Store
+
+_INDEXES = """
+SELECT i."index" AS name, passages, sentences, encoder, context, type, g.generation, made_at, bytes,
+  latest.generation AS latest, latest.verdict, i.datasets
+FROM indexes i
+LEFT JOIN (FROM generations WHERE current) g ON g.name = i."index"
+LEFT JOIN (SELECT name, max(generation) AS generation, arg_max(verdict, generation) AS verdict FROM generations
+  GROUP BY name) latest ON latest.name = i."index"
+WHERE i.current ORDER BY i."index"
+"""
+
+
+def described(store: "Store") -> "pl.DataFrame":
+    return store.sql(_INDEXES)
+
+
+def of_index(store: "Store", name: str, query: str) -> "pl.DataFrame":
+    """The rows of a query that has `{index}` where the name of an index belongs, as text of SQL. Raises
+    IndexNotFound."""
+    find_index(store.place, name)
+    return store.sql(query.format(index=quoted(name)))
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
+GATES = "SELECT * EXCLUDE (name) FROM gates WHERE name = {index} ORDER BY generation, method, metric"
+REASONS = """
+SELECT reason, stage, count(*) AS rows, arg_min(detail, "offset") AS example
+FROM rejects WHERE "index" = {index} GROUP BY ALL ORDER BY rows DESC, reason
+"""
+REJECTS = """
+SELECT stage, source, "offset", reason, detail FROM rejects WHERE "index" = {{index}}{only}
+ORDER BY source, "offset", stage LIMIT {limit} OFFSET {offset}
+"""
+COSTS = """
+SELECT stage, model, count(*) AS shards, sum(rows)::BIGINT AS rows, sum(tokens)::BIGINT AS tokens,
+  sum(wall_seconds) AS wall_seconds, sum(cpu_seconds) AS cpu_seconds, sum(gpu_seconds) AS gpu_seconds, sum(usd) AS usd
+FROM costs WHERE fingerprint IN (
+  SELECT split_part(unnest(fingerprints), '/', 2) FROM indexes WHERE "index" = {index} AND current)
+GROUP BY ALL ORDER BY min(started)
+"""
+
+
+def corpora(store: Path, own: Path | None) -> "pl.DataFrame":
+    """See `Store.corpora`."""
+    import polars as pl
+
+    from vitalfew.flows.pipelines import named
+
+    files = named.corpora(store, own)
+    read, bad = named.read_corpora(store, own)
+    text = ("name", "file", "cron", "timezone", "questions", "experiment", "approve", "error")
+    shape: dict[str, Any] = dict.fromkeys((*text, "margins"), pl.String)
+    shape |= {"datasets": pl.List(pl.String), "gate": pl.Boolean}
+    rows: list[dict[str, Any]] = []
+    for name, file in files.items():
+        corpus = read.get(name)
+        row: dict[str, Any] = {"name": name, "file": str(file), "error": bad.get(name, "")}
+        if corpus:
+            row |= {"datasets": [*corpus.datasets], "cron": corpus.cron, "timezone": corpus.timezone}
+            row["gate"] = corpus.gate is not None
+            if gate := corpus.gate:
+                margins = ", ".join(f"{metric}: {margin:g}" for metric, margin in gate.margins.items())
+                row |= {"questions": gate.questions, "experiment": gate.experiment, "approve": gate.approve}
+                row["margins"] = margins
+        rows.append(row)
+    ordered = ("name", "datasets", "cron", "timezone", "gate", "margins", "questions", "experiment", "approve")
+    return pl.DataFrame(rows, schema=shape).select(*ordered, "file", "error").sort("name")

@@ -1,0 +1,133 @@
+"""The inputs of a form that starts a run, drawn from the form's schema: what it says of its fields is said here too."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nicegui import ui
+
+from vitalfew.pages import parts
+
+Schema = Mapping[str, Any]
+EMPTY = "(empty)"
+
+
+def described(text: str) -> None:
+    """A text of a form, whose parts in backticks are code."""
+    with ui.element("div").classes("hint"):
+        for number, piece in enumerate(text.split("`")):
+            if piece:
+                parts.Words(piece, "code" if number % 2 else "span")
+
+
+class Fields:
+    """The inputs of a form. `schema`: as JSON schema, with the names that exist; `given`: what is filled in."""
+
+    def __init__(self, schema: Schema, given: Mapping[str, str], hidden: Sequence[str]) -> None:
+        self.schema, self.given = schema, given
+        self.readers: dict[str, Callable[[], Any]] = {}
+        self.heard: list[Callable[[str, Any], None]] = []
+        self.names = [name for name in schema["properties"] if name not in hidden]
+
+    def draw(self, main: Sequence[str]) -> None:
+        """Draw the main fields, and below a fold all others."""
+        for name in main:
+            self._field(name)
+        with ui.element("details").style("width: 100%"):
+            parts.Words("More settings", "summary")
+            with ui.column().style("gap: 1rem; align-items: stretch; padding-top: 0.5rem"):
+                for name in self.names:
+                    if name not in main:
+                        self._field(name)
+
+    def values(self) -> dict[str, Any]:
+        """The fields that are filled in."""
+        read = {name: reader() for name, reader in self.readers.items()}
+        return {name: value for name, value in read.items() if value not in (None, "", [], False)}
+
+    def _field(self, name: str) -> None:
+        field = self.schema["properties"][name]
+        label = field.get("title") or name.replace("_", " ").capitalize()
+        needed = name in self.schema.get("required", ())
+        with ui.element("div").style("display: flex; flex-direction: column; gap: 0.25rem"):
+            self.readers[name] = self._input(name, label, field, needed)
+            described(field.get("description", ""))
+
+    def _input(self, name: str, label: str, field: Schema, needed: bool) -> Callable[[], Any]:
+        start = self.given.get(name, field.get("default"))
+        match field:
+            case {"enum": [*known]}:
+                return self._drop_down(name, label, known, start, needed)
+            case {"type": "boolean"}:
+                box = ui.checkbox(label, value=bool(start))
+                return lambda: box.value
+            case {"type": "integer" | "number" as kind}:
+                return _number(label, field, start, kind)
+            case {"type": "array", "items": {"type": "string"}}:
+                given = self.given.get(name, "")
+                area = ui.textarea(f"{label} (one per line)", value=given).props("outlined dense autogrow")
+                return lambda: [line.strip() for line in (area.value or "").splitlines() if line.strip()]
+            case {"type": "array", "items": {"$ref": reference}}:
+                return Sources(label, self.schema["$defs"][reference.rpartition("/")[2]]).values
+        text = ui.input(f"{label} (needed)" if needed else label, value=str(start or "")).props("outlined dense")
+        text.mark(label)
+        return lambda: (text.value or "").strip()
+
+    def _drop_down(self, name: str, label: str, known: Sequence[str], start: Any, needed: bool) -> Callable[[], Any]:
+        chosen = {"value": start if start in known else ""}
+        first = {} if chosen["value"] and needed else {"": f"Choose ({len(known)})" if needed else EMPTY}
+
+        def change(value: str) -> None:
+            chosen["value"] = value
+            for hear in self.heard:
+                hear(name, value)
+
+        parts.choice(label, {**first, **{each: each for each in known}}, chosen["value"], change)
+        return lambda: chosen["value"]
+
+
+def _number(label: str, field: Schema, start: Any, kind: str) -> Callable[[], Any]:
+    least, most = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
+    step = 1 if kind == "integer" else None
+    number = ui.number(label, value=_as_number(start), min=least, max=most, step=step).props("outlined dense clearable")
+
+    def value() -> Any:
+        whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
+        return int(number.value) if whole else number.value
+
+    return value
+
+
+def _as_number(given: Any) -> float | None:
+    """What an address or a schema fills in; None for what is not a number."""
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        return None
+
+
+class Sources:
+    """The data sets of a form: of every one a format, from a drop-down, and a path."""
+
+    def __init__(self, label: str, schema: Schema) -> None:
+        self.schema = schema
+        self.rows: list[Callable[[], dict[str, str]]] = []
+        parts.Words(f"{label} (at least one)").style("font-size: 0.9rem")
+        self.place = ui.column().style("gap: 0.75rem; align-items: stretch")
+        self._add()
+        ui.button("Add a data set", on_click=self._add).props("outline dense no-caps").style("align-self: start")
+        for name, field in schema["properties"].items():
+            described(f"{name.capitalize()}: {field.get('description', '')}")
+
+    def values(self) -> list[dict[str, str]]:
+        """The data sets that were filled in."""
+        filled = (row() for row in self.rows)
+        return [{name: value for name, value in row.items() if value} for row in filled if any(row.values())]
+
+    def _add(self) -> None:
+        number, chosen = len(self.rows) + 1, {"format": ""}
+        known = self.schema["properties"]["format"]["enum"]
+        with self.place, ui.element("div").classes("row"):
+            formats = {"": f"Choose ({len(known)})", **{each: each for each in known}}
+            parts.choice(f"Format of data set {number}", formats, "", lambda value: chosen.update(format=value))
+            path = ui.input(f"Path of data set {number}").props("outlined dense").style("flex: 1 1 16rem")
+        self.rows.append(lambda: {**chosen, "path": (path.value or "").strip()})

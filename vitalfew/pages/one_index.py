@@ -1,0 +1,225 @@
+"""An index on the page Corpora and indexes: its generations, what a gate said of them, rejects, costs and runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.errors import explanation
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.library.index import Index
+from vitalfew.pages import parts, verdicts
+from vitalfew.pages.parts import Shown, Slice, figure, usd
+from vitalfew.pages.runs import CORPORA, confirmed, utc
+from vitalfew.pages.site import Site
+
+
+def draw(site: Site, name: str, reason: str | None = None) -> None:
+    """Draw an index, or the rows that were not used for a reason."""
+    if reason is not None:
+        _rejected(site, name, reason)
+        return
+    parts.Words(f"Index {name}", "h2").classes("text")
+    with ui.element("div").classes("row").style("align-items: baseline"):
+        parts.link("Ask it", f"{ROOT}/?index={quote(name)}", "action")
+        parts.link("Start an evaluation on it…", f"{CORPORA}?start=evaluate&index={quote(name)}", "action")
+        parts.link("Re-encode its corpus…", f"{CORPORA}?start=re-encode&corpus={quote(name)}", "action")
+        parts.link("All corpora and indexes", CORPORA)
+    Generations(site, name).draw()
+
+
+def _others(site: Site, name: str) -> None:
+    """Draw what else is known of an index."""
+    parts.heading("Did it get worse?")
+    parts.later(lambda: site.store.gates(name), _judged)
+    parts.heading("Rows that were not used, by reason")
+    parts.later(lambda: site.store.reject_reasons(name), lambda frame: _reasons(name, frame))
+    parts.heading("What it took to make it")
+    parts.later(lambda: site.store.index_costs(name), _costs)
+    parts.heading("Runs that made it")
+    parts.later(lambda: _runs_of(site, name), _runs)
+
+
+def _judged(gates: pl.DataFrame) -> None:
+    verdicts.verdict(gates)
+    if len(gates):
+        verdicts.figures(gates)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An index as its name stands now, and all its generations."""
+
+    now: dict[str, Any] | None
+    history: pl.DataFrame
+
+
+class Generations:
+    """The generations of an index, with buttons that make its name stand for another one."""
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.site, self.name = site, name
+        self.chosen = ""
+
+    def draw(self) -> None:
+        self.said = ui.label("").props('role="status"').classes("text")
+        self.load = parts.later(self._read, self._show)  # all the rest is drawn below it, once the index is there
+
+    def _read(self) -> Shape:
+        history = self.site.store.history(self.name)  # raises IndexNotFound
+        rows = self.site.store.describe().filter(pl.col("name") == self.name).to_dicts()
+        return Shape(rows[0] if rows else None, history)
+
+    def _show(self, found: Shape) -> None:
+        if found.now:
+            now = found.now
+            size = (
+                f"{now['passages'] or 0:,} passages, {now['sentences'] or 0:,} sentences, {now['bytes'] / 1e6:,.1f} MB"
+            )
+            settings = f"encoder {now['encoder']}, context vectors {now['context']}, index type {now['type']}"
+            made = f"generation {now['generation']}, made {utc(now['made_at'])} UTC from {', '.join(now['datasets'])}"
+            parts.Words(f"{size}; {settings}. Searches find {made}.", "div").classes("text")
+        parts.heading("Generations")
+        parts.hint(
+            "Every finished build is a generation. The name stands for one of them; to let it stand for another "
+            "encodes nothing, and servers follow within seconds."
+        )
+        _generations(found.history)
+        self._buttons(found)
+        _others(self.site, self.name)
+
+    def _buttons(self, found: Shape) -> None:
+        rows = found.history.filter(~pl.col("removed") & ~pl.col("current")).sort("generation", descending=True)
+        if not len(rows):
+            parts.hint("There is no other generation to change to.")
+            return
+        made = {
+            str(row["generation"]): f"{row['generation']}, made {utc(row['made_at'])} UTC" for row in rows.to_dicts()
+        }
+        self.chosen = next(iter(made))
+        with ui.element("div").classes("row"):
+            parts.choice("Generation", made, self.chosen, lambda value: setattr(self, "chosen", value))
+            ui.button("Promote it…", on_click=lambda: self._promote(found)).props("outline no-caps")
+            ui.button("Roll back…", on_click=lambda: self._roll_back(found)).props("outline no-caps")
+
+    def _promote(self, found: Shape) -> None:
+        number = int(self.chosen)
+        row = found.history.filter(pl.col("generation") == number).to_dicts()[0]
+        gate = f" A gate said of it: {row['verdict']}." if row["verdict"] else " No gate has judged it."
+        confirmed(
+            f"Promote generation {number} of {self.name}?",
+            f"Searches, evaluations and servers that name {self.name} find generation {number} instead of "
+            f"{_now(found)}.{gate} Nothing is encoded, and Roll back takes it back.",
+            f"Promote generation {number}",
+            lambda: self._do(lambda: self.site.store.promote(self.name, number)),
+        )
+
+    def _roll_back(self, found: Shape) -> None:
+        confirmed(
+            f"Roll back {self.name}?",
+            f"Searches, evaluations and servers that name {self.name} find the generation that was current before "
+            f"{_now(found)}. Nothing is encoded. It holds until another generation is built or promoted.",
+            "Roll back",
+            lambda: self._do(lambda: self.site.store.rollback(self.name)),
+        )
+
+    async def _do(self, act: Callable[[], Index]) -> None:
+        try:
+            index = await parts.reading(act)
+        except Exception as error:
+            if (said := explanation(error)) is None:
+                raise
+            self.said.text = said
+        else:
+            self.said.text = f"{index.name} stands for generation {index.named.generation} now."
+        await self.load()
+
+
+def _now(found: Shape) -> str:
+    rows = found.history.filter("current")["generation"].to_list()
+    return f"generation {rows[0]}" if rows else "the present one"
+
+
+def _generations(history: pl.DataFrame) -> None:
+    state = pl.when("removed").then(pl.lit("removed")).when("current").then(pl.lit("current")).otherwise(pl.lit(""))
+    columns = (
+        Shown("generation", "generation", number=True),
+        Shown("state", "state"),
+        Shown("made_at", "made (UTC)", utc, number=True),
+        Shown("verdict", "verdict of the gate", lambda value: value or "none decided"),
+        Shown("corpus", "fingerprint of the corpus", lambda value: value[:8]),
+        Shown("settings", "of the settings", lambda value: value[:8]),
+        Shown("run_id", "run"),
+    )
+    parts.frame_table("Generations", columns, history.with_columns(state=state), "generation", True)
+
+
+def _reasons(name: str, frame: pl.DataFrame) -> None:
+    columns = (
+        Shown("reason", "reason", link=lambda row: f"{CORPORA}?index={quote(name)}&reason={quote(row['reason'])}"),
+        Shown("stage", "stage"),
+        Shown("rows", "rows", figure(), number=True),
+        Shown("example", "for example", _short),
+    )
+    parts.frame_table("Reasons", columns, frame, "rows", True, "Every row was used.")
+
+
+def _short(text: str | None) -> str:
+    return "" if text is None else text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def _rejected(site: Site, name: str, reason: str) -> None:
+    parts.Words(f"Rows that index {name} does not have: {reason}", "h2").classes("text")
+    parts.link(f"The index {name}", f"{CORPORA}?index={quote(name)}")
+    columns = (
+        Shown("stage", "stage", sortable=False),
+        Shown("source", "source", sortable=False),
+        Shown("offset", "line or record, from 1", sortable=False, number=True),
+        Shown("detail", "why", _short, sortable=False),
+    )
+
+    def read(wanted: Slice) -> tuple[list[dict[str, Any]], int]:
+        reasons = site.store.reject_reasons(name).filter(pl.col("reason") == reason)
+        rows = site.store.rejects(name, reason, limit=wanted.limit, offset=wanted.offset)
+        return rows.to_dicts(), int(reasons["rows"].sum())
+
+    parts.table("Rejects", columns, read, nothing="There are no such rows.")
+
+
+def _costs(frame: pl.DataFrame) -> None:
+    columns = (
+        Shown("stage", "stage", sortable=False),
+        Shown("model", "model", sortable=False),
+        Shown("rows", "rows", figure(), number=True, sortable=False),
+        Shown("tokens", "tokens (of the model)", figure(), number=True, sortable=False),
+        Shown("wall_seconds", "seconds of work", figure(1), number=True, sortable=False),
+        Shown("cpu_seconds", "CPU seconds", figure(1), number=True, sortable=False),
+        Shown("usd", "USD", usd, number=True, sortable=False),
+    )
+    parts.frame_table("Costs", columns, frame, nothing="Nothing is known of its costs.")
+    if len(frame):
+        tokens, seconds, dollars = (frame[name].sum() for name in ("tokens", "wall_seconds", "usd"))
+        parts.hint(
+            f"In all {tokens:,} tokens, {seconds:,.1f} seconds of work of all workers together, and "
+            f"{usd(float(dollars))} USD at the prices in prices.yaml, for the parts of which the index consists now."
+        )
+
+
+def _runs_of(site: Site, name: str) -> pl.DataFrame:
+    own = site.store.sql("SELECT name, run_id, state, started, ended, error FROM runs WHERE flow = 'index_corpus'")
+    seconds = (pl.col("ended") - pl.col("started")).dt.total_milliseconds() / 1000
+    return own.filter(pl.col("name") == name).with_columns(seconds=seconds)
+
+
+def _runs(frame: pl.DataFrame) -> None:
+    columns = (
+        Shown("run_id", "run"),
+        Shown("state", "state"),
+        Shown("started", "began (UTC)", utc, number=True),
+        Shown("seconds", "seconds", figure(1), number=True),
+        Shown("error", "why it failed", _short),
+    )
+    parts.frame_table("Runs", columns, frame, "started", True, "No run of this store has made it.")

@@ -1,0 +1,251 @@
+"""Follow a run on the page Corpora and indexes: its state, progress and log; cancel it, start it again."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import polars as pl
+from nicegui import ui
+
+from vitalfew.flows.errors import explanation
+from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.pages import parts
+from vitalfew.pages.site import Site
+from vitalfew.pages.verdicts import verdict
+from vitalfew.storage.runs import IndexNotFound
+
+EVERY = 2.0
+"""Seconds between two looks at a run."""
+LAST = 4
+"""Looks at a run that has ended: the last lines of its log come later than its state."""
+CORPORA = f"{ROOT}/corpora"
+KEPT = "Finished work is kept: the same run, started again, goes on where this one ended."
+
+
+def run_address(run: str) -> str:
+    return f"{CORPORA}?run={run}"
+
+
+def utc(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M") if moment else ""
+
+
+def in_words(run: FlowRunNow) -> str:
+    """The state of a run in a sentence."""
+    match run.kind, run.state:
+        case "scheduled", "AwaitingRetry":
+            return f"It failed, and is tried again at {utc(run.due)} UTC."
+        case "scheduled", _ if run.due and run.due > datetime.now(UTC):
+            return f"It waits until {utc(run.due)} UTC."
+        case (("scheduled" | "pending"), _):
+            return "It waits for its turn: two runs work at a time, and a new one takes seconds to begin."
+        case "running", _:
+            return f"It has worked since {utc(run.began)} UTC."
+        case "paused", _:
+            return "It waits for a person's decision on the new generation."
+        case "cancelling", _:
+            return "It is being cancelled."
+        case "cancelled", _:
+            return "It was cancelled before it began." if run.message == NEVER_BEGAN else f"It was cancelled. {KEPT}"
+        case "completed", "Completed":
+            return f"It ended well at {utc(run.ended)} UTC."
+        case "completed", state:
+            return f"It ended at {utc(run.ended)} UTC, with the result: {state.lower()}."
+        case "crashed", _:
+            return f"Its process died. {KEPT}"
+    return f"It failed. {KEPT}"
+
+
+def draw(site: Site, run: str) -> None:
+    Following(site, run).draw()
+
+
+class Following:
+    """A run on the page, which is looked at until it has ended."""
+
+    def __init__(self, site: Site, run: str) -> None:
+        self.site, self.id = site, run
+        self.older = 0
+        self.left = LAST
+        self.shown: Any = None
+
+    said: list[str] | None = None
+
+    def draw(self) -> None:
+        self.head = ui.column().style("gap: 0.5rem; align-items: stretch").props('role="status"')
+        self.took = ui.label("").classes("hint")
+        self.buttons = ui.element("div").classes("row").style("align-items: baseline")
+        self.results = ui.column().style("gap: 0.5rem; align-items: stretch")
+        parts.heading("Progress")
+        self.stages = ui.column().style("gap: 0.5rem; align-items: stretch")
+        parts.heading("Log, the latest line first (times in UTC)")
+        with ui.element("div").classes("row"):
+            self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1)).props(
+                "outline dense no-caps"
+            )
+            self.newer_button = ui.button("Later lines", on_click=lambda: self._turn(-1)).props("outline dense no-caps")
+        self.log = parts.Words("", "pre").classes("text code log").props('tabindex="0" aria-label="Log"')
+        with self.head:
+            parts.waiting("Asking Prefect")
+        self.timer = ui.timer(EVERY, self.look)
+        client = ui.context.client
+        client.on_disconnect(self.timer.deactivate)
+        client.on_connect(self.timer.activate)
+
+    async def look(self) -> None:
+        """Read the run, and show what has changed."""
+        try:
+            found = await parts.reading(partial(self.site.deployed.follow, self.id, self.older))
+        except Exception as error:
+            if (said := explanation(error)) is None:
+                raise
+            self.shown = None
+            self.head.clear()
+            with self.head:
+                parts.problem(said)
+                if isinstance(error, NoFlowRun):
+                    self.timer.deactivate()
+                    self.left = 0
+                else:
+                    parts.hint("This page asks again every few seconds.")
+            return
+        self._show(found)
+        if found.run.is_final:
+            self.left -= 1
+            if self.left <= 0:
+                self.timer.interval = 86_400.0
+                self.timer.deactivate()
+
+    def _show(self, found: Followed) -> None:
+        lines = [f"{line.at.astimezone(UTC):%H:%M:%S} {_level(line.level)}{line.text}" for line in found.log]
+        text = "\n".join(reversed(lines)) or "There are no lines yet."
+        if self.log.text != text:
+            self.log.text = text
+        self.older_button.set_visibility(len(found.log) == LINES)
+        self.newer_button.set_visibility(self.older > 0)
+        self._show_head(found)
+        if self.shown != (found.run, found.stages, found.reports):
+            if self.shown is None or self.shown[1] != found.stages:
+                self._show_stages(found)
+            if self.shown is None or self.shown[0] != found.run or self.shown[2] != found.reports:
+                self._show_buttons(found.run)
+                self._show_results(found)
+            self.shown = (found.run, found.stages, found.reports)
+
+    def _show_head(self, found: Followed) -> None:
+        run = found.run
+        if run.began and run.message != NEVER_BEGAN:
+            seconds = ((run.ended or datetime.now(UTC)) - run.began).total_seconds()
+            self.took.text = f"It took {seconds:,.0f} seconds." if run.ended else f"{seconds:,.0f} seconds so far."
+        said = [f"{run.flow} {run.about or run.name}", in_words(run)]
+        said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
+        if said == self.said and self.shown:
+            return
+        self.said = said
+        self.head.clear()
+        with self.head:
+            title, state, *message = said
+            parts.heading(title)
+            ui.label(state)
+            for each in message:
+                parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
+
+    def _show_buttons(self, run: FlowRunNow) -> None:
+        self.buttons.clear()
+        with self.buttons:
+            if not run.is_final and run.kind != "cancelling":
+                ui.button("Cancel…", on_click=lambda: self._cancel(run)).props("outline no-caps")
+            if run.kind == "paused":
+                ui.button("Promote…", on_click=lambda: self._decide(run, True)).props("outline no-caps")
+                ui.button("Decline…", on_click=lambda: self._decide(run, False)).props("outline no-caps")
+            if run.kind in ("failed", "crashed", "cancelled") and run.flow:
+                ui.button("Start it again", on_click=lambda: self._again(run)).props("outline no-caps")
+            parts.link("The same run in Prefect's pages", f"/runs/flow-run/{run.id}")
+            parts.link("All corpora and indexes", CORPORA)
+
+    def _show_stages(self, found: Followed) -> None:
+        self.stages.clear()
+        with self.stages:
+            for stage in found.stages:
+                parts.Words(stage.line, "label").classes("text")
+                ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
+            if not found.stages:
+                parts.hint("No stage has begun; where nothing has changed, none does.")
+
+    def _show_results(self, found: Followed) -> None:
+        run = found.run
+        self.results.clear()
+        with self.results:
+            for report in found.reports:
+                parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
+            if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
+                parts.link(f"The index {run.about}", f"{CORPORA}?index={run.about}")
+                if run.flow == "re-encode":
+                    parts.later(lambda: self._gates(run.about), verdict)
+
+    def _gates(self, index: str) -> pl.DataFrame:
+        try:
+            return self.site.store.gates(index)
+        except IndexNotFound:
+            return pl.DataFrame()
+
+    async def _turn(self, pages: int) -> None:
+        self.older = max(0, self.older + pages)
+        await self.look()
+
+    def _cancel(self, run: FlowRunNow) -> None:
+        what = "It never begins." if run.is_waiting else f"Its workers end. {KEPT}"
+        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(self._cancelled))
+
+    def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
+        what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
+        button = "Promote it" if is_approved else "Decline it"
+        confirmed(f"{button}?", what, button, lambda: self._do(lambda: self._decided(is_approved)))
+
+    def _decided(self, is_approved: bool) -> str:
+        self.site.deployed.decide(self.id, is_approved)
+        return self.id
+
+    async def _again(self, run: FlowRunNow) -> None:
+        given = run.parameters.get("parameters") or {}
+        await self._do(lambda: self.site.deployed.start(run.flow, given), is_new=True)
+
+    def _cancelled(self) -> str:
+        self.site.deployed.cancel(self.id)
+        return self.id
+
+    async def _do(self, act: Callable[[], str], is_new: bool = False) -> None:
+        try:
+            run = await parts.reading(act)
+        except Exception as error:
+            if (said := explanation(error)) is None:
+                raise
+            ui.notify(said, type="negative", multi_line=True)
+            return
+        if is_new:
+            ui.navigate.to(run_address(run).removeprefix(ROOT))
+        else:
+            await self.look()
+
+
+def _level(level: int) -> str:
+    return "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
+
+
+def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> None:
+    """Ask before something is done. `what`: what it changes."""
+    with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem"):
+        ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
+        ui.label(what).classes("text")
+        with ui.row():
+
+            async def do() -> None:
+                dialog.close()
+                done = act()
+                if done is not None:
+                    await done
+
+            ui.button(button, on_click=do).props("no-caps").mark("confirm")
+            ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")

@@ -1,0 +1,81 @@
+"""What a gate has said of an index's generations, in sentences with their intervals, and as a table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from vitalfew.pages import parts
+from vitalfew.pages.parts import Shown, figure
+
+_ANSWERS = {
+    "promoted": "It did not get worse.",
+    "rejected": "It got worse.",
+    "in doubt": "Too few questions to say whether it got worse.",
+    "held": "Nothing could be compared, or a person is to decide.",
+}
+
+
+def verdict(gates: pl.DataFrame) -> None:
+    """Say what the gate found about the newest generation that it judged."""
+    if not len(gates):
+        parts.hint(
+            "No gate has judged this index, so nothing says whether it got worse. The form of re-encoding says how to "
+            "give the corpus a gate."
+        )
+        return
+    rows = gates.filter(pl.col("generation") == pl.col("generation").max()).to_dicts()
+    first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
+    which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
+    needed = max((row["settled_by"] or 0 for row in rows), default=0)
+    settled = f" About {needed:,} questions would settle it." if first["verdict"] == "in doubt" and needed else ""
+    parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div").classes("text").style(
+        "font-weight: 600"
+    )
+    for row in compared:
+        parts.Words(_sentence(row), "div").classes("text")
+    if not compared or first["approval"]:
+        parts.Words(first["said"], "div").classes("text")
+    if first["left_out"]:
+        parts.hint(f"{first['left_out']:,} questions were left out: their passages are not in both corpora.")
+    if first["verdict"] != "promoted":
+        parts.hint("Searches find the generation before. The page of the index can promote the new one all the same.")
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    ends = " to ".join("unknown" if row[end] is None else f"{row[end]:+.3f}" for end in ("low", "high"))
+    return (
+        f"{row['metric']} of {row['method']}: {row['current']:.3f} before, {row['candidate']:.3f} now; difference "
+        f"{row['difference']:+.3f}, 95 % interval {ends}, accepted loss {row['margin']:g}, on {row['questions']:,} "
+        f"questions: {row['metric_verdict']}."
+    )
+
+
+FIGURES = (
+    Shown("generation", "generation", number=True),
+    Shown("against", "against generation", number=True),
+    Shown("verdict", "verdict of the gate"),
+    Shown("method", "method"),
+    Shown("metric", "metric"),
+    Shown("current", "before", figure(3), number=True),
+    Shown("candidate", "new", figure(3), number=True),
+    Shown("difference", "difference", lambda value: "" if value is None else f"{value:+.3f}", number=True),
+    Shown("interval", "95 % interval"),
+    Shown("margin", "accepted loss", figure(3), number=True),
+    Shown("questions", "questions", figure(), number=True),
+    Shown("metric_verdict", "verdict on the metric"),
+)
+
+
+def figures(gates: pl.DataFrame) -> None:
+    """The table of a gate's figures."""
+    ends = [pl.col(end).map_elements(lambda value: f"{value:+.3f}", pl.String) for end in ("low", "high")]
+    interval = pl.concat_str(ends, separator=" to ").alias("interval")
+    parts.frame_table(
+        "Figures of the gate",
+        FIGURES,
+        gates.with_columns(interval),
+        "generation",
+        True,
+        "No gate has judged this index.",
+    )
