@@ -15,6 +15,7 @@ from vitalfew.storage.runs import find_index, index_names
 if TYPE_CHECKING:
     import polars as pl
 
+    from vitalfew.library.askable import Askable
     from vitalfew.library.rag import Rag
     from vitalfew.library.report import Report
 
@@ -167,6 +168,13 @@ class Store:
         from vitalfew.library.rag import Rag
 
         return Rag(self.place, method, index, generator, model, settings, max_usd)
+
+    def methods(self) -> "list[Askable]":
+        """The methods that `rag` takes in this store: those of its evaluations, the latest first, and those of the
+        experiments `start_answers` and `quickstart`. No model is loaded."""
+        from vitalfew.library.askable import askable
+
+        return askable(self.place)
 
     def sql(self, query: str, timeout: float = 600) -> "pl.DataFrame":
         """The rows of one statement that only reads, on all artifacts (`vitalfew tables`). `timeout`: seconds.
