@@ -89,9 +89,7 @@ class Rag:
 
     def _with(self, alpha: float | None, max_tokens: int | None) -> Answering:
         given = {"retrieve": {"alpha": alpha}, "refine": {"max_tokens": max_tokens}}
-        settings = {
-            section: own for section, own in given.items() if any(value is not None for value in own.values())
-        }
+        settings = {section: own for section, own in given.items() if any(value is not None for value in own.values())}
         return self._answering.varied(settings) if settings else self._answering
 
     def __repr__(self) -> str:

@@ -254,22 +254,39 @@ class Words(TextElement):
         super().__init__(tag=tag, text=text)
 
 
-def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
-    """A text whose kept spans (code points, half-open) are marked, and the rest grey."""
-    with ui.element("div").classes("text"):
-        at = 0
-        for start, end in sorted(kept):
-            if start > at:
-                Words(text[at:start]).classes("dropped")
-            if end > max(start, at):
-                Words(text[max(start, at) : end], "mark")
-            at = max(at, end)
-        if at < len(text):
-            Words(text[at:]).classes("dropped")
-
-
 LONG = 4_000
 """Characters of a text that are shown at once."""
+
+
+def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
+    """A text whose kept spans (code points, half-open) are marked, and the rest grey. A long one begins shortly before
+    the first of them, and a button shows more."""
+    begin = max(0, min(kept)[0] - LONG // 8) if kept and len(text) > LONG else 0
+    if begin:
+        hint(f"({begin:,} characters before this are left out)")
+    place = ui.element("div").classes("text")
+
+    def show(start: int) -> None:
+        end = min(start + LONG, len(text))
+        with place:
+            _pieces(text, kept, start, end)
+            if end < len(text):
+                more = ui.button(f"Show more ({len(text) - end:,} characters are left)").props("flat dense no-caps")
+                more.on_click(lambda: (more.delete(), show(end)))
+
+    show(begin)
+
+
+def _pieces(text: str, kept: Sequence[tuple[int, int]], at: int, stop: int) -> None:
+    for start, end in sorted(kept):
+        start, end = max(start, at), min(end, stop)
+        if start < end:
+            if start > at:
+                Words(text[at:start]).classes("dropped")
+            Words(text[start:end], "mark")
+            at = end
+    if at < stop:
+        Words(text[at:stop]).classes("dropped")
 
 
 def long_text(text: str, empty: str = "(empty)") -> None:

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from nicegui import app
+
 from vitalfew.library.store import Store
+from vitalfew.pages.answering import Answers
 
 
 @dataclass(frozen=True)
@@ -17,3 +20,10 @@ class Site:
     @cached_property
     def store(self) -> Store:
         return Store(self.place, progress=False)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """The process that answers questions, which ends with the server."""
+        made = Answers(self.place)
+        app.on_shutdown(made.stop)
+        return made
