@@ -6,10 +6,10 @@ shared. Answers come from `answering`; they are drawn by `ask_answer`.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.askable import Askable
@@ -35,6 +35,8 @@ _STYLE = """
 .context { border-left: 3px solid color-mix(in srgb, currentColor 25%, transparent); padding-left: 0.75rem }
 details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0; padding: 0.5rem; font-size: 0.85rem;
   background: color-mix(in srgb, currentColor 8%, transparent) }
+.context mark, .context .dropped { line-height: 1.45 }
+input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
 summary { cursor: pointer }
 summary:focus-visible { outline: 2px solid; outline-offset: 2px }
 """
@@ -112,11 +114,11 @@ class Page:
                 self.indexes.append(self.index)  # of the address; to ask it says what there is
             parts.choice("Index", {name: name for name in self.indexes}, self.index, self._choose_index)
             ui.button("Ask", on_click=lambda: self.ask(box.value)).props("no-caps unelevated")
+            self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps")
         self.place = ui.element("div").classes("methods")
         with self.place:
             for column in self.columns:
                 column.draw()
-        self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps").style("align-self: start")
         self._settle()
         ui.run_javascript(_RESTORE)
         if self.question.strip():
@@ -282,30 +284,31 @@ class Column:
         self.settings.clear()
         with self.settings:
             if found.alpha is not None:
-                alpha = self.alpha if self.alpha is not None else found.alpha
-                self._slider("alpha", _alpha, alpha, 0, 1, 0.05)
+                value = found.alpha if self.alpha is None else self.alpha
+                self._slider("alpha", _alpha, value, (0, 1, 0.05))
             if found.max_tokens is not None:
-                tokens = self.max_tokens or found.max_tokens
-                self._slider("max_tokens", _tokens, tokens, 10, max(600, 2 * found.max_tokens), 10)
+                most = max(600, 2 * found.max_tokens)
+                self._slider("max_tokens", _tokens, self.max_tokens or found.max_tokens, (10, most, 10))
 
-    def _slider(
-        self, name: str, write: Callable[[Any], str], value: float, least: float, most: float, step: float
-    ) -> None:
-        with ui.element("div"):
-            label = ui.label(write(value))
-            slider = ui.slider(min=least, max=most, step=step, value=value)
-            slider.props(f'aria-label="{name.replace("_", " ")}" dense').style("padding: 0 0.5rem")
+    def _slider(self, name: str, write: Callable[[float], str], value: float, bounds: tuple[float, ...]) -> None:
+        """A slider of the browser for a setting; the question is asked anew when it rests."""
+        with ui.element("label").classes("field"):
+            label = parts.Words(write(value))
+            made = ui.element("input").mark(name)
+            made.props["type"] = "range"
+            made.props.update(zip(("min", "max", "step"), bounds, strict=True))
+            made.props["^value"] = value  # the attribute, where it begins; the property is the user's
 
-        async def moved() -> None:
-            setattr(self, name, type(value)(round(slider.value, 2)))
-            label.set_text(write(slider.value))
+        async def moved(event: GenericEventArguments) -> None:
+            setattr(self, name, type(value)(event.args))
+            label.set_text(write(event.args))
             self.number += 1
             number = self.number
             await asyncio.sleep(PAUSE)
             if number == self.number and self.page.question.strip():
                 await self.ask()
 
-        slider.on_value_change(moved)
+        made.on("input", moved, js_handler="event => emit(Number(event.target.value))")
 
 
 def _alpha(value: float) -> str:

@@ -23,8 +23,8 @@ def draw_answer(site: Site, asked: Asked, found: Answered) -> None:
         with ui.element("div").classes("answer"):
             parts.long_text(answer.text)
     _figures(answer)
-    _contexts(answer.contexts, found.passages)
     _elsewhere(site, asked)
+    _contexts(answer.contexts, found.passages)
 
 
 def _figures(answer: RagAnswer) -> None:
