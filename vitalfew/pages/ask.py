@@ -29,6 +29,7 @@ _STYLE = """
   align-items: start }
 .method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
   border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
+.method .field { min-width: 0; max-width: 100% }
 .answer { font-size: 1.1rem; font-weight: 600 }
 .figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
 .figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums }
@@ -41,7 +42,7 @@ summary { cursor: pointer }
 summary:focus-visible { outline: 2px solid; outline-offset: 2px }
 """
 _DRAFT = "vitalfew.question"
-_KEEP = f"event => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, event.target.value]))"
+_KEEP = f"text => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, text]))"
 _RESTORE = f"""
 const input = document.querySelector('.question input');
 const [at, text] = JSON.parse(localStorage.getItem('{_DRAFT}') ?? '["", ""]');
@@ -109,7 +110,7 @@ class Page:
         with ui.element("div").classes("row"):
             box = ui.input("Question", value=self.question).classes("question").style("flex: 1 1 20rem")
             box.props("outlined maxlength=20000").on("keydown.enter", lambda: self.ask(box.value))
-            box.on("input", js_handler=_KEEP)
+            box.on("update:model-value", js_handler=_KEEP)
             if self.index not in self.indexes:
                 self.indexes.append(self.index)  # of the address; to ask it says what there is
             parts.choice("Index", {name: name for name in self.indexes}, self.index, self._choose_index)
