@@ -1,5 +1,7 @@
 """Answers with another alpha or budget, their passages, and which methods a store can be asked by."""
 
+from typing import Any
+
 import pytest
 
 import vitalfew as vf
@@ -11,7 +13,7 @@ QUESTION = "Where is Velmar?"
 @pytest.mark.parametrize("method", ["ParetoRAG", "cut"])
 def test_other_settings_answer_as_a_method_that_has_them(store: vf.Store, method: str) -> None:
     rag = store.rag(f"shapes:{method}", index="towns")
-    given = {"max_tokens": 25} | ({"alpha": 0.25} if rag.alpha is not None else {})
+    given: dict[str, Any] = {"max_tokens": 25} | ({"alpha": 0.25} if rag.alpha is not None else {})
     settings = {"refine": {"max_tokens": 25}} | ({"retrieve": {"alpha": 0.25}} if "alpha" in given else {})
     before = rag.answer(QUESTION)
     varied = rag.answer(QUESTION, **given)

@@ -88,8 +88,11 @@ class Rag:
         return self._answering.passages_of(answer)
 
     def _with(self, alpha: float | None, max_tokens: int | None) -> Answering:
-        given = {"retrieve": {"alpha": alpha}, "refine": {"max_tokens": max_tokens}}
-        settings = {section: own for section, own in given.items() if any(value is not None for value in own.values())}
+        settings: dict[str, dict[str, Any]] = {}
+        if alpha is not None:
+            settings["retrieve"] = {"alpha": alpha}
+        if max_tokens is not None:
+            settings["refine"] = {"max_tokens": max_tokens}
         return self._answering.varied(settings) if settings else self._answering
 
     def __repr__(self) -> str:

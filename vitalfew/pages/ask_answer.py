@@ -76,15 +76,11 @@ def _dropped(passages: Sequence[RagPassage]) -> None:
             for passage in passages[start : start + AT_ONCE]:
                 with ui.element("div").classes("context"):
                     _passage(passage)
-            if len(passages) > start + AT_ONCE:
-                button(f"Show more ({len(passages) - start - AT_ONCE:,} are left)", start + AT_ONCE)
-
-    def button(label: str, start: int) -> None:
-        made = ui.button(label).props("flat dense no-caps").style("justify-self: start")
-        made.on_click(lambda: (made.delete(), show(start)))
+            if (left := len(passages) - start - AT_ONCE) > 0:
+                parts.further(f"Show more ({left:,} are left)", lambda: show(start + AT_ONCE))
 
     with place:
-        button("Show them", 0)
+        parts.further("Show them", lambda: show(0))
 
 
 def _elsewhere(site: Site, asked: Asked) -> None:

@@ -258,6 +258,18 @@ LONG = 4_000
 """Characters of a text that are shown at once."""
 
 
+def further(label: str, show: Callable[[], None]) -> None:
+    """A button in whose place more is shown."""
+
+    def pressed() -> None:
+        made.delete()
+        show()
+
+    made = (
+        ui.button(label, on_click=pressed).props("flat dense no-caps").style("align-self: start; justify-self: start")
+    )
+
+
 def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
     """A text whose kept spans (code points, half-open) are marked, and the rest grey. A long one begins shortly before
     the first of them, and a button shows more."""
@@ -271,8 +283,7 @@ def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
         with place:
             _pieces(text, kept, start, end)
             if end < len(text):
-                more = ui.button(f"Show more ({len(text) - end:,} characters are left)").props("flat dense no-caps")
-                more.on_click(lambda: (more.delete(), show(end)))
+                further(f"Show more ({len(text) - end:,} characters are left)", lambda: show(end))
 
     show(begin)
 
@@ -298,8 +309,7 @@ def long_text(text: str, empty: str = "(empty)") -> None:
             Words(text[start : start + LONG] or empty).classes("text")
             left = len(text) - start - LONG
             if left > 0:
-                more = ui.button(f"Show more ({left:,} characters are left)").props("flat dense no-caps")
-                more.on_click(lambda: (more.delete(), show(start + LONG)))
+                further(f"Show more ({left:,} characters are left)", lambda: show(start + LONG))
 
     show(0)
 
