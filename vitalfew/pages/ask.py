@@ -30,6 +30,8 @@ _STYLE = """
 .method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
   border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
 .method .field { min-width: 0; max-width: 100% }
+.method .hint a { color: inherit }
+.figures dd { white-space: nowrap }
 .answer { font-size: 1.1rem; font-weight: 600 }
 .figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
 .figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums }
