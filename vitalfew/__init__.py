@@ -7,11 +7,11 @@
     rag = store.rag("quickstart:ParetoRAG", index="handbook")
     print(rag.answer("Who approves a trip abroad?"))
 
-`Store`, `Index`, `Hits`, `QuestionSet`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagSource`, `refine` and `sql`
-are the public API. This package is the only import name of the distribution. Its subpackages `configs` (settings),
-`storage` (tables and files), `tasks` (stages and methods) and `flows` (Prefect, Ray and the command line) are links to
-the folders at the top of the repository. The wheel holds real folders in their place; what they hold may move without
-notice.
+`Store`, `Askable`, `Index`, `Hits`, `QuestionSet`, `Report`, `Rag`, `RagAnswer`, `RagContext`, `RagHit`, `RagPassage`,
+`RagSource`, `refine` and `sql` are the public API. This package is the only import name of the distribution. Its
+subpackages `configs` (settings), `storage` (tables and files), `tasks` (stages and methods) and `flows` (Prefect, Ray
+and the command line) are links to the folders at the top of the repository. The wheel holds real folders in their
+place; what they hold may move without notice.
 """
 
 import os
@@ -19,8 +19,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagSource
+    from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagHit, RagPassage, RagSource
     from vitalfew.flows.pipelines.refining import refine
+    from vitalfew.library.askable import Askable
     from vitalfew.library.index import Hits, Index
     from vitalfew.library.questions import QuestionSet
     from vitalfew.library.rag import Rag
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from vitalfew.library.store import Store, sql
 
 __all__ = [
+    "Askable",
     "Hits",
     "Index",
     "QuestionSet",
     "Rag",
     "RagAnswer",
     "RagContext",
+    "RagHit",
+    "RagPassage",
     "RagSource",
     "Report",
     "Store",
@@ -47,8 +51,11 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 _PLACES = {
     "RagAnswer": "flows.pipelines.answering",
     "RagContext": "flows.pipelines.answering",
+    "RagHit": "flows.pipelines.answering",
+    "RagPassage": "flows.pipelines.answering",
     "RagSource": "flows.pipelines.answering",
     "refine": "flows.pipelines.refining",
+    "Askable": "library.askable",
     "Hits": "library.index",
     "Index": "library.index",
     "QuestionSet": "library.questions",

@@ -6,7 +6,7 @@ ones: tables in memory instead of artifacts of the store. So an answer is the an
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from vitalfew.configs.evaluation import SECTIONS, Evaluate, Method, Questions
-from vitalfew.configs.loading import ConfigError, build, merged
+from vitalfew.configs.loading import ConfigError, build, flat, merged
 from vitalfew.flows.pipelines.evaluate import answering_stages, with_indexes
 from vitalfew.flows.pipelines.experiments import KINDS, complete, evaluation, find
 from vitalfew.flows.pipelines.paying import check_prices
@@ -26,13 +26,16 @@ from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, Run, read_runs
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.models.causal.engines.cap import Purse, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import no_tick
+from vitalfew.tasks.refiners.base import ModelRefiner, Span
+from vitalfew.tasks.refiners.base import merged as joined
 from vitalfew.tasks.registry import UnknownName, method_named
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.stage import MethodStage, Stage
 
 ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
@@ -57,11 +60,44 @@ class RagSource:
 
 @dataclass(frozen=True)
 class RagContext:
-    """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it."""
+    """A context of the prompt. `tokens`: words and punctuation marks; `sources`: empty if a model rewrote it. `rank`:
+    its place among all contexts, from 1. `score`: the best of its hits, by the retriever or a refiner that scored them
+    anew; None if a model wrote it from several."""
 
     text: str
     tokens: int
     sources: tuple[RagSource, ...]
+    rank: int = 0
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class RagHit:
+    """A unit that the retriever passed on: a span of a passage (code points, half-open). `rank`: from 1; `score`: the
+    retriever's."""
+
+    passage_id: int
+    start: int
+    end: int
+    rank: int
+    score: float
+
+
+_HIT = tuple(each.name for each in fields(RagHit))
+
+
+@dataclass(frozen=True)
+class RagPassage:
+    """A passage that was retrieved for an answer. `kept`: the spans of `text` that contexts come from (code points,
+    half-open, ascending); none: all of it was dropped. `rank`, `score`: of its best hit."""
+
+    passage_id: int
+    title: str
+    source_id: str
+    text: str
+    rank: int
+    score: float
+    kept: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +108,8 @@ class RagAnswer:
     whole passages have that these contexts come from. `prompt_tokens`, `completion_tokens`: of all prompts
     of the question, as the model counts them. `seconds`: by step, the question's share of its batch. `usd`: at the
     prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
-    further answers of a selector that gives several, best first. `error`: why there is no answer, else empty.
+    further answers of a selector that gives several, best first. `error`: why there is no answer, else empty. `hits`:
+    what was retrieved, best first.
     """
 
     question: str
@@ -87,6 +124,7 @@ class RagAnswer:
     fingerprint: str
     others: tuple[str, ...] = ()
     error: str = ""
+    hits: tuple[RagHit, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -110,12 +148,16 @@ def configured(
     IndexMismatch.
     """
     experiment, _, wanted = name.partition(":")
-    title, written = find(experiment, store)
+    try:
+        title, _ = find(experiment, store)
+    except UnknownName:  # it may have been a file elsewhere; what was evaluated is in the store
+        title = experiment
     found = _evaluated(store, title, wanted, index)
     run = found[0] if found else None
     if found:
         methods = {method.name: method for method in found[1].methods}
     else:
+        _, written = find(experiment, store)
         given = {"store": store, "choose": None, **({"index": index} if index else {})}
         methods = {method.name: method for method in evaluation(title, written, given).methods}
     wanted = method_named(wanted, methods)
@@ -124,8 +166,7 @@ def configured(
         method = method.model_copy(update={"index": index})
     if settings:
         run, method = None, _with(method, settings)
-    questions = Questions()
-    whole, indexes = with_indexes(complete(Evaluate(store=store, name=title, questions=questions, methods=(method,))))
+    whole, indexes = with_indexes(complete(_alone(store, title, method)))
     (method,) = whole.methods
     if not method.generate:
         raise ConfigError(f"{experiment}:{method.name} generates no answer; to see what it finds, use search")
@@ -216,6 +257,45 @@ class Answering:
             stage.artifact = Held(*_key(stage.artifact))
         self._lock, self._opened = Lock(), False
 
+    def varied(self, settings: Mapping[str, Any]) -> "Answering":
+        """The same method on the same index with other settings ({"retrieve": {"alpha": 0.5}}), with the models that
+        are loaded and the same purse. They take turns. Raises ConfigError."""
+        chosen = self.configured
+        if chosen.method.retrieve is None:
+            raise ConfigError(
+                f"{chosen.experiment}:{chosen.method.name} retrieves nothing, so that these settings change nothing: "
+                f"{', '.join(key for key, _ in flat(settings))}; leave them out"
+            )
+        (method,) = complete(_alone(self.store, chosen.experiment, _with(chosen.method, settings))).methods
+        if method == chosen.method:
+            return self
+        other = Answering(self.store, replace(chosen, method=method, run=""), self.purse)
+        other._lock = self._lock
+        for new, old in zip(other.stages, self.stages, strict=True):
+            _share(new, old)
+        return other
+
+    def passages_of(self, answer: RagAnswer) -> list[RagPassage]:
+        """The passages that were retrieved for an answer of this index, the best hit's first."""
+        kept: dict[int, list[Span]] = defaultdict(list)
+        for source in (source for context in answer.contexts for source in context.sources):
+            kept[source.passage_id].append((source.start, source.end))
+        best: dict[int, RagHit] = {}
+        for hit in answer.hits:
+            best.setdefault(hit.passage_id, hit)
+        with self._lock:
+            rows = {identity: self._passage(identity) for identity in best}
+        return [
+            RagPassage(
+                identity,
+                **{name: rows[identity][name] for name in ("title", "source_id", "text")},
+                rank=hit.rank,
+                score=hit.score,
+                kept=tuple(joined(sorted(kept[identity]))),
+            )
+            for identity, hit in best.items()
+        ]
+
     def warm(self) -> None:
         """Load every model, by answering a question."""
         self.answer([WARM_UP])
@@ -266,6 +346,23 @@ class Answering:
             made.add(stage, result.tables, clock() - began, cpu_clock() - cpu, result.tokens)
             held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
         return made
+
+
+def _alone(store: Path, experiment: str, method: Method) -> Evaluate:
+    """Parameters with one method, to complete it."""
+    return Evaluate(store=store, name=experiment, questions=Questions(), methods=(method,))
+
+
+def _share(new: Stage, old: Stage) -> None:
+    """Let a stage work with the models that another has loaded, as far as they are the same ones."""
+    if isinstance(new, EncodeQuestions) and isinstance(old, EncodeQuestions):
+        new.encoder = old.encoder  # of the same index
+    if not isinstance(new, MethodStage) or not isinstance(old, MethodStage):
+        return
+    if new.config == old.config:
+        new.method = old.method
+    elif isinstance(new.method, ModelRefiner) and new.method.identity() == old.method.identity():
+        new.method.model = old.method.model
 
 
 def _key(artifact: Artifact) -> tuple[Path, str, str]:
@@ -339,6 +436,7 @@ class _Made:
             fingerprint=configuration,
             others=tuple(row["text"] for row in others if not row["error"]),
             error=best["error"],
+            hits=tuple(RagHit(**{name: row[name] for name in _HIT}) for row in self._of("hits", question)),
         )
 
     def _of(self, table: str, question: int) -> list[Row]:
@@ -349,4 +447,4 @@ class _Made:
         for each in row["origin"]:
             passage = self.passage(each["passage_id"])
             sources.append(RagSource(**each, title=passage["title"], source_id=passage["source_id"]))
-        return RagContext(row["text"], row["tokens"], tuple(sources))
+        return RagContext(row["text"], row["tokens"], tuple(sources), row["rank"], row["score"])

@@ -54,8 +54,10 @@ def refine(
             each.text,
             each.tokens,
             tuple(RagSource(place, texts[place][0], start, end) for place, start, end in each.origin),
+            rank,
+            each.score,
         )
-        for each in refined.contexts[0]
+        for rank, each in enumerate(refined.contexts[0], 1)
     ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer, RagPassage, configured
 from vitalfew.tasks.models.causal.engines.cap import Purse
 
 
@@ -54,17 +54,46 @@ class Rag:
         """Load every model now."""
         self._answering.warm()
 
-    def answer(self, question: str) -> RagAnswer:
-        """Raises InputError for a question that is empty or too long, CapReached where `max_usd` leaves too little."""
-        return self._answering.answer([question])[0]
+    @property
+    def alpha(self) -> float | None:
+        """The weight of a sentence itself against its context; None where the retriever has none."""
+        return getattr(self.configured.method.retrieve, "alpha", None)
 
-    def answers(self, questions: Sequence[str]) -> list[RagAnswer]:
+    @property
+    def max_tokens(self) -> int | None:
+        """Words and punctuation marks of all contexts together, at most; None where they have no such limit."""
+        return self.configured.method.refine.max_tokens if self.configured.method.retrieve else None
+
+    def answer(self, question: str, *, alpha: float | None = None, max_tokens: int | None = None) -> RagAnswer:
+        """Answer a question; with another `alpha` or budget of tokens for this question alone, by the same models.
+
+        `RagAnswer.fingerprint` is then that of the settings it was answered with. Raises InputError for a question that
+        is empty or too long, CapReached where `max_usd` leaves too little, ConfigError for a method without alpha.
+        """
+        return self._with(alpha, max_tokens).answer([question])[0]
+
+    def answers(
+        self, questions: Sequence[str], *, alpha: float | None = None, max_tokens: int | None = None
+    ) -> list[RagAnswer]:
         """Answer questions together, in their order, which takes less time than one by one."""
-        return self._answering.answer(questions)
+        return self._with(alpha, max_tokens).answer(questions)
 
-    async def aanswer(self, question: str) -> RagAnswer:
+    async def aanswer(self, question: str, *, alpha: float | None = None, max_tokens: int | None = None) -> RagAnswer:
         """`answer` in a thread, for an event loop."""
-        return await asyncio.to_thread(self.answer, question)
+        return await asyncio.to_thread(self.answer, question, alpha=alpha, max_tokens=max_tokens)
+
+    def passages(self, answer: RagAnswer) -> list[RagPassage]:
+        """The passages that were retrieved for an answer of this method, the best hit's first: their whole texts, with
+        the spans that were kept."""
+        return self._answering.passages_of(answer)
+
+    def _with(self, alpha: float | None, max_tokens: int | None) -> Answering:
+        settings: dict[str, dict[str, Any]] = {}
+        if alpha is not None:
+            settings["retrieve"] = {"alpha": alpha}
+        if max_tokens is not None:
+            settings["refine"] = {"max_tokens": max_tokens}
+        return self._answering.varied(settings) if settings else self._answering
 
     def __repr__(self) -> str:
         return f"Rag({self.name!r}, fingerprint {self.fingerprint})"

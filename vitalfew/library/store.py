@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from vitalfew.library.askable import Askable
     from vitalfew.library.explorer import Comparison, Explorer
     from vitalfew.library.query import Query
     from vitalfew.library.rag import Rag
@@ -278,6 +279,13 @@ class Store:
         from vitalfew.library.rag import Rag
 
         return Rag(self.place, method, index, generator, model, settings, max_usd)
+
+    def methods(self) -> "list[Askable]":
+        """The methods that `rag` takes in this store: those of its evaluations, the latest first, and those of the
+        experiments `start_answers` and `quickstart`. No model is loaded."""
+        from vitalfew.library.askable import askable
+
+        return askable(self.place)
 
     def sql(self, query: str, timeout: float = 600) -> "pl.DataFrame":
         """The rows of one statement that only reads, on all artifacts (`vitalfew tables`). `timeout`: seconds.

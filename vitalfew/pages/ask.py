@@ -1,8 +1,322 @@
-"""The page Ask."""
+"""The page Ask: one question, one to four methods side by side.
 
+The address has the question, the methods and the index (`?question=…&method=…&method=…&index=…`), so that it can be
+shared. Answers come from `answering`; they are drawn by `ask_answer`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from nicegui import ui
+from nicegui.events import GenericEventArguments
+
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.library.askable import Askable
 from vitalfew.pages import parts
+from vitalfew.pages.answering import Answered, Answers, Asked, Refused
+from vitalfew.pages.ask_answer import draw_answer
 from vitalfew.pages.site import Site
+
+MOST = 4
+"""Methods side by side."""
+FIRST = ("naive RAG", "ParetoRAG")
+"""The methods of the latest evaluation that a page begins with, where they are there."""
+PAUSE = 0.2
+"""Seconds that a slider rests before the question is asked anew."""
+_STYLE = """
+.methods { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.5rem;
+  align-items: start }
+.method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
+  border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
+.method .field { min-width: 0; max-width: 100% }
+.method .hint a { color: inherit }
+.figures dd { white-space: nowrap }
+.answer { font-size: 1.1rem; font-weight: 600 }
+.figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
+.figures dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums }
+.context { border-left: 3px solid color-mix(in srgb, currentColor 25%, transparent); padding-left: 0.75rem }
+details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0; padding: 0.5rem; font-size: 0.85rem;
+  background: color-mix(in srgb, currentColor 8%, transparent) }
+.context mark, .context .dropped { line-height: 1.45 }
+input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
+summary { cursor: pointer }
+summary:focus-visible { outline: 2px solid; outline-offset: 2px }
+"""
+_DRAFT = "vitalfew.question"
+_KEEP = f"text => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, text]))"
+_RESTORE = f"""
+const input = document.querySelector('.question input');
+const [at, text] = JSON.parse(localStorage.getItem('{_DRAFT}') ?? '["", ""]');
+if (text && at === location.search && document.activeElement !== input) {{
+  input.value = text;
+  input.dispatchEvent(new Event('input', {{bubbles: true}}));
+}}
+"""
+"""Puts the draft of this address back, unless somebody types already."""
 
 
 def draw(site: Site) -> None:
-    parts.hint("Ask")
+    ui.add_css(_STYLE)
+    asked = ui.context.client.request.query_params
+    question, index, methods = asked.get("question", ""), asked.get("index", ""), asked.getlist("method")
+
+    def drawn(found: tuple[list[str], list[Askable]]) -> None:
+        indexes, known = found
+        if indexes:
+            Page(site, indexes, known, question, index, methods[:MOST]).draw()
+        else:
+            _empty()
+
+    parts.later(lambda: (site.store.indexes(), site.store.methods()), drawn)
+
+
+def _empty() -> None:
+    parts.hint("This store has no index yet, and a question needs one to search.")
+    with ui.element("p"):
+        parts.Words("Index a folder of documents on the page ")
+        ui.link("Corpora and indexes", "/corpora")
+        parts.Words(", or run ")
+        parts.Words("vitalfew start FOLDER", "code")
+        parts.Words(" or ")
+        parts.Words("vitalfew index folder:FOLDER --name NAME", "code")
+        parts.Words(" in a terminal.")
+
+
+class Page:
+    """The page of one browser. `known`: the methods of the store; `question`, `index`, `methods`: of its address."""
+
+    def __init__(
+        self, site: Site, indexes: list[str], known: list[Askable], question: str, index: str, methods: list[str]
+    ) -> None:
+        self.site, self.indexes, self.known, self.question = site, indexes, known, question
+        evaluated = (each.index for each in known if each.index in indexes)
+        self.index = index or next(evaluated, indexes[0])
+        self.columns = [Column(self, method) for method in methods or self._first()]
+
+    def _first(self) -> list[str]:
+        options = self.options()
+        usual = [name for name in options if name.partition(":")[2] in FIRST]
+        latest = [name for name in usual if name.partition(":")[0] == usual[0].partition(":")[0]]
+        return latest or [*options][:1]
+
+    def options(self) -> dict[str, Askable]:
+        """The methods that the index can be asked by, those that were evaluated on it first."""
+        there = (each for each in self.known if each.index in ("", self.index))
+        options: dict[str, Askable] = {}
+        for each in there:
+            options.setdefault(each.name, each)
+        return options
+
+    def draw(self) -> None:
+        with ui.element("div").classes("row"):
+            box = ui.input("Question", value=self.question).classes("question").style("flex: 1 1 20rem")
+            box.props("outlined maxlength=20000").on("keydown.enter", lambda: self.ask(box.value))
+            box.on("update:model-value", js_handler=_KEEP)
+            if self.index not in self.indexes:
+                self.indexes.append(self.index)  # of the address; to ask it says what there is
+            parts.choice("Index", {name: name for name in self.indexes}, self.index, self._choose_index)
+            ui.button("Ask", on_click=lambda: self.ask(box.value)).props("no-caps unelevated")
+            self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps")
+        self.place = ui.element("div").classes("methods")
+        with self.place:
+            for column in self.columns:
+                column.draw()
+        self._settle()
+        ui.run_javascript(_RESTORE)
+        if self.question.strip():
+            ui.timer(0, lambda: self.ask(self.question), once=True)
+
+    async def ask(self, question: str) -> None:
+        """Ask all methods; they answer in turn."""
+        self.question = question
+        if not question.strip():
+            ui.notify("Type a question first.")
+            return
+        ui.run_javascript(f"localStorage.removeItem('{_DRAFT}')")
+        self._settle()
+        await asyncio.gather(*(column.ask() for column in self.columns))
+
+    async def _choose_index(self, index: str) -> None:
+        self.index = index
+        with self.place:
+            for column in self.columns:
+                column.redraw()
+        self._settle()
+        if self.question.strip():
+            await self.ask(self.question)
+
+    async def _add(self) -> None:
+        taken = {column.method for column in self.columns}
+        free = [name for name in self.options() if name not in taken]
+        column = Column(self, (free or [*self.options()])[0])
+        self.columns.append(column)
+        with self.place:
+            column.draw()
+        self._settle()
+        if self.question.strip():
+            await column.ask()
+
+    def remove(self, column: "Column") -> None:
+        self.columns.remove(column)
+        column.remove()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Let the address and the buttons say what there is."""
+        self.add.set_visibility(len(self.columns) < MOST)
+        for column in self.columns:
+            column.removing.set_visibility(len(self.columns) > 1)
+        if self.question:
+            ui.navigate.history.replace(f"?{self.address()}")
+
+    def address(self) -> str:
+        methods = [("method", column.method) for column in self.columns]
+        return urlencode([("question", self.question), *methods, ("index", self.index)])
+
+
+class Column:
+    """A method of a page, its settings and its answer."""
+
+    def __init__(self, page: Page, method: str) -> None:
+        self.page, self.method = page, method
+        self.number = 0
+        """Of the latest question; earlier ones that still wait are no longer wanted."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.alpha: float | None = None
+        self.max_tokens: int | None = None
+        self.max_usd = 0.0
+        self.there: Answered | None = None
+
+    def draw(self) -> None:
+        self.place = ui.element("section").classes("method")
+        self._fill()
+
+    def redraw(self) -> None:
+        self._begin()
+        self.number += 1
+        self.place.clear()
+        self._fill()
+
+    def remove(self) -> None:
+        self.number += 1
+        self.place.delete()
+
+    def _fill(self) -> None:
+        options = self.page.options()
+        shown = {name: name + (", evaluated" if each.run else "") for name, each in options.items()}
+        with self.place:
+            with ui.element("div").classes("row").style("flex-wrap: nowrap; justify-content: space-between"):
+                parts.choice("Method", {self.method: self.method, **shown}, self.method, self._choose)
+                self.removing = ui.button("Remove", on_click=lambda: self.page.remove(self)).props("flat dense no-caps")
+            self._describe(options.get(self.method))
+            self.settings = ui.element("div").classes("settings").style("display: grid; gap: 0.5rem")
+            self.result = ui.element("div").style("display: grid; gap: 0.75rem; min-width: 0").props("aria-live=polite")
+
+    def _describe(self, known: Askable | None) -> None:
+        if known is None:
+            return
+        with ui.element("div").classes("hint"):
+            ui.label(known.about).classes("text")
+            if known.run:
+                address = urlencode({"run": known.run, "method": known.name.partition(":")[2]})
+                ui.html(f'<a href="{ROOT}/results?{address}">Its evaluation</a>', sanitize=False, tag="span")
+            else:
+                ui.label("It was not evaluated on this index.")
+
+    async def _choose(self, method: str) -> None:
+        self.method = method
+        self.redraw()
+        self.page._settle()
+        if self.page.question.strip():
+            await self.ask()
+
+    def asked(self) -> Asked:
+        known = self.page.options().get(self.method)
+        retrieves = known is None or known.index or not known.run
+        index = self.page.index if retrieves else None
+        return Asked(self.page.question, self.method, index, self.alpha, self.max_tokens, self.max_usd)
+
+    async def ask(self) -> None:
+        self.number += 1
+        number, answers = self.number, self.page.site.answers
+        if self.there is None:
+            self.result.clear()
+            with self.result:
+                parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
+                ui.button("Stop", on_click=lambda: self._stop(answers)).props("flat dense no-caps")
+        else:
+            self.result.classes("dropped")
+        asked = self.asked()
+        found = await answers.answer(asked, lambda: number == self.number)
+        if found is None or number != self.number or self.place.is_deleted:
+            return
+        self.result.classes(remove="dropped").clear()
+        with self.result:
+            self._show(found, asked)
+
+    def _stop(self, answers: Answers) -> None:
+        answers.stop()
+
+    def _show(self, found: Answered | Refused, asked: Asked) -> None:
+        if isinstance(found, Refused):
+            self.there = None
+            parts.problem(found.reason, None if found.costs else self.ask)
+            if found.costs:
+                self._cap()
+            return
+        if self.there is None:
+            self._sliders(found)
+        self.there = found
+        draw_answer(self.page.site, asked, found)
+
+    def _cap(self) -> None:
+        """What an answer may cost; the default spends nothing."""
+        box = ui.number("Most that this answer may cost (USD)", value=self.max_usd or None, min=0, format="%.4f")
+        box.props("outlined dense").style("max-width: 20rem")
+
+        async def again() -> None:
+            self.max_usd = max(0.0, float(box.value or 0))
+            await self.ask()
+
+        ui.button("Ask, and pay at most this", on_click=again).props("outline dense no-caps").style("align-self: start")
+
+    def _sliders(self, found: Answered) -> None:
+        self.settings.clear()
+        with self.settings:
+            if found.alpha is not None:
+                value = found.alpha if self.alpha is None else self.alpha
+                self._slider("alpha", _alpha, value, (0, 1, 0.05))
+            if found.max_tokens is not None:
+                most = max(600, 2 * found.max_tokens)
+                self._slider("max_tokens", _tokens, self.max_tokens or found.max_tokens, (10, most, 10))
+
+    def _slider(self, name: str, write: Callable[[float], str], value: float, bounds: tuple[float, ...]) -> None:
+        """A slider of the browser for a setting; the question is asked anew when it rests."""
+        with ui.element("label").classes("field"):
+            label = parts.Words(write(value))
+            made = ui.element("input").mark(name)
+            made.props["type"] = "range"
+            made.props.update(zip(("min", "max", "step"), bounds, strict=True))
+            made.props["^value"] = value  # the attribute, where it begins; the property is the user's
+
+        async def moved(event: GenericEventArguments) -> None:
+            setattr(self, name, type(value)(event.args))
+            label.set_text(write(event.args))
+            self.number += 1
+            number = self.number
+            await asyncio.sleep(PAUSE)
+            if number == self.number and self.page.question.strip():
+                await self.ask()
+
+        made.on("input", moved, js_handler="event => emit(Number(event.target.value))")
+
+
+def _alpha(value: float) -> str:
+    return f"alpha {value:.2f}: weight of the sentence itself against its context"
+
+
+def _tokens(value: float) -> str:
+    return f"at most {value:,.0f} tokens (words) of context"

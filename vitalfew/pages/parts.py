@@ -87,11 +87,6 @@ def heading(text: str) -> None:
     )
 
 
-def link(text: str, address: str) -> None:
-    """A link whose text may come from a store. `address`: a whole path, or an address."""
-    Words(text, "a").classes("text").style("color: inherit; text-decoration: underline").props["href"] = address
-
-
 def trail(links: Sequence[tuple[str, str]]) -> None:
     """Links to the views above this one: texts and addresses."""
     with ui.element("nav").props('aria-label="Views above"').classes("row"):
@@ -105,7 +100,7 @@ def hint(text: str) -> None:
 
 def link(text: str, address: str, kind: str = "") -> None:
     """A link to an address of this site. `kind`: the class `action` makes it look like a button."""
-    Words(text, "a").props["href"] = address
+    Words(text, "a").classes("text").props["href"] = address
     if kind:
         ui.context.slot.children[-1].classes(kind)
 
@@ -280,20 +275,6 @@ class Words(TextElement):
         super().__init__(tag=tag, text=text)
 
 
-def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
-    """A text whose kept spans (code points, half-open) are marked, and the rest grey."""
-    with ui.element("div").classes("text"):
-        at = 0
-        for start, end in sorted(kept):
-            if start > at:
-                Words(text[at:start]).classes("dropped")
-            if end > max(start, at):
-                Words(text[max(start, at) : end], "mark")
-            at = max(at, end)
-        if at < len(text):
-            Words(text[at:]).classes("dropped")
-
-
 def folded(label: str, draw: Callable[[], Any], is_open: bool = False) -> None:
     """A part that a click or Enter unfolds. It is drawn when it is first open."""
     with ui.element("details") as made:
@@ -318,6 +299,48 @@ LONG = 4_000
 """Characters of a text that are shown at once."""
 
 
+def further(label: str, show: Callable[[], None]) -> None:
+    """A button in whose place more is shown."""
+
+    def pressed() -> None:
+        made.delete()
+        show()
+
+    made = (
+        ui.button(label, on_click=pressed).props("flat dense no-caps").style("align-self: start; justify-self: start")
+    )
+
+
+def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
+    """A text whose kept spans (code points, half-open) are marked, and the rest grey. A long one begins shortly before
+    the first of them, and a button shows more."""
+    begin = max(0, min(kept)[0] - LONG // 8) if kept and len(text) > LONG else 0
+    if begin:
+        hint(f"({begin:,} characters before this are left out)")
+    place = ui.element("div").classes("text")
+
+    def show(start: int) -> None:
+        end = min(start + LONG, len(text))
+        with place:
+            _pieces(text, kept, start, end)
+            if end < len(text):
+                further(f"Show more ({len(text) - end:,} characters are left)", lambda: show(end))
+
+    show(begin)
+
+
+def _pieces(text: str, kept: Sequence[tuple[int, int]], at: int, stop: int) -> None:
+    for start, end in sorted(kept):
+        start, end = max(start, at), min(end, stop)
+        if start < end:
+            if start > at:
+                Words(text[at:start]).classes("dropped")
+            Words(text[start:end], "mark")
+            at = end
+    if at < stop:
+        Words(text[at:stop]).classes("dropped")
+
+
 def long_text(text: str, empty: str = "(empty)") -> None:
     """A text, of which a button shows more, a part at a time."""
     place = ui.column().style("gap: 0.25rem; align-items: stretch")
@@ -327,8 +350,7 @@ def long_text(text: str, empty: str = "(empty)") -> None:
             Words(text[start : start + LONG] or empty).classes("text")
             left = len(text) - start - LONG
             if left > 0:
-                more = ui.button(f"Show more ({left:,} characters are left)").props("flat dense no-caps")
-                more.on_click(lambda: (more.delete(), show(start + LONG)))
+                further(f"Show more ({left:,} characters are left)", lambda: show(start + LONG))
 
     show(0)
 

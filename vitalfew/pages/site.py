@@ -8,8 +8,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from nicegui import app
+
 from vitalfew.flows.server.deployed import Deployed
 from vitalfew.library.store import Store
+from vitalfew.pages.answering import Answers
 
 if TYPE_CHECKING:
     from vitalfew.library.report import Report
@@ -58,3 +61,10 @@ class Site:
     def deployed(self) -> Deployed:
         """The deployments that this `vitalfew ui` serves."""
         return Deployed(self.place, self.corpora)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """The process that answers questions, which ends with the server."""
+        made = Answers(self.place)
+        app.on_shutdown(made.stop)
+        return made
