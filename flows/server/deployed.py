@@ -70,7 +70,7 @@ class FlowRunNow:
 
     @property
     def is_waiting(self) -> bool:
-        """It has not begun."""
+        """True before it begins."""
         return self.kind in ("scheduled", "pending") and self.began is None
 
     @property
@@ -153,7 +153,7 @@ class Deployed:
         )
 
     def cancel(self, run: str) -> None:
-        """End a run; one that has not begun never does. Raises NoFlowRun."""
+        """End a run; one that waits never begins. Raises NoFlowRun."""
         with self._client() as client:
             now = client.read_flow_run(_id(run))
             is_waiting = now.state_type in _WAITING and not now.start_time
@@ -239,7 +239,7 @@ def _percent(data: Any) -> float:
 
 
 def _detail(error: HTTPStatusError) -> str:
-    """What the server has said of a request that it refused."""
+    """The server's reason for refusing a request."""
     try:
         found = error.response.json()
     except ValueError:

@@ -135,7 +135,7 @@ async def _answer(request: Request, links: Links) -> Response:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Cookies are those of a host: two servers on this machine tell theirs apart by the port in the name."""
+    """Cookies are those of a host: the port in the name keeps those of two servers apart."""
     return f"vitalfew-{scope['server'][1]}"
 
 

@@ -3,14 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitalfew.storage.runs import find_index
-
 if TYPE_CHECKING:
     import polars as pl
 
-    from vitalfew.library.store import Store
-
-_INDEXES = """
+INDEXES = """
 SELECT i."index" AS name, passages, sentences, encoder, context, type, g.generation, made_at, bytes,
   latest.generation AS latest, latest.verdict, i.datasets
 FROM indexes i
@@ -19,17 +15,6 @@ LEFT JOIN (SELECT name, max(generation) AS generation, arg_max(verdict, generati
   GROUP BY name) latest ON latest.name = i."index"
 WHERE i.current ORDER BY i."index"
 """
-
-
-def described(store: "Store") -> "pl.DataFrame":
-    return store.sql(_INDEXES)
-
-
-def of_index(store: "Store", name: str, query: str) -> "pl.DataFrame":
-    """The rows of a query that has `{index}` where the name of an index belongs, as text of SQL. Raises
-    IndexNotFound."""
-    find_index(store.place, name)
-    return store.sql(query.format(index=quoted(name)))
 
 
 def quoted(text: str) -> str:

@@ -79,29 +79,34 @@ class Store:
     def describe(self) -> "pl.DataFrame":
         """A row per index, as a search finds it now: name, passages, sentences, encoder, context, type, generation,
         made_at (UTC), bytes, datasets; `latest`: its newest generation, and `verdict`: what a gate said of that one."""
-        return holdings.described(self)
+        return self.sql(holdings.INDEXES)
 
     def gates(self, name: str) -> "pl.DataFrame":
         """How an index's generations were judged: rows of the table `gates`, a row per generation, method and metric,
         with the paired difference and its 95 % interval. Raises IndexNotFound."""
-        return holdings.of_index(self, name, holdings.GATES)
+        return self._of_index(name, holdings.GATES)
 
     def reject_reasons(self, name: str) -> "pl.DataFrame":
         """Why input rows of an index were not used: reason, stage, rows and an example, the most frequent first. Raises
         IndexNotFound."""
-        return holdings.of_index(self, name, holdings.REASONS)
+        return self._of_index(name, holdings.REASONS)
 
     def rejects(self, name: str, reason: str | None = None, *, limit: int = 1000, offset: int = 0) -> "pl.DataFrame":
         """Input rows of an index that were not used, for a reason or for any: stage, source, offset (line or record,
         from 1), reason, detail; so many from `offset`. Raises IndexNotFound."""
         only = f" AND reason = {holdings.quoted(reason)}" if reason is not None else ""
         only = only.replace("{", "{{").replace("}", "}}")
-        return holdings.of_index(self, name, holdings.REJECTS.format(only=only, limit=int(limit), offset=int(offset)))
+        return self._of_index(name, holdings.REJECTS.format(only=only, limit=int(limit), offset=int(offset)))
 
     def index_costs(self, name: str) -> "pl.DataFrame":
         """What it took to make an index as it is now: a row per stage and model with shards, rows, tokens (of the
         model), wall_seconds, cpu_seconds, gpu_seconds and usd. Raises IndexNotFound."""
-        return holdings.of_index(self, name, holdings.COSTS)
+        return self._of_index(name, holdings.COSTS)
+
+    def _of_index(self, name: str, query: str) -> "pl.DataFrame":
+        """The rows of a query that has `{index}` where the name of an index belongs, as text of SQL."""
+        find_index(self.place, name)
+        return self.sql(query.format(index=holdings.quoted(name)))
 
     def corpora(self, folder: str | Path | None = None) -> "pl.DataFrame":
         """A row per corpus, which is a file of settings that a schedule keeps up to date: name, datasets, cron,

@@ -113,8 +113,8 @@ class Policed:
     """Sends a page with its policy, when all of it is there; everything else as it comes."""
 
     def __init__(self, send: Send) -> None:
-        self.send, self.begun, self.body = send, None, bytearray()
-        self.begun: Message | None
+        self.send, self.body = send, bytearray()
+        self.begun: Message | None = None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
