@@ -21,7 +21,15 @@ from vitalfew.pages.shell import PAGES
 
 pytestmark = pytest.mark.slow
 
-VIEWS = [page.path for page in PAGES]
+VIEWS = [
+    *(page.path for page in PAGES),
+    "/?question=What+is+a+finally+clause%3F&method=quickstart%3AParetoRAG&method=quickstart%3Anaive+RAG",
+    "/corpora?index=demo",
+    *(f"/corpora?start={flow}" for flow in ("index-corpus", "re-encode", "evaluate")),
+    "/review?run=latest&reviewer=ada",
+    "/sql?sql=FROM+runs",
+]
+"""Every page, and the views of it that need no id."""
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 SERIOUS = ("serious", "critical")
 

@@ -16,15 +16,13 @@ It does not say that one caused the other.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vitalfew.library.explored import RIGHT, Explored, read_frames
 from vitalfew.storage.catalog.database import limited
 from vitalfew.storage.catalog.views import quoted
 from vitalfew.tasks.metrics.ranking import first_correct
 from vitalfew.tasks.reports.runs import NoReport, read_manifest
-
-if TYPE_CHECKING:
-    from vitalfew.library.explorer import Explored, Explorer
 
 Span = tuple[int, int]
 
@@ -94,14 +92,13 @@ class Story:
     methods: tuple[MethodStory, ...]
 
 
-def read_story(explorer: "Explorer", question: int) -> Story:
-    """Read all of one question. Raises NoReport where the run did not ask it."""
-    from vitalfew.library.explorer import read_frames
-
-    sides, store = [*explorer.methods.values()], explorer.store
+def read_story(sides: Sequence[Explored], metrics: Sequence[str], judged: str | None, question: int) -> Story:
+    """Read all of one question. `judged`: the metric that says whether an answer is right, if any does. Raises
+    NoReport where the run did not ask it."""
+    store = sides[0].store
     shard = _shard(sides[0], question)
     if shard is None:
-        raise NoReport(f"run {explorer.run.run_id} did not ask question {question}")
+        raise NoReport(f"run {sides[0].run.run_id} did not ask question {question}")
     columns = "question_id, source, text, answers, gold_passages, supporting_facts"
     asked = f"SELECT {columns} FROM {sides[0].rows('asked', shard=shard)} WHERE question_id = {int(question)}"
     found = read_frames(store, asked, *(_statement(sides, table, question, shard) for table in _TABLES))
@@ -121,7 +118,7 @@ def read_story(explorer: "Explorer", question: int) -> Story:
     passages = {
         number: SourcePassage(number, title, text, tuple(facts.get(number, ()))) for number, title, text in known
     }
-    told = tuple(_method(explorer, side, own, tables, passages) for side in sides)
+    told = tuple(_method(side, metrics, judged, own, tables, passages) for side in sides)
     gold = tuple(own["gold_passages"])
     return Story(question, own["text"], tuple(own["answers"]), own["source"], gold, passages, told)
 
@@ -135,10 +132,8 @@ _TABLES = {
 }
 
 
-def _shard(side: "Explored", question: int) -> int | None:
+def _shard(side: Explored, question: int) -> int | None:
     """The shard that has a question: all tables of an evaluation have the same. None where it was not asked."""
-    from vitalfew.library.explorer import read_frames
-
     rows = side.rows("asked").removesuffix(")")
     statement = f"SELECT filename FROM {rows}, filename = true) WHERE question_id = {int(question)}"
     found = read_frames(side.store, statement)[0]["filename"].to_list()
@@ -147,7 +142,7 @@ def _shard(side: "Explored", question: int) -> int | None:
     return named[Path(found[0]).name] if found else None
 
 
-def _statement(sides: Sequence["Explored"], table: str, question: int, shard: int) -> str:
+def _statement(sides: Sequence[Explored], table: str, question: int, shard: int) -> str:
     """SQL of the rows that any method has of a question, with the name of their artifact."""
     names = {name: (side, seed) for side in sides for seed, name in enumerate(side.tables.get(table, ()))}
     selected = [
@@ -159,8 +154,9 @@ def _statement(sides: Sequence["Explored"], table: str, question: int, shard: in
 
 
 def _method(
-    explorer: "Explorer",
-    side: "Explored",
+    side: Explored,
+    metrics: Sequence[str],
+    judged: str | None,
     asked: Mapping[str, Any],
     tables: Mapping[str, list[dict[str, Any]]],
     passages: Mapping[int, SourcePassage],
@@ -180,25 +176,18 @@ def _method(
     answer = chosen or candidate or {"text": "", "error": "the store has no answer of this method"}
     ranks = candidate["contexts"] if candidate else None
     contexts = _contexts(rows("evidence"), ranks, asked["answers"], passages)
-    values = _values(side, tables["scores"], explorer)
-    judged = explorer.primary if explorer.primary in explorer.judging(detail=True) else None
+    values = _values(side, tables["scores"], metrics)
     value = values.get(judged) if judged else None
-    is_right = None if value is None else value >= _right()
+    is_right = None if value is None else value >= RIGHT
     ranked = {passage: next((hit.rank for hit in hits if hit.passage_id == passage), None) for passage in sorted(gold)}
     searched = "hits" in side.tables
     why = _why(searched, ranked, contexts, passages, bool(asked["answers"]), is_right, answer["error"])
     return MethodStory(side.name, answer["text"], answer["error"], values, is_right, hits, contexts, ranked, why)
 
 
-def _right() -> float:
-    from vitalfew.library.explorer import RIGHT
-
-    return RIGHT
-
-
-def _values(side: "Explored", scores: Sequence[Mapping[str, Any]], explorer: "Explorer") -> dict[str, float | None]:
+def _values(side: Explored, scores: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, float | None]:
     values = {}
-    for metric in explorer.metrics:
+    for metric in metrics:
         own = [row["value"] for row in scores if row["metric"] == metric and row["artifact"] in side.tables["scores"]]
         known = [value for value in own if value is not None]
         values[metric] = sum(known) / len(known) if known else None

@@ -137,7 +137,9 @@ _HEAD = """
     @keydown.enter="col.sortable && props.sort(col.name)">{{ col.label }}</q-th>
 </q-tr>
 """
-_LINK = """<q-td :props="props"><a :href="props.row['_' + props.col.name]">{{ props.value }}</a></q-td>"""
+_LINK = """
+<q-td :props="props"><a v-if="props.value" :href="props.row['_' + props.col.name]">{{ props.value }}</a></q-td>
+"""
 
 
 def table(

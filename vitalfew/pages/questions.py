@@ -7,7 +7,8 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from vitalfew.library.explorer import RIGHT, Explorer, QuestionFilter
+from vitalfew.library.explored import RIGHT, QuestionFilter
+from vitalfew.library.explorer import Explorer
 from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryContext
 from vitalfew.pages import addresses, parts
 from vitalfew.pages.addresses import changed, going, results

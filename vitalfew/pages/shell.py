@@ -56,7 +56,8 @@ summary { display: list-item; cursor: pointer }
 .q-table th:focus-visible { outline: 2px solid }
 .q-loading-bar { display: none }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
-.body--dark .text-primary { color: #8ab4f8 !important }
+.body--dark .q-btn.text-primary, .body--dark .q-btn.text-primary .block { color: #8ab4f8 !important }
+.nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 
