@@ -44,7 +44,7 @@ def _show(found: dict[str, pl.DataFrame], every: str) -> None:
         if row["requests"]:
             parts.hint(f"There were no requests in this period; the last of {row['requests']:,} was on {row['last']}.")
         else:
-            parts.hint("No server has answered a request yet. Start one: vitalfew serve --methods METHOD --index NAME")
+            parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
         return
     _chart(found["traffic"], every)
     parts.frame_table(f"Requests by {every}", _columns(every), found["traffic"], "time", True)

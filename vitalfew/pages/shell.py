@@ -46,13 +46,13 @@ header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2p
 mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit }
 summary { display: list-item; cursor: pointer }
 .dropped { opacity: 0.7 }
-.field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem }
+.field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem; min-width: 0; max-width: 100% }
 .field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
   border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }
 .field option { color: black; background: white }
 .row:not([class*="q-"]) { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
 .q-table th { font-weight: 600 }
-.q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: anywhere }
+.q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: break-word; max-width: 36rem }
 .q-table th:focus-visible { outline: 2px solid }
 .q-loading-bar { display: none }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
