@@ -88,9 +88,9 @@ def opened(page: Any, ui: Ui, path: str) -> Any:
 
 def findings(page: Any) -> list[str]:
     """What axe-core finds serious, with the elements."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_core_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    found = Axe().run(page)["violations"]
     return [
         f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
         for each in found
