@@ -613,7 +613,7 @@ def test_doctor_finds_the_server(ui: Ui, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_server_that_dies_in_mid_run(ui: Ui, hold: Path) -> None:
     run = halted(ui, "lost", hold)
     family = ui.family()
-    server = next(process for process in family if "vitalfew.flows.server.api" in process.cmdline())
+    server = next(process for process in family if "vitalfew.pages" in process.cmdline())
     server.kill()
     told = ui.process.communicate(timeout=90)[1]
     assert ui.process.returncode == 1
