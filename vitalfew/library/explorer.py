@@ -36,7 +36,7 @@ class Explorer:
 
     @property
     def parameters(self) -> Evaluate:
-        """What was evaluated."""
+        """The settings of the evaluation."""
         return Evaluate.model_validate(self.run.config)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a store holds, as frames: its indexes, how they were judged, what they left out and cost, and its corpora."""
+"""The contents of a store, as frames: its indexes, how they were judged, what they left out and cost, and its corpora."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

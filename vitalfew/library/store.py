@@ -99,7 +99,7 @@ class Store:
         return self._of_index(name, holdings.REJECTS.format(only=only, limit=int(limit), offset=int(offset)))
 
     def index_costs(self, name: str) -> "pl.DataFrame":
-        """What it took to make an index as it is now: a row per stage and model with shards, rows, tokens (of the
+        """The costs of making an index as it is now: a row per stage and model with shards, rows, tokens (of the
         model), wall_seconds, cpu_seconds, gpu_seconds and usd. Raises IndexNotFound."""
         return self._of_index(name, holdings.COSTS)
 
@@ -213,7 +213,7 @@ class Store:
         return ReviewSession(self.place, run, reviewer, methods, one)
 
     def reviews(self, run: str = "latest") -> "pl.DataFrame":
-        """What people said of an evaluation's answers: the columns of the table `reviews`, as `review export` writes
+        """People's verdicts on an evaluation's answers: the columns of the table `reviews`, as `review export` writes
         them. Raises NoReport."""
         from vitalfew.tasks.reports.reviewed import reviews_table
 
@@ -306,7 +306,7 @@ class Store:
         return Query(self.place, query, timeout)
 
     def tables(self) -> "pl.DataFrame":
-        """What `sql` can ask: a row per table, per column of it and per macro. Raises FileNotFoundError.
+        """Everything that `sql` can ask: a row per table, per column of it and per macro. Raises FileNotFoundError.
 
         `kind`: table, column or macro; `name`: of the table or macro; `column`, `type`, `unit`: of a column; `about`:
         what it means; `call`, `example`: of a macro, in SQL.
@@ -328,7 +328,7 @@ class Store:
         return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
 
     def costs(self, since: "date | None" = None, until: "date | None" = None) -> "pl.DataFrame":
-        """What work took, by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
+        """The costs of work, by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
         `name` of the run's index or experiment. `since`, `until`: the first and the last day. Raises FileNotFoundError.
         """
         import polars as pl

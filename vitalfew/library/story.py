@@ -257,7 +257,7 @@ def _retrieved(ranks: Mapping[int, int | None]) -> str:
 def _kept(
     ranks: Mapping[int, int | None], contexts: Sequence[StoryContext], passages: Mapping[int, SourcePassage]
 ) -> str:
-    """What became of the gold passages that were retrieved, and of the sentences with their facts."""
+    """Say if the gold passages that were retrieved were kept, and if the sentences with their facts were."""
     retrieved = [passage for passage, rank in ranks.items() if rank is not None]
     if not retrieved:
         return ""

@@ -140,7 +140,7 @@ def _answer(store: Path, asked: Asked) -> Answered | Refused:
 
 
 def _state(store: Path, index: str | None) -> tuple[str, ...]:
-    """What an index's name stands for, and the latest evaluation, whose settings count."""
+    """The artifacts that an index's name stands for, and the latest evaluation, whose settings count."""
     from vitalfew.storage import generations
     from vitalfew.storage.runs import read_runs
 

@@ -181,7 +181,7 @@ class Column:
     def __init__(self, page: Page, method: str) -> None:
         self.page, self.method = page, method
         self.number = 0
-        """Of the latest question; earlier ones that still wait are no longer wanted."""
+        """Show the answers to the latest question; earlier ones that still wait are no longer wanted."""
         self._begin()
 
     def _begin(self) -> None:
@@ -273,7 +273,7 @@ class Column:
         draw_answer(self.page.site, asked, found)
 
     def _cap(self) -> None:
-        """What an answer may cost; the default spends nothing."""
+        """Ask how much an answer may cost; the default spends nothing."""
         box = ui.number("Most that this answer may cost (USD)", value=self.max_usd or None, min=0, format="%.4f")
         box.props("outlined dense").style("max-width: 20rem")
 

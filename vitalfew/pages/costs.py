@@ -28,7 +28,7 @@ _NO_RUN = "vitalfew index DATASET --name NAME"
 
 @dataclass
 class View:
-    """What the page shows: a period and a grouping."""
+    """The choice of a period and a grouping."""
 
     period: str
     by: str

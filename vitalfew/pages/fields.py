@@ -98,7 +98,7 @@ def _number(label: str, field: Schema, start: Any, kind: str) -> Callable[[], An
 
 
 def _as_number(given: Any) -> float | None:
-    """What an address or a schema fills in; None for what is not a number."""
+    """A number that an address or a schema fills in; None for anything else."""
     try:
         return float(given)
     except (TypeError, ValueError):

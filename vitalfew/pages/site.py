@@ -1,4 +1,4 @@
-"""What the pages of one `vitalfew ui` share: its store and its corpora."""
+"""Shared by all pages of one `vitalfew ui` share: its store and its corpora."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Site:
         return report
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """What `make` returns: it is asked once while this is kept, and two pages that want it at a time share it."""
+        """The result of `make`, which is called once while this is kept, and two pages that want it at a time share it."""
         with self._lock:
             kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
