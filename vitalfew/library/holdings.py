@@ -1,4 +1,4 @@
-"""The contents of a store, as frames: its indexes, how they were judged, what they left out and cost, and its corpora."""
+"""The contents of a store, as frames: its indexes, how they were judged, what they left out and cost; and corpora."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

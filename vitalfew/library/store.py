@@ -328,7 +328,7 @@ class Store:
         return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
 
     def costs(self, since: "date | None" = None, until: "date | None" = None) -> "pl.DataFrame":
-        """The costs of work, by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
+        """Costs of work by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
         `name` of the run's index or experiment. `since`, `until`: the first and the last day. Raises FileNotFoundError.
         """
         import polars as pl

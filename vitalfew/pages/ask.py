@@ -181,7 +181,7 @@ class Column:
     def __init__(self, page: Page, method: str) -> None:
         self.page, self.method = page, method
         self.number = 0
-        """Show the answers to the latest question; earlier ones that still wait are no longer wanted."""
+        """The number of the latest question; earlier ones that still wait are no longer wanted."""
         self._begin()
 
     def _begin(self) -> None:

@@ -44,7 +44,7 @@ and then this page again.</p></body></html>
 
 
 def mounted(site: Site) -> Callable[[ASGIApp, Links], ASGIApp]:
-    """Return a function that adds the pages of a site to Prefect's application. NiceGUI knows one set of pages per process."""
+    """Return a function that adds a site's pages to Prefect's application. NiceGUI has one set of pages per process."""
 
     def add(prefect: ASGIApp, links: Links) -> ASGIApp:
         outer = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)

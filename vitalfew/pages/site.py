@@ -46,7 +46,7 @@ class Site:
         return report
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
-        """The result of `make`, which is called once while this is kept, and two pages that want it at a time share it."""
+        """The result of `make`, which is called once while this is kept: two pages that want it at a time share it."""
         with self._lock:
             kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
