@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,10 +144,12 @@ def without_rows() -> duckdb.DuckDBPyConnection:
 
 
 def _open(path: Path, store: Path) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(str(files.local(path)), read_only=True)
-    # Connections of one process to one file share an instance, and with it a configuration that is locked already.
-    if connection.sql("SELECT current_setting('lock_configuration')").fetchall() != [(True,)]:
-        _confine(connection, store)
+    """A copy of a catalog, opened. Connections of one process to one file share what the first of them has read: a
+    query of an hour would keep all others from what the store has got meanwhile."""
+    with TemporaryDirectory(prefix="vitalfew-") as folder:
+        temporary = shutil.copy(files.local(path), folder)
+        connection = duckdb.connect(temporary, read_only=True)  # it keeps the file, whose name goes
+    _confine(connection, store)
     return connection
 
 

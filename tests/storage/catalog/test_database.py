@@ -515,8 +515,10 @@ sys.stdin.read()
 def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path) -> None:
     reader = connect(store)
     before = reader.sql("SELECT count(*) FROM hits").fetchall()
+    artifacts = reader.sql("SELECT count(*) FROM artifacts").fetchall()
     graph(parameters(store, encode={"context": "passage"})).run(run_serially)  # writes the catalog anew too
     assert reader.sql("SELECT count(*) FROM hits").fetchall() == before
+    assert sql(store, "SELECT count(*) FROM artifacts") > artifacts  # whoever comes later does not share the old one
     reader.close()
     command = [sys.executable, "-c", WRITER, str(store / CATALOG)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
