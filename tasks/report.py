@@ -20,7 +20,8 @@ from vitalfew.tasks.reports.methods import groups, method_results
 from vitalfew.tasks.reports.papers import counterparts
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
-from vitalfew.tasks.reports.runs import read_manifest, run_of
+from vitalfew.tasks.reports.recommendation import recommendation
+from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, read_manifest, run_of
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.tables import LONG, arrow_table, csv_bytes, long_table, pair_table, wide_table
 from vitalfew.tasks.writers.cloze import GAP
@@ -102,12 +103,13 @@ def _lost_places(store: Path, asked: Manifest) -> tuple[str, ...]:
 def write_report(store: Path, report: Report) -> WrittenReport:
     """Write the self-contained page, and the figures as a wide (a row per method) and a long table."""
     folder = store / "reports" / report.run_id
-    tables = (folder / "methods.csv", folder / "methods.parquet", folder / "summaries.parquet")
+    tables = (folder / "methods.csv", folder / "methods.parquet", folder / SUMMARIES)
     written = WrittenReport(report, drawn(report), folder / "report.html", *tables)
     wide = wide_table(report)
     files.write_table(written.parquet, arrow_table(wide))
     files.write_table(written.scores, long_table(report).to_arrow().cast(LONG))
     files.write_bytes(written.csv, csv_bytes(wide))
+    files.write_text(folder / RECOMMENDATION, recommendation(report))
     if report.pairs:
         files.write_bytes(folder / "pairs.csv", csv_bytes(pair_table(report)))
     files.write_text(written.html, page(report, plots=written.plots))

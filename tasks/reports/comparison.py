@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.storage import files
+from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.reports.methods import Group, groups
@@ -33,16 +35,42 @@ _NAME = 48
 
 @dataclass(frozen=True)
 class Side:
-    """A method of a run (all seeds of it), with its scores; `columns`: the declarations of its metrics."""
+    """A method of a run, all seeds of it. What its artifacts hold is read when it is asked for."""
 
+    store: Path
     run: Run
+    parameters: Evaluate
     group: Group
-    scores: QuestionScores
-    columns: dict[str, Column]
+    asked: Manifest
+    scored: tuple[Manifest, ...]
 
     @property
     def label(self) -> str:
         return f"{self.group.name} ({self.run.run_id})"
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The declarations of its metrics; of several seeds, as the first that has the metric declares it."""
+        columns: dict[str, Column] = {}
+        for manifest in reversed(self.scored):
+            columns |= {metric: summary.column for metric, summary in read_summaries(self.store, manifest).items()}
+        return columns
+
+    @cached_property
+    def scores(self) -> QuestionScores:
+        return read_question_scores(self.store, self.asked, self.scored)
+
+    @property
+    def asked_questions(self) -> str:
+        """How many questions it was asked, and which, for a message."""
+        questions = self.parameters.questions
+        chosen = [f"of {questions.dataset}"] if questions.dataset else []
+        chosen += [f"where {questions.where}"] if questions.where else []
+        chosen += [f"with seed {questions.seed}"] if questions.sample else []
+        return f"run {self.run.run_id} asked {self.asked.rows['asked']:,} {' '.join(chosen)}".rstrip()
+
+
+Sides = tuple[Side, Side]
 
 
 @dataclass(frozen=True)
@@ -58,13 +86,8 @@ class Compared:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The methods' names, with the end of the run's id where they have one name."""
-        alike = self.a.group.name == self.b.group.name
-        sides = (self.a, self.b)
-        ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in sides]
-        names = [shortened(one_line(each.group.name), _NAME) for each in sides]
-        first, second = (f"{name}{end}" for name, end in zip(names, ends, strict=True))
-        return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
+        """The methods' names, as of `labels`."""
+        return labels(self.a, self.b)
 
     def mean(self, side: Side, metric: str) -> float | None:
         """Over the shared questions that both have a value for."""
@@ -74,11 +97,14 @@ class Compared:
 
 
 def compare(store: Path, first: str, second: str) -> list[Compared]:
-    """Compare methods of two runs, given as `RUN` (an id or an experiment's name) or `RUN:METHOD`; without a method
-    all those that both have by one name.
+    """Compare methods of two runs, named as for `named_sides`. Raises NoReport where there is nothing to compare, with
+    the reason."""
+    return compared(named_sides(store, first, second))
 
-    Raises NoReport where there is nothing to compare, with the reason.
-    """
+
+def named_sides(store: Path, first: str, second: str) -> list[Sides]:
+    """Methods of two runs, given as `RUN` (an id or an experiment's name) or `RUN:METHOD`; without a method all those
+    that both have by one name. Raises NoReport where there are none."""
     a, b = NamedRun(store, first), NamedRun(store, second)
     if a.method or b.method:
         names = [(a.method or b.method, b.method or a.method)]
@@ -94,7 +120,22 @@ def compare(store: Path, first: str, second: str) -> list[Compared]:
             f"name the methods to compare, as {a.run.run_id}:METHOD. {a.given} has: {', '.join(a.groups)}; "
             f"{b.given} has: {', '.join(b.groups)}"
         )
-    pairs = [_compared(store, a, b, old, new) for old, new in names]
+    return [(a.side(store, old), b.side(store, new)) for old, new in names]
+
+
+def labels(a: Side, b: Side) -> tuple[str, str]:
+    """The methods' names, with the end of the run's id where they have one name."""
+    alike = a.group.name == b.group.name
+    ends = [f" …{each.run.run_id[-6:]}" if alike else "" for each in (a, b)]
+    names = [shortened(one_line(each.group.name), _NAME) for each in (a, b)]
+    first, second = (f"{name}{end}" for name, end in zip(names, ends, strict=True))
+    return (first, second) if first != second else (f"{first} (1)", f"{second} (2)")
+
+
+def compared(sides: Sequence[Sides]) -> list[Compared]:
+    """The differences of pairs of methods, corrected for their number. Raises NoReport for two that share no
+    question."""
+    pairs = [_compared(a, b) for a, b in sides]
     adjusted = corrected([pair.differences for pair in pairs], pairs[0].primary)
     return [replace(pair, differences=own) for pair, own in zip(pairs, adjusted, strict=True)]
 
@@ -112,35 +153,25 @@ class NamedRun:
             raise NoReport(f"run {self.run.run_id} has no method {method!r}; it has: {', '.join(self.groups)}")
 
     def side(self, store: Path, name: str) -> Side:
+        """A method, by its name in the report. Raises NoReport where its artifacts were removed."""
         group = self.groups[name]
         artifacts = [self.run.methods[method.name] for method in group.methods]
         asked = read_manifest(store, artifacts[0]["asked"])
-        scores = [read_manifest(store, names["scores"]) for names in artifacts]
-        columns: dict[str, Column] = {}  # of several seeds, as the first that has the metric declares it
-        for summaries in reversed([read_summaries(store, manifest) for manifest in scores]):
-            columns |= {metric: summary.column for metric, summary in summaries.items()}
-        return Side(self.run, group, read_question_scores(store, asked, scores), columns)
-
-    def asked(self, side: Side) -> str:
-        questions = self.parameters.questions
-        chosen = [f"of {questions.dataset}"] if questions.dataset else []
-        chosen += [f"where {questions.where}"] if questions.where else []
-        chosen += [f"with seed {questions.seed}"] if questions.sample else []
-        return f"run {self.run.run_id} asked {len(side.scores.ids):,} {' '.join(chosen)}".rstrip()
+        scored = tuple(read_manifest(store, names["scores"]) for names in artifacts)
+        return Side(store, self.run, self.parameters, group, asked, scored)
 
 
-def _compared(store: Path, first: NamedRun, second: NamedRun, old: str, new: str) -> Compared:
-    a, b = first.side(store, old), second.side(store, new)
+def _compared(a: Side, b: Side) -> Compared:
     ids = np.intersect1d(a.scores.ids, b.scores.ids, assume_unique=True)
     if not len(ids):
         raise NoReport(
-            f"the two runs share no question, so nothing can be paired: {first.asked(a)}; {second.asked(b)}. "
+            f"the two runs share no question, so nothing can be paired: {a.asked_questions}; {b.asked_questions}. "
             "Give both the same questions.dataset, questions.where, questions.sample and questions.seed"
         )
     shared = [metric for metric in a.scores.values if metric in b.scores.values]
     differences = paired_bootstrap(*(np.stack([side.scores.of(metric, ids) for metric in shared]) for side in (a, b)))
     known = {metric: difference for metric, difference in zip(shared, differences, strict=True) if difference.questions}
-    return Compared(a, b, ids, known, primary_metric([a.columns[metric] for metric in known], first.parameters.primary))
+    return Compared(a, b, ids, known, primary_metric([a.columns[metric] for metric in known], a.parameters.primary))
 
 
 def main_metric(compared: Sequence[Compared], wanted: str | None) -> str:

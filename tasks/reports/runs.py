@@ -15,6 +15,9 @@ from vitalfew.tasks.reports.contents import MetricSummary, undeclared
 
 LATEST = "latest"
 
+SUMMARIES, RECOMMENDATION = "summaries.parquet", "recommendation.txt"
+"""What is kept of a report beside its page, for whoever wants some figures without computing every interval."""
+
 
 class NoReport(ValueError):
     """There is nothing to report on: the message says what there is."""

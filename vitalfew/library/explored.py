@@ -1,6 +1,7 @@
 """Methods of a finished evaluation as SQL over the files of their artifacts, and questions by who is right."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,26 +56,53 @@ class Explored:
         return f"SELECT question_id, text, error FROM {self.rows(table)} WHERE {chosen}"
 
 
+@dataclass(frozen=True)
+class Scored:
+    """One method, or two on the questions that both were asked, with the values of a metric: read once, and kept."""
+
+    sides: tuple[Explored, ...]
+    metric: str
+
+    @cached_property
+    def values(self) -> "DataFrame":
+        """A row per question: question_id, source, value, other_value and difference (null without a second method).
+
+        Raises QueryError, and NoReport where an artifact was removed."""
+        one, other = self.sides[0], self.sides[-1]
+        both = f"WHERE question_id IN (SELECT question_id FROM {other.rows('asked')})"
+        second = "b.value" if len(self.sides) > 1 else "NULL::DOUBLE"
+        return read_frames(
+            one.store,
+            f"WITH a AS ({one.scored(self.metric)}), b AS ({other.scored(self.metric)}) "
+            f"SELECT question_id, source, a.value, {second} AS other_value, {second} - a.value AS difference "
+            f"FROM {one.rows('asked')} LEFT JOIN a USING (question_id) LEFT JOIN b USING (question_id) "
+            f"{both if other.tables['asked'][0] != one.tables['asked'][0] else ''}",
+        )[0]
+
+
+@dataclass(frozen=True)
 class QuestionFilter:
-    """Questions that fit, with the values and answers of one method or two. Every call reads just what it returns.
+    """Questions that fit, with the values and answers of one method or two. Texts are read of what is returned alone.
 
     A notebook shows the first of them; `len` counts them.
     """
 
-    def __init__(
-        self,
-        store: Path,
-        sides: tuple[Explored, ...],
-        metric: str,
-        right: bool | None = None,
-        other_right: bool | None = None,
-        changed: bool = False,
-        source: str = "",
-        containing: str = "",
-    ) -> None:
-        self.store, self.sides, self.metric = store, sides, metric
-        self.right, self.other_right, self.changed = right, other_right, changed
-        self.source, self.containing = source, containing
+    scored: Scored
+    right: bool | None = None
+    other_right: bool | None = None
+    changed: bool = False
+    source: str = ""
+    containing: str = ""
+
+    @property
+    def sides(self) -> tuple[Explored, ...]:
+        """The methods."""
+        return self.scored.sides
+
+    @property
+    def metric(self) -> str:
+        """The metric that says which answers are right."""
+        return self.scored.metric
 
     def pl(
         self, order: str = "difference", descending: bool = True, limit: int | None = None, offset: int = 0
@@ -84,42 +112,39 @@ class QuestionFilter:
 
         `order`: one of `ORDERS`; by "difference" the greatest of either sign come first. Raises ValueError for another.
         """
-        rows = f"LIMIT {int(limit)} OFFSET {int(offset)}" if limit is not None else ""
-        shown = "WHERE question_id IN (SELECT question_id FROM shown)"
-        sides = enumerate(self.sides)
-        answers = "".join(f", answer_{n} AS (SELECT * FROM ({side.answered()}) {shown})" for n, side in sides)
-        columns = "s.question_id, s.question, s.gold_answers, s.source, s.value, a.text AS answer, a.error"
-        joined = "LEFT JOIN answer_0 AS a USING (question_id)"
-        if len(self.sides) > 1:
-            columns += ", s.other_value, b.text AS other_answer, b.error AS other_error, s.difference"
-            joined += " LEFT JOIN answer_1 AS b USING (question_id)"
-        by = self._order(order, descending)
-        return self._read(
-            f"{self._with()}, shown AS (SELECT *, row_number() OVER (ORDER BY {by}) AS place "
-            f"FROM fitting ORDER BY place {rows}){answers} SELECT {columns} FROM shown AS s {joined} ORDER BY s.place"
-        )
+        rows = self._ordered(order, descending).slice(offset, limit)
+        among = f"WHERE question_id IN ({', '.join(map(str, rows['question_id'])) or 'NULL'})" if limit else ""
+        asked = self.sides[0].rows("asked")
+        texts = [f"SELECT question_id, text AS question, answers AS gold_answers FROM {asked} {among}"]
+        texts += [f"SELECT * FROM ({side.answered()}) {among}" for side in self.sides]
+        for place, table in enumerate(read_frames(self.sides[0].store, *texts)):
+            prefix = "other_" if place == 2 else ""
+            named = table.rename({"text": f"{prefix}answer", "error": f"{prefix}error"}, strict=False)
+            rows = rows.join(named, "question_id", "left", maintain_order="left")
+        columns = ["question_id", "question", "gold_answers", "source", "value", "answer", "error"]
+        second = ["other_value", "other_answer", "other_error", "difference"] if len(self.sides) > 1 else []
+        return rows.select(columns + second)
 
     def __len__(self) -> int:
-        return int(self._read(f"{self._with()} SELECT count(*) AS n FROM fitting")["n"][0])
+        return len(self._fitting)
 
     def cells(self) -> "DataFrame":
         """How many questions there are of every kind, whatever `right` and `other_right` say: is_right, other_is_right
         (null: no value, or no second method), questions."""
-        return self._read(
-            f"{self._with()} SELECT is_right, other_is_right, count(*) AS questions FROM base GROUP BY ALL"
-        )
+        import polars as pl
+
+        kinds = self._among.group_by("is_right", "other_is_right").len("questions")
+        return kinds.with_columns(pl.col("questions").cast(pl.Int64))
 
     def around(
         self, question: int, order: str = "difference", descending: bool = True
     ) -> tuple[int | None, int | None]:
         """The ids of the questions before and after one; None where it is the first, the last, or not among these."""
-        by = self._order(order, descending)
-        rows = self._read(
-            f"{self._with()}, placed AS (SELECT question_id, lag(question_id) OVER w AS before, "
-            f"lead(question_id) OVER w AS after FROM fitting WINDOW w AS (ORDER BY {by})) "
-            f"SELECT before, after FROM placed WHERE question_id = {int(question)}"
-        ).rows()
-        return rows[0] if rows else (None, None)
+        ids = self._ordered(order, descending)["question_id"]
+        place = ids.index_of(question)
+        if place is None:
+            return None, None
+        return ids[place - 1] if place else None, ids[place + 1] if place + 1 < len(ids) else None
 
     def __repr__(self) -> str:
         return f"QuestionFilter({' / '.join(side.name for side in self.sides)}, {self.metric}: {len(self):,} questions)"
@@ -127,41 +152,43 @@ class QuestionFilter:
     def _repr_html_(self) -> str:
         return self.pl(limit=20)._repr_html_()
 
-    def _order(self, order: str, descending: bool) -> str:
-        if order not in ORDERS or (order in ORDERS[3:] and len(self.sides) < 2 and order != "difference"):
-            raise ValueError(f"order: give one of {', '.join(ORDERS)}, got {order!r}")
-        by = (
-            {"difference": "abs(difference)"}.get(order, order)
-            if len(self.sides) > 1 or order != "difference"
-            else "value"
-        )
-        return f"{by} {'DESC' if descending else 'ASC'} NULLS LAST, question_id"
+    @cached_property
+    def _among(self) -> "DataFrame":
+        """Those of the data set and with the text, and on which of them the methods are right."""
+        import polars as pl
 
-    def _with(self) -> str:
-        one, other = self.sides[0], self.sides[-1]
-        conditions = ["true"]
-        if other.tables["asked"][0] != one.tables["asked"][0]:
-            conditions.append(f"t.question_id IN (SELECT question_id FROM {other.rows('asked')})")
+        rows = self.scored.values
         if self.source:
-            conditions.append(f"t.source = {quoted(self.source)}")
+            rows = rows.filter(source=self.source)
         if self.containing:
             text = quoted(self.containing.replace("\0", ""))
-            conditions.append(f"contains(lower(t.text), lower({text}))")
-        second = "b.value" if len(self.sides) > 1 else "NULL::DOUBLE"
-        fits = [f"{name} = {str(wanted).lower()}" for name, wanted in
-                (("is_right", self.right), ("other_is_right", self.other_right)) if wanted is not None]  # fmt: skip
-        fits += ["value IS NOT NULL AND other_value IS NOT NULL AND value <> other_value"] if self.changed else []
-        return (
-            f"WITH a AS ({one.scored(self.metric)}), b AS ({other.scored(self.metric)}), base AS ("
-            f"SELECT t.question_id, t.text AS question, t.answers AS gold_answers, t.source, a.value, "
-            f"{second} AS other_value, {second} - a.value AS difference, a.value >= {RIGHT} AS is_right, "
-            f"{second} >= {RIGHT} AS other_is_right FROM {one.rows('asked')} AS t LEFT JOIN a USING (question_id) "
-            f"LEFT JOIN b USING (question_id) WHERE {' AND '.join(conditions)}), "
-            f"fitting AS (SELECT * FROM base WHERE {' AND '.join(fits) or 'true'})"
-        )
+            found = f"SELECT question_id FROM {self.sides[0].rows('asked')} WHERE contains(lower(text), lower({text}))"
+            rows = rows.join(read_frames(self.sides[0].store, found)[0], "question_id", "semi")
+        return rows.with_columns(is_right=pl.col("value") >= RIGHT, other_is_right=pl.col("other_value") >= RIGHT)
 
-    def _read(self, sql: str) -> "DataFrame":
-        return read_frames(self.store, sql)[0]
+    @cached_property
+    def _fitting(self) -> "DataFrame":
+        import polars as pl
+
+        rows = self._among
+        for name, wanted in (("is_right", self.right), ("other_is_right", self.other_right)):
+            rows = rows if wanted is None else rows.filter(pl.col(name) == wanted)
+        return rows.filter(pl.col("value") != pl.col("other_value")) if self.changed else rows
+
+    def _ordered(self, order: str, descending: bool) -> "DataFrame":
+        import polars as pl
+
+        if order not in ORDERS or (order == "other_value" and len(self.sides) < 2):
+            raise ValueError(f"order: give one of {', '.join(ORDERS)}, got {order!r}")
+        rows, by = self._fitting, pl.col(order)
+        if order == "question":
+            places = (
+                f"SELECT question_id, row_number() OVER (ORDER BY text) AS question FROM {self.sides[0].rows('asked')}"
+            )
+            rows = rows.join(read_frames(self.sides[0].store, places)[0], "question_id", "left")
+        if order == "difference":
+            by = pl.col("difference").abs() if len(self.sides) > 1 else pl.col("value")
+        return rows.sort(by, "question_id", descending=[descending, False], nulls_last=True)
 
 
 def read_frames(store: Path, *statements: str) -> "list[DataFrame]":

@@ -1,6 +1,5 @@
 """A view of the page Results: two evaluations, or two methods of one, on the questions that both asked."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,49 +11,41 @@ from vitalfew.pages import parts
 from vitalfew.pages.addresses import changed, going, results
 from vitalfew.pages.questions import flat, question_table
 from vitalfew.pages.site import Site
-from vitalfew.storage.names import RUN_ID
 from vitalfew.tasks.reports.shown.columns import figure, signed
 from vitalfew.tasks.reports.shown.text import one_line
 
 
 def draw(site: Site, wanted: Mapping[str, str]) -> None:
     parts.trail([("All evaluations", results())])
-    parts.later(lambda: _compared(site, wanted), lambda found: _draw(found, wanted), "Comparing")
-
-
-def _compared(site: Site, wanted: Mapping[str, str]) -> Comparison:
-    """Raises NoReport. A run that is named by its whole id does not change."""
-    named = wanted["run"], wanted["other"]
-    if all(re.fullmatch(RUN_ID, name.partition(":")[0]) for name in named):
-        found: Comparison = site.once(("compare", *named), lambda: site.store.compare(*named))
-        return found
-    return site.store.compare(*named)
+    parts.later(lambda: site.comparison(wanted["run"], wanted["other"]), lambda found: _draw(found, wanted))
 
 
 def _draw(found: Comparison, wanted: Mapping[str, str]) -> None:
     given = wanted.get("pair", "")
-    place = int(given) if given.isdecimal() and int(given) < len(found.pairs) else 0
-    pair = found.pairs[place]
-    one, other = pair.labels
+    place = int(given) if given.isdecimal() and int(given) < len(found.sides) else 0
+    one, other = found.labels[place]
     parts.heading(f"{other} compared with {one}")
-    for letter, side in (("A", pair.a), ("B", pair.b)):
+    for letter, side in zip("AB", found.sides[place], strict=True):
         with ui.element("div").classes("row"):
             parts.Words(f"{letter}: {one_line(side.group.name)}, evaluation {one_line(side.run.name)}").classes("text")
             parts.link(f"run {side.run.run_id}", results(run=side.run.run_id))
-    if len(found.pairs) > 1:
-        names = {str(number): " and ".join(own.labels) for number, own in enumerate(found.pairs)}
+    if len(found.sides) > 1:
+        names = {str(number): " and ".join(names) for number, names in enumerate(found.labels)}
         with ui.element("div").classes("row"):
             parts.choice("Methods", names, str(place), lambda value: going(**changed(wanted, pair=value)))
-    mine = found.differences.filter(pair=place)
     parts.hint(
-        f"On the {len(pair.ids):,} questions that both asked. A difference is B minus A; its interval holds the true "
-        "one in 95 of 100 samples, and p is corrected for the number of comparisons (Holm)."
+        "On the questions that both asked. A difference is B minus A; its interval holds the true one in 95 of 100 "
+        "samples, and p is corrected for the number of comparisons (Holm)."
     )
+    parts.later(lambda: found.differences.filter(pair=place), _draw_differences, "Computing every interval")
+    _changed(found, place, wanted)
+
+
+def _draw_differences(mine: pl.DataFrame) -> None:
     _differences(mine.filter(detail=False), "Differences")
     if mine["detail"].any():
         parts.folded("Metrics in detail", lambda: _differences(mine.filter(detail=True), "Differences in detail"))
     parts.downloads("differences", lambda: mine)
-    _changed(found, place, mine, wanted)
 
 
 def _differences(rows: pl.DataFrame, label: str) -> None:
@@ -77,13 +68,14 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
     parts.frame_table(label, columns, rows, nothing="Both have no metric in common.")
 
 
-def _changed(found: Comparison, place: int, mine: pl.DataFrame, wanted: Mapping[str, str]) -> None:
+def _changed(found: Comparison, place: int, wanted: Mapping[str, str]) -> None:
     """The questions on which the two differ by a metric."""
-    names = {metric: heading for metric, heading in mine.select("metric", "heading").iter_rows()}
-    if not names:
+    metrics = found.metrics(place)
+    if not metrics:
         return
     given = wanted.get("metric", "")
-    metric = given if given in names else found.pairs[place].primary or next(iter(names))
+    metric = given if given in metrics else found.primary or next(iter(metrics))
+    names = {name: column.heading for name, column in metrics.items()}
     parts.heading("Questions that changed")
     with ui.element("div").classes("row"):
         parts.choice("By", names, metric, lambda value: going(**changed(wanted, metric=value)))
@@ -98,6 +90,5 @@ def _changed(found: Comparison, place: int, mine: pl.DataFrame, wanted: Mapping[
             other=sides[1].name if same else None, metric=metric,
         )  # fmt: skip
 
-    unit = mine.filter(metric=metric)["unit"][0]
-    question_table(fitting, to_question, unit, "" if same else sides[1].run.run_id)
+    question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id)
     parts.downloads("changed-questions", lambda: flat(fitting.pl()))

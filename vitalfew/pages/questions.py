@@ -154,7 +154,7 @@ def draw_list(site: Site, wanted: Mapping[str, str]) -> None:
 
 def _explored(site: Site, run: str) -> Explorer:
     """An evaluation whose metrics are read. Raises NoReport."""
-    explorer = site.store.explore(run)
+    explorer = site.explorer(run)
     _ = explorer.metrics
     return explorer
 

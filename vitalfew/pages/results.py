@@ -5,7 +5,7 @@ with `question`, one of them; with `other`, two evaluations or methods side by s
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from nicegui import ui
@@ -17,6 +17,9 @@ from vitalfew.pages.addresses import going, parameters, results
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
 from vitalfew.tasks.reports.shown.text import one_line, shortened
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.reports.plots.drawing import Plot
 
 _STYLE = """
 .q-table td:first-child, .q-table th:first-child { min-width: 7rem }
@@ -90,17 +93,23 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
     parts.trail([("All evaluations", results())])
 
     def read() -> tuple[Explorer, str, pl.DataFrame, pl.DataFrame]:
-        explorer = site.store.explore(wanted["run"])
+        explorer = site.explorer(wanted["run"])
         metric = wanted.get("metric") or explorer.primary or next(iter(explorer.metrics), "")
         judging = metric if metric in explorer.judging(detail=True) else explorer.primary
-        return explorer, metric, explorer.figures, explorer.outcomes(judging)
+        run = explorer.run.run_id
+        return (
+            explorer,
+            metric,
+            explorer.figures,
+            site.once(("outcomes", run, judging), lambda: explorer.outcomes(judging)),
+        )
 
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
         run = explorer.run
         parts.heading(one_line(run.name))
         parts.hint(f"Run {run.run_id}, started {run.started[:19].replace('T', ' ')} UTC")
-        parts.later(lambda: site.report(run.run_id).recommendation, _recommended, "Computing the recommendation")
+        parts.later(lambda: explorer.recommendation, _recommended, "Reading the recommendation")
         _table(explorer, metric, figures, outcomes)
         parts.folded("All figures, with every metric", lambda: _all_figures(figures))
         with ui.element("div").classes("row"):
@@ -109,11 +118,16 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         questions.draw_explorer(explorer, wanted)
 
         def plots() -> None:
-            parts.later(lambda: site.report(run.run_id).plots, _plots, "Drawing the plots")
+            parts.later(lambda: _drawn(site, run.run_id), _plots, "Drawing the plots")
 
         parts.folded("Plots", plots)
 
     parts.later(read, draw)
+
+
+def _drawn(site: Site, run_id: str) -> "list[Plot]":
+    found: list[Plot] = site.once(("plots", run_id), lambda: site.store.report(run_id).plots)
+    return found
 
 
 def _recommended(line: str) -> None:
@@ -205,7 +219,7 @@ def _all_figures(figures: pl.DataFrame) -> None:
     parts.frame_table("All figures", columns, figures)
 
 
-def _plots(plots: list[Any]) -> None:
+def _plots(plots: "list[Plot]") -> None:
     from vitalfew.tasks.reports.plots.drawing import data_uri
 
     with ui.element("div").style(

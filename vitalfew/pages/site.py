@@ -1,5 +1,6 @@
 """Shared by all pages of one `vitalfew ui` share: its store and its corpora."""
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,11 +14,12 @@ from nicegui import app
 from vitalfew.flows.server.deployed import Deployed
 from vitalfew.library.store import Store
 from vitalfew.pages.answering import Answers
+from vitalfew.storage.names import RUN_ID
 
 if TYPE_CHECKING:
-    from vitalfew.library.report import Report
+    from vitalfew.library.explorer import Comparison, Explorer
 
-KEPT = 8
+KEPT = 16
 """Results that take long to compute, and that are kept: those that were asked for last."""
 
 
@@ -40,10 +42,20 @@ class Site:
     def store(self) -> Store:
         return Store(self.place, progress=False)
 
-    def report(self, run_id: str) -> "Report":
-        """A finished evaluation, by its whole id: it does not change. Raises NoReport."""
-        report: Report = self.once(("report", run_id), lambda: self.store.report(run_id))
-        return report
+    def explorer(self, run: str) -> "Explorer":
+        """A finished evaluation, which does not change: one that is named by its whole id is kept, with what was read
+        of it. Raises NoReport."""
+        if not re.fullmatch(RUN_ID, run):
+            return self.store.explore(run)
+        found: Explorer = self.once(("explorer", run), lambda: self.store.explore(run))
+        return found
+
+    def comparison(self, first: str, second: str) -> "Comparison":
+        """Two evaluations or methods, kept where both runs are named by their whole ids. Raises NoReport."""
+        if not all(re.fullmatch(RUN_ID, name.partition(":")[0]) for name in (first, second)):
+            return self.store.compare(first, second)
+        found: Comparison = self.once(("comparison", first, second), lambda: self.store.compare(first, second))
+        return found
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once while this is kept: two pages that want it at a time share it."""
