@@ -29,11 +29,11 @@ from vitalfew.configs.section import Section
 from vitalfew.configs.training import TrainConfig, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.methods import Description, Setting, described, section_of, sections_of, settings, summary
+from vitalfew.flows.cli.methods import Description, Setting, described, section_of, sections_of, settings
 from vitalfew.storage.catalog.database import without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import documented, rows
-from vitalfew.tasks.registry import METHODS
+from vitalfew.tasks.registry import METHODS, summary
 
 DOCS = Path(__file__).parent
 EXPERIMENT = (Experiment, Method, Evaluate)

@@ -1,6 +1,5 @@
 """The commands `methods` and `datasets`: the available methods and formats, their settings, and examples."""
 
-import ast
 import importlib
 import inspect
 import json
@@ -12,7 +11,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
-from pkgutil import get_data
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -28,7 +26,7 @@ from vitalfew.configs.section import Section
 from vitalfew.configs.training import CollectConfig, TrainConfig
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.terminal import err, out, prepare, say, table
-from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve
+from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve, summary
 
 if TYPE_CHECKING:
     from vitalfew.tasks.models.presets import Preset
@@ -116,15 +114,6 @@ def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | No
 def default_of(field: FieldInfo) -> str:
     """The default of a field as JSON, '' if a value is required."""
     return "" if field.is_required() else json.dumps(field.get_default(call_default_factory=True), default=str)
-
-
-def summary(kind: str, name: str) -> str:
-    """The first line of a registered method's docstring, read from its source: importing all methods takes seconds."""
-    module, _, attribute = METHODS[kind][name].partition(":")
-    package, _, file = module.rpartition(".")
-    tree = ast.parse(get_data(package, f"{file}.py") or b"")
-    method = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
-    return (ast.get_docstring(method) or "").partition("\n")[0]
 
 
 def described(kind: str, name: str) -> Description:

@@ -68,7 +68,10 @@ async function show() {
     const frame = document.createElement("iframe");
     frame.sandbox = "";
     frame.srcdoc = await answer.text();
-    document.body.replaceChildren(frame);
+    const back = document.createElement("a");
+    back.href = `/vitalfew/results?run=${location.pathname.split("/")[2]}`;
+    back.textContent = "← The evaluation";
+    document.body.replaceChildren(back, frame);
   } else if (answer.status == 401) {
     document.body.textContent = "This browser has no access. Run `vitalfew ui --link` in a terminal, with the same " +
       "--store, open the link that it prints, and then this page again.";
@@ -78,7 +81,11 @@ async function show() {
 }
 show();
 """
-_STYLE = "body { margin: 0 } iframe { border: 0; width: 100vw; height: 100vh; display: block; background: white }"
+_STYLE = """
+body { margin: 0; height: 100vh; display: flex; flex-direction: column; font-family: sans-serif }
+a { padding: 0.5rem 1rem }
+iframe { border: 0; flex: 1; background: white }
+"""
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Report</title><style>{_STYLE}</style></head>
 <body>This page needs JavaScript, like Prefect's UI.<script>{_SCRIPT}</script></body></html>

@@ -11,6 +11,7 @@ from vitalfew.storage import files
 from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE, Column
+from vitalfew.tasks.registry import METHODS, summary
 from vitalfew.tasks.reports.contents import (
     INDEX_SECONDS,
     INDEX_USD,
@@ -91,6 +92,12 @@ class Explorer:
             for name, column in self.metrics.items()
             if column.unit == SCALE and column.direction == "higher" and (detail or not column.detail)
         }
+
+    @staticmethod
+    def meaning(metric: str) -> str:
+        """The sentence that says how a metric is defined; '' for one that is not registered by this name."""
+        name = metric.partition("@")[0]
+        return summary("metric", name) if name in METHODS["metric"] else ""
 
     def sources(self) -> list[str]:
         """The data sets of the questions."""

@@ -2,8 +2,8 @@
 
 The sentence `why` says only what the artifacts show:
 
-1. which gold passages are among the hits, and at which rank the first of them (a hit of a sentence counts for its
-   passage); nothing where the data set names no gold passage, or the method searched nothing;
+1. which gold passages are among the hits, and at which rank, and if that hit is a part of the passage alone, as a
+   sentence is; nothing where the data set names no gold passage, or the method searched nothing;
 2. of every gold passage that was retrieved, whether a context of the answer's prompt comes from it and, where the data
    set says which sentence holds the fact, whether the kept spans cover it, in part or not at all; a context that a
    model wrote has no spans to tell this by;
@@ -52,7 +52,8 @@ class StoryContext:
 
 @dataclass(frozen=True, slots=True)
 class StoryHit:
-    """A unit that was retrieved. `is_gold`: it is of a gold passage."""
+    """A unit that was retrieved. `is_gold`: it is of a gold passage; `has_fact`: it is, or has, a sentence of it
+    that holds the fact."""
 
     rank: int
     score: float
@@ -60,6 +61,7 @@ class StoryHit:
     text: str
     passage_id: int
     is_gold: bool
+    has_fact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +165,14 @@ def _method(
 ) -> MethodStory:
     def rows(table: str) -> list[dict[str, Any]]:
         first = side.tables.get(table, ("",))[0]
-        return [row for row in tables[table] if row["artifact"] == first]
+        columns = _TABLES[table].split(", ")
+        return [{name: row[name] for name in columns} for row in tables[table] if row["artifact"] == first]
 
     gold = {*asked["gold_passages"]}
     hits = tuple(
-        StoryHit(row["rank"], row["score"], row["title"], row["text"], row["passage_id"], row["passage_id"] in gold)
+        StoryHit(
+            **row, is_gold=row["passage_id"] in gold, has_fact=_has_fact(row["text"], passages.get(row["passage_id"]))
+        )
         for row in sorted(rows("hits"), key=lambda row: row["rank"])
     )
     chosen = next((row for row in rows("answers") if row["rank"] == 1), None)
@@ -180,8 +185,8 @@ def _method(
     value = values.get(judged) if judged else None
     is_right = None if value is None else value >= RIGHT
     ranked = {passage: next((hit.rank for hit in hits if hit.passage_id == passage), None) for passage in sorted(gold)}
-    searched = "hits" in side.tables
-    why = _why(searched, ranked, contexts, passages, bool(asked["answers"]), is_right, answer["error"])
+    found = hits if "hits" in side.tables else None
+    why = _why(found, ranked, contexts, passages, bool(asked["answers"]), is_right, answer["error"])
     return MethodStory(side.name, answer["text"], answer["error"], values, is_right, hits, contexts, ranked, why)
 
 
@@ -220,8 +225,13 @@ def _contexts(
     return tuple(found)
 
 
+def _has_fact(text: str, source: SourcePassage | None) -> bool:
+    facts = (source.text[start:end].strip() for start, end in source.fact) if source else ()
+    return any(fact in text or text.strip() in fact for fact in facts)
+
+
 def _why(
-    searched: bool,
+    hits: Sequence[StoryHit] | None,
     ranks: Mapping[int, int | None],
     contexts: Sequence[StoryContext],
     passages: Mapping[int, SourcePassage],
@@ -229,10 +239,10 @@ def _why(
     is_right: bool | None,
     error: str,
 ) -> str:
-    if not searched:
+    if hits is None:
         said = ["It searched nothing: the model answered alone"]
     else:
-        said = [_retrieved(ranks), _kept(ranks, contexts, passages)]
+        said = [_retrieved(ranks, hits, passages), _kept(ranks, hits, contexts, passages)]
         if has_gold_answers:
             holding = [context.place for context in contexts if context.holds_answer]
             said.append(
@@ -242,12 +252,17 @@ def _why(
     return f"{'; '.join(filter(None, said))}.{f' There is no answer: {error}' if error else verdict}"
 
 
-def _retrieved(ranks: Mapping[int, int | None]) -> str:
+def _retrieved(ranks: Mapping[int, int | None], hits: Sequence[StoryHit], passages: Mapping[int, SourcePassage]) -> str:
     if not ranks:
         return "The data set names no gold passage"
     found = sorted(rank for rank in ranks.values() if rank is not None)
     if len(ranks) == 1:
-        return f"The gold passage was retrieved at rank {found[0]}" if found else "The gold passage was not retrieved"
+        if not found:
+            return "The gold passage was not retrieved"
+        hit = next(hit for hit in hits if hit.rank == found[0])
+        source = passages.get(hit.passage_id)
+        part = "A part of the" if source and len(hit.text) < len(source.text.strip()) else "The"
+        return f"{part} gold passage was retrieved at rank {found[0]}"
     if not found:
         return f"No gold passage was retrieved (there are {len(ranks)})"
     places = f"at ranks {', '.join(map(str, found))}" if len(found) > 1 else f"at rank {found[0]}"
@@ -255,13 +270,16 @@ def _retrieved(ranks: Mapping[int, int | None]) -> str:
 
 
 def _kept(
-    ranks: Mapping[int, int | None], contexts: Sequence[StoryContext], passages: Mapping[int, SourcePassage]
+    ranks: Mapping[int, int | None],
+    hits: Sequence[StoryHit],
+    contexts: Sequence[StoryContext],
+    passages: Mapping[int, SourcePassage],
 ) -> str:
     """Say if the gold passages that were retrieved were kept, and if the sentences with their facts were."""
     retrieved = [passage for passage, rank in ranks.items() if rank is not None]
     if not retrieved:
         return ""
-    said = [_kept_of(passage, contexts, passages.get(passage)) for passage in retrieved]
+    said = [_kept_of(passage, hits, contexts, passages.get(passage)) for passage in retrieved]
     if len(ranks) == 1:
         return said[0]
     return "; ".join(
@@ -269,10 +287,12 @@ def _kept(
     )
 
 
-def _kept_of(passage: int, contexts: Sequence[StoryContext], source: SourcePassage | None) -> str:
+def _kept_of(
+    passage: int, hits: Sequence[StoryHit], contexts: Sequence[StoryContext], source: SourcePassage | None
+) -> str:
     reading = [context for context in contexts if passage in context.sources]
     if not reading:
-        return "no context of the prompt comes from it"
+        return f"no context of the prompt comes from it{_fact_rank(passage, hits, source)}"
     first = reading[0].place
     if not any(context.kept for context in reading):
         return f"a model wrote context {first} from it"
@@ -284,7 +304,19 @@ def _kept_of(passage: int, contexts: Sequence[StoryContext], source: SourcePassa
         return f"the sentence with the fact was kept in context {place}"
     if share:
         return f"the sentence with the fact was kept in part in context {place}"
-    return f"context {first} comes from it, but the sentence with the fact was dropped"
+    dropped = f"context {first} comes from it, but the sentence with the fact was dropped"
+    return f"{dropped}{_fact_rank(passage, hits, source)}"
+
+
+def _fact_rank(passage: int, hits: Sequence[StoryHit], source: SourcePassage | None) -> str:
+    """Say where the sentence with the fact stood among the hits, where these are parts of passages."""
+    own = [hit for hit in hits if hit.passage_id == passage]
+    if source is None or not source.fact or any(len(hit.text) >= len(source.text.strip()) for hit in own):
+        return ""
+    rank = next((hit.rank for hit in own if hit.has_fact), None)
+    if rank is None:
+        return f" (the sentence with the fact is not among the {len(hits)} hits)"
+    return f" (the sentence with the fact is hit {rank} of {len(hits)})"
 
 
 def _covered(facts: Sequence[Span], kept: Sequence[Span]) -> float:

@@ -1,44 +1,79 @@
 """A view of the page Results: two evaluations, or two methods of one, on the questions that both asked."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 from nicegui import ui
 
-from vitalfew.library.explorer import Comparison
+from vitalfew.library.explorer import Comparison, Explorer
 from vitalfew.pages import parts
 from vitalfew.pages.addresses import changed, going, results
 from vitalfew.pages.questions import flat, question_table
 from vitalfew.pages.site import Site
-from vitalfew.tasks.reports.shown.columns import figure, signed
+from vitalfew.tasks.reports.shown.columns import signed
 from vitalfew.tasks.reports.shown.text import one_line
 
 
 def draw(site: Site, wanted: Mapping[str, str]) -> None:
-    parts.trail([("All evaluations", results())])
-    parts.later(lambda: site.comparison(wanted["run"], wanted["other"]), lambda found: _draw(found, wanted))
+    runs = {wanted[name].partition(":")[0] for name in ("run", "other")}
+    above = [("The evaluation", results(run=next(iter(runs))))] if len(runs) == 1 else []
+    parts.trail([("All evaluations", results()), *above])
+    parts.later(lambda: _chosen(site, wanted), lambda chosen: _draw(site, chosen, wanted))
 
 
-def _draw(found: Comparison, wanted: Mapping[str, str]) -> None:
-    given = wanted.get("pair", "")
-    place = int(given) if given.isdecimal() and int(given) < len(found.sides) else 0
-    one, other = found.labels[place]
+@dataclass(frozen=True)
+class Chosen:
+    """Two evaluations, and a method of each."""
+
+    sides: tuple[Explorer, Explorer]
+    methods: tuple[str, str]
+    compared: Comparison
+
+
+def _chosen(site: Site, wanted: Mapping[str, str]) -> Chosen:
+    """What the address names (RUN:METHOD); without methods, the first that both have, else the baselines; of one
+    evaluation, its baseline and another. Raises NoReport."""
+    (run, _, method), (other, _, other_method) = (wanted[name].partition(":") for name in ("run", "other"))
+    a, b = site.explorer(run), site.explorer(other)
+    if a.run.run_id == b.run.run_id:
+        method = method or a.baseline
+        other_method = other_method or next((name for name in b.methods if name != method), "")
+    else:
+        both = next((name for name in a.methods if name in b.methods), "")
+        method, other_method = method or other_method or both, other_method or method or both
+    names = method or a.baseline, other_method or b.baseline
+    found = site.comparison(f"{a.run.run_id}:{names[0]}", f"{b.run.run_id}:{names[1]}")
+    return Chosen((a, b), names, found)
+
+
+def _draw(site: Site, chosen: Chosen, wanted: Mapping[str, str]) -> None:
+    found = chosen.compared
+    ((one, other),) = found.labels
     parts.heading(f"{other} compared with {one}")
-    for letter, side in zip("AB", found.sides[place], strict=True):
-        with ui.element("div").classes("row"):
-            parts.Words(f"{letter}: {one_line(side.group.name)}, evaluation {one_line(side.run.name)}").classes("text")
-            parts.link(f"run {side.run.run_id}", results(run=side.run.run_id))
-    if len(found.sides) > 1:
-        names = {str(number): " and ".join(names) for number, names in enumerate(found.labels)}
-        with ui.element("div").classes("row"):
-            parts.choice("Methods", names, str(place), lambda value: going(**changed(wanted, pair=value)))
+    for place, (letter, name) in enumerate((("A", "run"), ("B", "other"))):
+        _pick(letter, name, chosen.sides[place], chosen.methods[place], wanted)
+    metrics = found.metrics()
+    primary = f" ({metrics[found.primary].heading}, which A's evaluation is about, alone)" if found.primary else ""
     parts.hint(
         "On the questions that both asked. A difference is B minus A; its interval holds the true one in 95 of 100 "
-        "samples, and p is corrected for the number of comparisons (Holm)."
+        f"samples, and p is corrected for the number of metrics{primary} (Holm)."
     )
-    parts.later(lambda: found.differences.filter(pair=place), _draw_differences, "Computing every interval")
-    _changed(found, place, wanted)
+    parts.later(lambda: found.differences, _draw_differences, "Computing every interval")
+    _changed(found, wanted)
+
+
+def _pick(letter: str, name: str, side: Explorer, method: str, wanted: Mapping[str, str]) -> None:
+    """Choose the method of a side."""
+    methods = {own: one_line(own) for own in side.methods}
+
+    def go(value: str) -> None:
+        going(**changed(wanted, **{name: f"{side.run.run_id}:{value}"}))
+
+    with ui.element("div").classes("row"):
+        parts.choice(f"Method {letter}", methods, method, go)
+        parts.link(f"{one_line(side.run.name)}, run {side.run.run_id}", results(run=side.run.run_id))
 
 
 def _draw_differences(mine: pl.DataFrame) -> None:
@@ -55,8 +90,8 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
     columns = [
         parts.Shown("heading", "metric"),
         parts.Shown("unit", "unit"),
-        parts.Shown("value", "A", figure, True),
-        parts.Shown("other_value", "B", figure, True),
+        parts.Shown("value", "A", number=True, unit="unit"),
+        parts.Shown("other_value", "B", number=True, unit="unit"),
         parts.Shown("difference", "B minus A", signed, True),
         parts.Shown("low", "from (95 % interval)", signed, True),
         parts.Shown("high", "to", signed, True),
@@ -68,9 +103,9 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
     parts.frame_table(label, columns, rows, nothing="Both have no metric in common.")
 
 
-def _changed(found: Comparison, place: int, wanted: Mapping[str, str]) -> None:
+def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
     """The questions on which the two differ by a metric."""
-    metrics = found.metrics(place)
+    metrics = found.metrics()
     if not metrics:
         return
     given = wanted.get("metric", "")
@@ -79,7 +114,7 @@ def _changed(found: Comparison, place: int, wanted: Mapping[str, str]) -> None:
     parts.heading("Questions that changed")
     with ui.element("div").classes("row"):
         parts.choice("By", names, metric, lambda value: going(**changed(wanted, metric=value)))
-    fitting = found.questions(place, metric)
+    fitting = found.questions(metric=metric)
     sides = fitting.sides
 
     same = sides[0].run.run_id == sides[1].run.run_id

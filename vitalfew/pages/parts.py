@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import polars as pl
@@ -15,6 +16,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.errors import explanation
+from vitalfew.tasks.reports.shown.columns import figure as figure_of
 from vitalfew.tasks.reports.shown.tables import csv_bytes
 
 Result = TypeVar("Result")
@@ -107,8 +109,8 @@ def link(text: str, address: str, kind: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column of a table: the field of a row, its heading (with the unit), how a value is written, and where a click
-    leads (an address, by the row)."""
+    """A column of a table: the field of a row, its heading (with the unit), how a value is written, where a click leads
+    (an address, by the row), and the field that holds the unit where rows have different ones."""
 
     name: str
     label: str
@@ -116,6 +118,11 @@ class Shown:
     number: bool = False
     link: Callable[[Mapping[str, Any]], str] | None = None
     sortable: bool = True
+    unit: str = ""
+
+    def written(self, row: Mapping[str, Any]) -> str:
+        """The cell of a row."""
+        return figure_of(row[self.name], row[self.unit]) if self.unit else self.write(row[self.name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +216,7 @@ def _column(column: Shown) -> dict[str, Any]:
 def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str, Any]]:
     def cells(row: Mapping[str, Any]) -> dict[str, Any]:
         links = {f"_{column.name}": column.link(row) for column in columns if column.link}
-        return {column.name: column.write(row[column.name]) for column in columns} | links
+        return {column.name: column.written(row) for column in columns} | links
 
     return [{**cells(row), "_row": place} for place, row in enumerate(rows, wanted.offset)]
 
@@ -313,10 +320,11 @@ def further(label: str, show: Callable[[], None]) -> None:
     )
 
 
-def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
-    """A text whose kept spans (code points, half-open) are marked, and the rest grey. A long one begins shortly before
-    the first of them, and a button shows more."""
-    begin = max(0, min(kept)[0] - LONG // 8) if kept and len(text) > LONG else 0
+def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]] = ()) -> None:
+    """A text whose kept spans (code points, half-open) are marked, and the rest grey; None: neither. Spans of facts are
+    underlined. A long text begins shortly before the first span, and a button shows more."""
+    spans = [*(kept or ()), *facts]
+    begin = max(0, min(spans)[0] - LONG // 8) if spans and len(text) > LONG else 0
     if begin:
         hint(f"({begin:,} characters before this are left out)")
     place = ui.element("div").classes("text")
@@ -324,23 +332,24 @@ def marked(text: str, kept: Sequence[tuple[int, int]]) -> None:
     def show(start: int) -> None:
         end = min(start + LONG, len(text))
         with place:
-            _pieces(text, kept, start, end)
+            _pieces(text, kept, facts, start, end)
             if end < len(text):
                 further(f"Show more ({len(text) - end:,} characters are left)", lambda: show(end))
 
     show(begin)
 
 
-def _pieces(text: str, kept: Sequence[tuple[int, int]], at: int, stop: int) -> None:
-    for start, end in sorted(kept):
-        start, end = max(start, at), min(end, stop)
-        if start < end:
-            if start > at:
-                Words(text[at:start]).classes("dropped")
-            Words(text[start:end], "mark")
-            at = end
-    if at < stop:
-        Words(text[at:stop]).classes("dropped")
+def _pieces(
+    text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]], at: int, stop: int
+) -> None:
+    def within(spans: Sequence[tuple[int, int]]) -> bool:
+        return any(begin <= start and end <= finish for begin, finish in spans)
+
+    ends = {min(max(end, at), stop) for span in (*(kept or ()), *facts) for end in span}
+    for start, end in pairwise(sorted({at, stop, *ends})):
+        is_kept = kept is not None and within(kept)
+        made = Words(text[start:end], "mark" if is_kept else "span")
+        made.classes(f"{'' if is_kept or kept is None else 'dropped'} {'fact' if within(facts) else ''}".strip())
 
 
 def long_text(text: str, empty: str = "(empty)") -> None:

@@ -13,6 +13,7 @@ from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryConte
 from vitalfew.pages import addresses, parts
 from vitalfew.pages.addresses import changed, going, results
 from vitalfew.pages.site import Site
+from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.reports.shown.columns import figure
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
@@ -23,7 +24,7 @@ _STYLE = """
 .cells a { color: inherit; text-decoration: none; padding: 0.4rem 0.75rem; border-radius: 4px;
   border: 1px solid color-mix(in srgb, currentColor 45%, transparent) }
 .cells a[aria-current] { outline: 3px solid #1d4ed8; font-weight: 600 }
-.block { border-left: 3px solid color-mix(in srgb, currentColor 35%, transparent); padding-left: 0.75rem }
+.method { border-left: 3px solid color-mix(in srgb, currentColor 35%, transparent); padding-left: 0.75rem }
 .beside { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)) }
 """
 _CUT = 200
@@ -69,7 +70,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     _controls(explorer, base)
 
     def draw(found: tuple[pl.DataFrame, list[str]]) -> None:
-        _draw_cells(explorer, base, found[0])
+        _draw_cells(base, found[0], is_listed="view" in wanted)
         _draw_sources(base, found[1])
 
     parts.later(
@@ -93,12 +94,12 @@ def _controls(explorer: Explorer, base: Mapping[str, str]) -> None:
         parts.choice("Method B", names, other, lambda value: go(other=value))
         parts.choice("Metric that says who is right", metrics, metric, lambda value: go(metric=value))
         with ui.element("label").classes("field"):
-            parts.Words("Words in the question")
+            parts.Words("Words in the question, then Enter")
             made = ui.element("input").props("type=search").mark("Words in the question")
             made.props["value"] = base.get("text", "")
             made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
-    scale = f"Right: {explorer.metrics[metric].heading} is at least {RIGHT:g}, on a scale from 0 to 1."
-    parts.hint(scale)
+    heading = explorer.metrics[metric].heading
+    parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {definition(explorer, metric)}")
     run = explorer.run.run_id
     parts.link(
         "All metrics of A and B, with the interval of their difference",
@@ -106,13 +107,22 @@ def _controls(explorer: Explorer, base: Mapping[str, str]) -> None:
     )
 
 
-def _draw_cells(explorer: Explorer, base: Mapping[str, str], cells: pl.DataFrame) -> None:
-    one, other = (shortened(one_line(name), 40) for name in _pair(explorer, base))
+def definition(explorer: Explorer, metric: str) -> str:
+    """A sentence that says how a metric is defined, if one does."""
+    about = explorer.meaning(metric).replace("`", "")
+    return (
+        f"{explorer.metrics[metric].heading[:1].upper()}{explorer.metrics[metric].heading[1:]}: {about}"
+        if about
+        else ""
+    )
+
+
+def _draw_cells(base: Mapping[str, str], cells: pl.DataFrame, is_listed: bool) -> None:
     counted = {(left, right): count for left, right, count in cells.rows()}
     unknown = sum(count for (left, right), count in counted.items() if left is None or right is None)
     texts = {
-        "one": f"A right, B wrong ({one}, not {other})",
-        "other": f"B right, A wrong ({other}, not {one})",
+        "one": "only A right",
+        "other": "only B right",
         "both": "both right",
         "neither": "both wrong",
     }
@@ -121,7 +131,7 @@ def _draw_cells(explorer: Explorer, base: Mapping[str, str], cells: pl.DataFrame
             count = counted.get(CELLS[cell], 0) if cell else cells["questions"].sum()
             made = parts.Words(f"{text}: {count:,}", "a").classes("text")
             made.props["href"] = results(**changed(base, cell=cell))
-            if base.get("cell", "") == cell:
+            if is_listed and base.get("cell", "") == cell:
                 made.props["aria-current"] = "true"
     if unknown:
         parts.hint(f"{unknown:,} questions have no value of the metric for one of the two, and are in none but all.")
@@ -190,7 +200,7 @@ def question_table(fitting: QuestionFilter, link: Any, unit: str, second: str = 
         order, down = (wanted.order, wanted.descending) if wanted.order else ("difference", True)
         return fitting.pl(order, down, wanted.limit, wanted.offset).to_dicts(), len(fitting)
 
-    parts.table("Questions", columns, read, nothing="No question fits: choose another kind above.")
+    parts.table("Questions", columns, read, nothing="No question fits: choose another kind above, or other words.")
 
 
 def draw_question(site: Site, wanted: Mapping[str, str]) -> None:
@@ -221,6 +231,10 @@ def draw_question(site: Site, wanted: Mapping[str, str]) -> None:
         parts.hint(
             f"Gold answers: {_cut(' | '.join(story.gold_answers)) or 'none'}. Data set: {one_line(story.source)}"
         )
+        parts.hint(
+            "Marked: what the prompt had of a passage; grey: what it left out; underlined: the sentence with the fact, "
+            "where the data set names one."
+        )
         if story.gold_passages:
             parts.folded(f"Gold passages ({len(story.gold_passages)})", lambda: _gold(story))
         _draw_methods(explorer, story, wanted)
@@ -233,11 +247,8 @@ def _gold(story: Story) -> None:
         passage = story.passages.get(number)
         if passage is None:
             parts.hint("A gold passage is in no index of the store.")
-        elif passage.fact:
-            _passage(passage, passage.fact, " (the sentence with the fact is marked)")
         else:
-            parts.Words(passage.title or "untitled").classes("text").style("font-weight: 600")
-            parts.long_text(passage.text)
+            _passage(passage, None)
 
 
 def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -> None:
@@ -263,19 +274,14 @@ def _verdict(own: MethodStory) -> str:
 
 
 def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
-    with ui.element("div").classes("block"), ui.column().classes("w-full").style("gap: 0.5rem; align-items: stretch"):
+    with ui.element("div").classes("method"), ui.column().classes("w-full").style("gap: 0.5rem; align-items: stretch"):
         with ui.element("div"):
             parts.Words("Answer: ").style("font-weight: 600")
             parts.long_text(own.answer, "(no answer)")
         with ui.element("div"):
             parts.Words("Why: ").style("font-weight: 600")
             parts.Words(own.why).classes("text")
-        values = [
-            f"{column.heading} {figure(own.values[name], column.unit)} ({column.unit or 'no unit'})"
-            for name, column in explorer.metrics.items()
-            if not column.detail and own.values.get(name) is not None
-        ]
-        parts.hint(" · ".join(values))
+        _values(explorer, own)
         for number, rank in own.gold_ranks.items():
             passage = story.passages.get(number)
             title = shortened(one_line(passage.title), 80) if passage else f"passage {number}"
@@ -283,6 +289,24 @@ def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
         _contexts(story, own)
         parts.folded(f"Hits of the search ({len(own.hits)})", lambda: _hits(own))
         parts.link("Ask this question now", addresses.ask(story.question[:2000], f"{explorer.run.name}:{own.method}"))
+
+
+def _values(explorer: Explorer, own: MethodStory) -> None:
+    """Its metrics: those from 0 to 1, and the others with their units."""
+    shares, others = [], []
+    for name, column in explorer.metrics.items():
+        value = own.values.get(name)
+        if value is None or column.detail:
+            continue
+        said = f"{column.heading} {figure(value, column.unit)}"
+        if column.unit == SCALE:
+            shares.append(said)
+        else:
+            others.append(said if column.unit in column.heading else f"{said} {column.unit}")
+    if shares:
+        parts.hint(f"From 0 to 1: {' · '.join(shares)}")
+    if others:
+        parts.hint(" · ".join(others))
 
 
 def _contexts(story: Story, own: MethodStory) -> None:
@@ -317,16 +341,13 @@ def _context(story: Story, context: StoryContext) -> None:
         _as_written(context, sources)
 
 
-def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]], about: str = "") -> None:
-    """A passage with these spans marked, or the whole of it without marks."""
-    is_whole = any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in spans)
+def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]] | None) -> None:
+    """A passage with these spans marked, or all of it without marks; the sentence with the fact is underlined."""
+    is_whole = spans is None or any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in spans)
     with ui.element("div"):
-        title = f"{passage.title or 'untitled'}{about or (' (the whole passage)' if is_whole else '')}"
+        title = f"{passage.title or 'untitled'}{' (the whole passage)' if is_whole else ''}"
         parts.Words(title).classes("text").style("font-weight: 600")
-        if is_whole:
-            ui.label(passage.text).classes("text")
-        else:
-            parts.marked(passage.text, spans)
+        parts.marked(passage.text, None if is_whole else spans, passage.fact)
 
 
 def _as_written(context: StoryContext, sources: list[SourcePassage]) -> None:
@@ -342,7 +363,7 @@ def _hits(own: MethodStory) -> None:
             "score": hit.score,
             "title": hit.title,
             "text": hit.text,
-            "gold": "gold" if hit.is_gold else "",
+            "gold": "gold, with the fact" if hit.is_gold and hit.has_fact else "gold" if hit.is_gold else "",
         }
         for hit in own.hits
     ]

@@ -81,11 +81,12 @@ def _evaluations(site: Site) -> pl.DataFrame:
 def _pick_two(runs: pl.DataFrame) -> None:
     """Choose two evaluations, and compare them."""
     names = {run: f"{name}, {run}" for run, name in runs.select("run_id", "name").iter_rows()}
-    chosen = dict(zip(("run", "other"), [*names][1::-1], strict=False))
+    again = runs.filter(pl.col("name").is_duplicated())  # of one experiment: what a change has done
+    chosen = dict(zip(("other", "run"), (again if len(again) else runs)["run_id"].head(2), strict=False))
     parts.heading("Compare two evaluations")
     with ui.element("div").classes("row"):
-        parts.choice("First", names, chosen["run"], lambda value: chosen.update(run=value))
-        parts.choice("Second", names, chosen["other"], lambda value: chosen.update(other=value))
+        parts.choice("A", names, chosen["run"], lambda value: chosen.update(run=value))
+        parts.choice("B", names, chosen["other"], lambda value: chosen.update(other=value))
         ui.button("Compare", on_click=lambda: going(**chosen)).props("no-caps unelevated")
 
 
@@ -151,13 +152,17 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     with ui.element("div").classes("row"):
         parts.choice("Metric", names, metric, lambda value: going(run=explorer.run.run_id, metric=value))
     heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)
+    if said := questions.definition(explorer, metric):
+        parts.hint(said)
     judging = metric if metric in explorer.judging(detail=True) else explorer.primary
     columns, rows = _columns(explorer, heading, unit, judging), _rows(explorer, metric, figures, outcomes)
     parts.frame_table(f"Methods by {heading}", columns, rows)
+    primary = explorer.metrics[explorer.primary].heading if explorer.primary else "a metric"
     parts.hint(
         f"Intervals hold the true value in 95 of 100 samples. A difference is the method minus {explorer.baseline}, on "
-        "the same questions; p is corrected for the number of comparisons (Holm). Lost: questions that "
-        f"{explorer.baseline} answers right and the method wrong; won: the reverse."
+        f"the same questions. p is corrected for the number of comparisons (Holm), intervals are not: p of {primary}, "
+        "which the evaluation is about, for all methods; p of any other metric for all methods and metrics. Lost: "
+        f"questions that {explorer.baseline} answers right and the method wrong; won: the reverse."
     )
 
 
@@ -171,6 +176,11 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
     def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
         return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
 
+    by = (
+        ""
+        if not judging or explorer.metrics[judging].heading == heading
+        else f" by {explorer.metrics[judging].heading}"
+    )
     return [
         parts.Shown("method", "method", one_line),
         parts.Shown("value", f"{heading} ({unit})", lambda value: figure(value, unit), True),
@@ -178,8 +188,8 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
         parts.Shown("difference", f"difference to {one_line(explorer.baseline)}", signed, True),
         parts.Shown("apart", "95 % interval of the difference", between("low", "high", signed), True),
         parts.Shown("p_holm", "p (Holm)", lambda p: "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}", True),
-        parts.Shown("lost", "questions lost", parts.figure(), True, to_questions("one")),
-        parts.Shown("won", "questions won", parts.figure(), True, to_questions("other")),
+        parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
+        parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
         parts.Shown(PROMPT_TOKENS, "prompt tokens per question", parts.figure(1), True),
         parts.Shown(CONTEXT_TOKENS, "context words per question", parts.figure(1), True),
         parts.Shown("stage_seconds", "seconds per question", lambda value: figure(value, "s"), True),
@@ -208,13 +218,13 @@ def _all_figures(figures: pl.DataFrame) -> None:
         parts.Shown("method", "method", one_line),
         parts.Shown("heading", "metric"),
         parts.Shown("unit", "unit"),
-        parts.Shown("value", "value", figure, True),
-        parts.Shown("low", "from (95 % interval)", figure, True),
-        parts.Shown("high", "to", figure, True),
+        parts.Shown("value", "value", number=True, unit="unit"),
+        parts.Shown("low", "from (95 % interval)", number=True, unit="unit"),
+        parts.Shown("high", "to", number=True, unit="unit"),
         parts.Shown("difference", "difference to the baseline", signed, True),
         parts.Shown("difference_low", "from (95 % interval)", signed, True),
         parts.Shown("difference_high", "to", signed, True),
-        parts.Shown("questions", "questions", parts.figure(), True),
+        parts.Shown("questions", "questions", lambda count: f"{count:,}" if count else "", True),
     ]
     parts.frame_table("All figures", columns, figures)
 

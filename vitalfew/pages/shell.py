@@ -46,6 +46,7 @@ header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2p
 mark { background: color-mix(in srgb, #facc15 45%, transparent); color: inherit }
 summary { display: list-item; cursor: pointer }
 .dropped { opacity: 0.7 }
+.fact { text-decoration: underline; text-decoration-thickness: 2px; text-underline-offset: 3px }
 .field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem; min-width: 0; max-width: 100% }
 .field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
   border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }

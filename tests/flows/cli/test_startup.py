@@ -15,8 +15,7 @@ from tests.support.evaluating import copied
 from tests.support.indexing import SYNTHETIC
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.methods import summary
-from vitalfew.tasks.registry import METHODS, resolve
+from vitalfew.tasks.registry import METHODS, resolve, summary
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}
 PROGRAM = """
