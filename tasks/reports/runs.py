@@ -16,7 +16,7 @@ from vitalfew.tasks.reports.contents import MetricSummary, undeclared
 LATEST = "latest"
 
 SUMMARIES, RECOMMENDATION = "summaries.parquet", "recommendation.txt"
-"""What is kept of a report beside its page, for whoever wants some figures without computing every interval."""
+"""Files beside the page of a report, for whoever wants some figures without computing every interval."""
 
 
 class NoReport(ValueError):
