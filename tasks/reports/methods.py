@@ -15,6 +15,7 @@ from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
+from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.refiners.base import STOPPED
 from vitalfew.tasks.reports.contents import BestAlpha, MethodResult, MetricSummary, Pair, ReaderCounts, StageCost
@@ -170,7 +171,10 @@ def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScore
     """The recorded means, over seeds where there are several, with intervals from the single questions."""
     seeds = [read_summaries(store, manifest) for manifest in manifests]
     known = scores.values
-    intervals = dict(zip(known, mean_interval(np.stack([*known.values()])), strict=True)) if known else {}
+    declared = seeds[0]
+    shares = [metric not in declared or declared[metric].column.unit in (SCALE, "") for metric in known]
+    found = mean_interval(np.stack([*known.values()]), may_be_share=shares) if known else []
+    intervals = dict(zip(known, found, strict=True))
     summaries = {}
     for metric, first in seeds[0].items():
         values = [value for seed in seeds if (value := seed[metric].value) is not None]

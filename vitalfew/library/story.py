@@ -292,7 +292,9 @@ def _kept_of(
 ) -> str:
     reading = [context for context in contexts if passage in context.sources]
     if not reading:
-        return f"no context of the prompt comes from it{_fact_rank(passage, hits, source)}"
+        return (
+            f"no context of the prompt comes from it{_fact_rank(passage, hits, source, 'the sentence with the fact')}"
+        )
     first = reading[0].place
     if not any(context.kept for context in reading):
         return f"a model wrote context {first} from it"
@@ -305,18 +307,18 @@ def _kept_of(
     if share:
         return f"the sentence with the fact was kept in part in context {place}"
     dropped = f"context {first} comes from it, but the sentence with the fact was dropped"
-    return f"{dropped}{_fact_rank(passage, hits, source)}"
+    return f"{dropped}{_fact_rank(passage, hits, source, 'it')}"
 
 
-def _fact_rank(passage: int, hits: Sequence[StoryHit], source: SourcePassage | None) -> str:
+def _fact_rank(passage: int, hits: Sequence[StoryHit], source: SourcePassage | None, named: str) -> str:
     """Say where the sentence with the fact stood among the hits, where these are parts of passages."""
     own = [hit for hit in hits if hit.passage_id == passage]
     if source is None or not source.fact or any(len(hit.text) >= len(source.text.strip()) for hit in own):
         return ""
     rank = next((hit.rank for hit in own if hit.has_fact), None)
     if rank is None:
-        return f" (the sentence with the fact is not among the {len(hits)} hits)"
-    return f" (the sentence with the fact is hit {rank} of {len(hits)})"
+        return f" ({named} is not among the {len(hits)} hits)"
+    return f" ({named} was hit {rank} of {len(hits)})"
 
 
 def _covered(facts: Sequence[Span], kept: Sequence[Span]) -> float:

@@ -55,10 +55,10 @@ def _draw(site: Site, chosen: Chosen, wanted: Mapping[str, str]) -> None:
     for place, (letter, name) in enumerate((("A", "run"), ("B", "other"))):
         _pick(letter, name, chosen.sides[place], chosen.methods[place], wanted)
     metrics = found.metrics()
-    primary = f" ({metrics[found.primary].heading}, which A's evaluation is about, alone)" if found.primary else ""
+    primary = f", but that of {metrics[found.primary].heading}, which A's evaluation is about" if found.primary else ""
     parts.hint(
         "On the questions that both asked. A difference is B minus A; its interval holds the true one in 95 of 100 "
-        f"samples, and p is corrected for the number of metrics{primary} (Holm)."
+        f"samples. p is corrected for the number of metrics (Holm){primary}."
     )
     parts.later(lambda: found.differences, _draw_differences, "Computing every interval")
     _changed(found, wanted)
@@ -125,5 +125,7 @@ def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
             other=sides[1].name if same else None, metric=metric,
         )  # fmt: skip
 
-    question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id)
+    question_table(
+        fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, "No question differs."
+    )
     parts.downloads("changed-questions", lambda: flat(fitting.pl()))

@@ -67,7 +67,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
         return
     base = {**wanted, "run": explorer.run.run_id, "view": "questions"}
     base.pop("question", None)
-    _controls(explorer, base)
+    _controls(explorer, base, is_listed="view" in wanted)
 
     def draw(found: tuple[pl.DataFrame, list[str]]) -> None:
         _draw_cells(base, found[0], is_listed="view" in wanted)
@@ -80,7 +80,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
     )
 
 
-def _controls(explorer: Explorer, base: Mapping[str, str]) -> None:
+def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> None:
     one, other = _pair(explorer, base)
     names = {name: one_line(name) for name in explorer.methods}
     metrics = explorer.judging() | explorer.judging(detail=True)
@@ -99,7 +99,8 @@ def _controls(explorer: Explorer, base: Mapping[str, str]) -> None:
             made.props["value"] = base.get("text", "")
             made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
     heading = explorer.metrics[metric].heading
-    parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {definition(explorer, metric)}")
+    defined = definition(explorer, metric) if is_listed else ""  # else it stands above
+    parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
     run = explorer.run.run_id
     parts.link(
         "All metrics of A and B, with the interval of their difference",
@@ -174,7 +175,13 @@ def flat(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col("gold_answers").list.join(" | "))
 
 
-def question_table(fitting: QuestionFilter, link: Any, unit: str, second: str = "") -> None:
+def question_table(
+    fitting: QuestionFilter,
+    link: Any,
+    unit: str,
+    second: str = "",
+    nothing: str = "No question fits: choose another kind above, or other words.",
+) -> None:
     """A page at a time of the questions, both answers and both values. `second`: the run of B where it is another."""
     names = [shortened(one_line(side.name), 30) for side in fitting.sides]
     columns = [
@@ -200,7 +207,7 @@ def question_table(fitting: QuestionFilter, link: Any, unit: str, second: str = 
         order, down = (wanted.order, wanted.descending) if wanted.order else ("difference", True)
         return fitting.pl(order, down, wanted.limit, wanted.offset).to_dicts(), len(fitting)
 
-    parts.table("Questions", columns, read, nothing="No question fits: choose another kind above, or other words.")
+    parts.table("Questions", columns, read, nothing=nothing)
 
 
 def draw_question(site: Site, wanted: Mapping[str, str]) -> None:

@@ -59,8 +59,8 @@ def _list(site: Site) -> None:
             parts.Shown("run_id", "run"),
         ]
         parts.frame_table("Evaluations", columns, runs, "started", True)
-        if len(runs.filter(state="completed")) > 1:
-            _pick_two(runs.filter(state="completed"))
+        if len(done := runs.filter(state="completed")) > 1:
+            _pick_two(done.sort(pl.col("name").str.ends_with("/development"), maintain_order=True))
 
     parts.later(lambda: _evaluations(site), draw)
 

@@ -50,6 +50,7 @@ summary { display: list-item; cursor: pointer }
 .field { display: flex; flex-direction: column; gap: 0.25rem; font-size: 0.9rem; min-width: 0; max-width: 100% }
 .field select, .field input { font: inherit; color: inherit; background: transparent; padding: 0.4rem;
   border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px; max-width: 100% }
+.field select, .field input { box-sizing: border-box; height: 2.2rem }
 .field option { color: black; background: white }
 .row:not([class*="q-"]) { display: flex; flex-wrap: wrap; gap: 1rem; align-items: end }
 .q-table th { font-weight: 600 }
@@ -59,6 +60,7 @@ summary { display: list-item; cursor: pointer }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
 .body--dark .q-btn.text-primary, .body--dark .q-btn.text-primary .block { color: #8ab4f8 !important }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
+.q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 

@@ -15,7 +15,7 @@ Deviation: a question without a value is left out of its row only, so that the s
 That widens the interval by less than half a percent at 100 questions.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -46,13 +46,22 @@ class Interval:
 
 
 def mean_interval(
-    values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
+    values: ArrayLike,
+    *,
+    may_be_share: Sequence[bool] | None = None,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> list[Interval]:
-    """The mean of every row with its interval: Wilson's where all its values are 0 or 1, else `resampled_interval`."""
+    """The mean of every row with its interval: Wilson's where all its values are 0 or 1, else `resampled_interval`.
+
+    `may_be_share`: by row; amounts are no shares, also where they are 0 or 1 for every question. Default: all may be.
+    """
     resampled = resampled_interval(values, resamples=resamples, confidence=confidence, seed=seed)
+    rows = [row[~np.isnan(row)] for row in matrix(values)]
     return [
-        _wilson(row, interval, confidence) if np.isin(row, (0.0, 1.0)).all() else interval
-        for row, interval in zip((row[~np.isnan(row)] for row in matrix(values)), resampled, strict=True)
+        _wilson(row, interval, confidence) if may_be and np.isin(row, (0.0, 1.0)).all() else interval
+        for row, interval, may_be in zip(rows, resampled, may_be_share or [True] * len(rows), strict=True)
     ]
 
 

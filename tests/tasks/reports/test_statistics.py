@@ -65,6 +65,8 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
     [few] = mean_interval([[1.0] * 6 + [0.0] * 4 + [np.nan] * 3])
     assert (few.mean, few.questions) == (0.6, 10)
     assert (few.low, few.high) == (pytest.approx(0.3127, abs=1e-4), pytest.approx(0.8318, abs=1e-4))
+    [amount] = mean_interval([[0.0] * 30], may_be_share=[False])  # USD, of which none were paid
+    assert (amount.low, amount.high) == (0, 0)
     [many] = mean_interval([[1.0] * 81 + [0.0] * 182])
     assert (many.low, many.high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
     [mixed] = mean_interval([[1.0] * 6 + [0.0] * 3 + [0.5]])
