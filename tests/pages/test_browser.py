@@ -1,12 +1,13 @@
 """The pages in a real browser, on the demo's index and experiment with fewer questions: `make test-ui`.
 
 Every page and every view of it: no error on the console, no request to another host, nothing serious for axe-core in
-light or dark, nothing wider than a phone. `VITALFEW_SCREENSHOTS`: a folder for pictures of them; `VITALFEW_DEMO`: a
-store that `vitalfew demo` has made, to look at.
+light or dark, nothing wider than a phone; and every button, pressed once. `VITALFEW_SCREENSHOTS`: a folder of pictures;
+`VITALFEW_DEMO`: a store that `vitalfew demo` has made, to look at.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,10 @@ from vitalfew.pages.shell import PAGES
 pytestmark = pytest.mark.slow
 
 VIEWS = [
-    *(page.path for page in PAGES),
+    *(page.path for page in PAGES if page.title != "SQL"),
+    "/results?run=latest",
+    "/results?run=latest&view=questions&method=naive+RAG&other=ParetoRAG",
+    "/results?run=latest:naive+RAG&other=latest:ParetoRAG",
     "/?question=What+is+a+finally+clause%3F&method=quickstart%3AParetoRAG&method=quickstart%3Anaive+RAG",
     "/corpora?index=demo",
     *(f"/corpora?start={flow}" for flow in ("index-corpus", "re-encode", "evaluate")),
@@ -30,6 +34,8 @@ VIEWS = [
     "/sql?sql=FROM+runs",
 ]
 """Every page, and the views of it that need no id."""
+STARTS = ("Start", "Schedule")
+"""Buttons that start a run: test_corpora_served presses them."""
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 SERIOUS = ("serious", "critical")
 
@@ -47,7 +53,9 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     served = Ui(copied(Path(made), tmp_path_factory.mktemp("pages") / "store"))
     served.start()
     yield served
+    failed = [line for line in served.log("server").splitlines() if "/vitalfew/pages/" in line]
     served.end()
+    assert failed == []  # lines of tracebacks: of what a browser does not hear of
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +86,16 @@ def page(context: Any, ui: Ui) -> Iterator[Any]:
     ] == []
 
 
-def opened(page: Any, ui: Ui, path: str) -> Any:
+def opened(page: Any, ui: Ui, path: str) -> None:
     """Open a page, and wait until it has read what it shows."""
     page.goto(f"{ui.address}/vitalfew{path}")
     page.locator("h1").wait_for()
+    settle(page)
+
+
+def settle(page: Any) -> None:
+    """Wait until a page has read what it shows."""
     page.wait_for_function("window.socket?.connected && !document.querySelector('[role=status] .q-spinner')")
-    return page
 
 
 def findings(page: Any) -> list[str]:
@@ -92,7 +104,7 @@ def findings(page: Any) -> list[str]:
 
     found = Axe().run(page)["violations"]
     return [
-        f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"
+        f"{each['id']}: {[(node['html'][:200], node['failureSummary']) for node in each['nodes'][:3]]}"
         for each in found
         if each["impact"] in SERIOUS
     ]
@@ -100,16 +112,63 @@ def findings(page: Any) -> list[str]:
 
 @pytest.mark.parametrize("path", VIEWS)
 def test_a_page(page: Any, ui: Ui, path: str, tmp_path: Path) -> None:
-    folder = Path(os.environ.get("VITALFEW_SCREENSHOTS", tmp_path))
-    name = path.strip("/").replace("/", "-").replace("?", "-").replace("&", "-").replace("=", "-") or "ask"
     opened(page, ui, path)
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
     print(f"{path}: first contentful paint after {paint:.0f} ms")
+    name = path.strip("/").replace("/", "-").replace("?", "-").replace("&", "-").replace("=", "-") or "ask"
+    look(page, name, tmp_path)
+    pressed = press_every_button(page, ui, path)
+    print(f"pressed: {', '.join(pressed)}")
+
+
+def test_a_question_that_a_method_loses(page: Any, ui: Ui, tmp_path: Path) -> None:
+    """In three clicks from the list of evaluations."""
+    opened(page, ui, "/results")
+    page.locator("td a").first.click()
+    page.locator("td:nth-child(7) a").first.click()  # lost
+    page.locator("td a").first.click()
+    page.get_by_text("Why: ").first.wait_for()
+    page.get_by_role("heading", name=": right").first.wait_for()
+    look(page, "question", tmp_path)
+    page.locator("summary").first.click()
+
+
+def look(page: Any, name: str, folder: Path) -> None:
+    """See a page in light and dark, and on a phone."""
+    pictures = Path(os.environ.get("VITALFEW_SCREENSHOTS", folder))
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(f"document.body.classList.contains('body--dark') === {str(scheme == 'dark').lower()}")
         assert findings(page) == [], scheme
-        page.screenshot(path=folder / f"{name}-{scheme}.png", full_page=True)
+        page.screenshot(path=pictures / f"{name}-{scheme}.png", full_page=True)
     page.set_viewport_size(PHONE)
-    page.screenshot(path=folder / f"{name}-phone.png", full_page=True)
+    page.screenshot(path=pictures / f"{name}-phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.set_viewport_size(DESK)
+
+
+def press_every_button(page: Any, ui: Ui, path: str) -> list[str]:
+    """Press what can be pressed and was not yet, by its name, until nothing is left: what one brings up, too. Of long
+    lists only the first few."""
+    from playwright.sync_api import TimeoutError as Covered
+
+    pressed: list[str] = []
+    while True:
+        dialog = ".q-dialog " if page.locator(".q-dialog:visible").count() else ""
+        buttons = page.locator(f"{dialog}button:visible:enabled, {dialog}details:nth-of-type(-n + 5) > summary:visible")
+        names = buttons.evaluate_all(
+            "all => all.map(each => (each.ariaLabel || each.innerText.trim()).split('\\n')[0])"
+        )
+        left = [place for place, name in enumerate(names) if name and name not in (*pressed, *STARTS)]
+        if dialog and not left:
+            page.keyboard.press("Escape")
+            page.locator(".q-dialog").first.wait_for(state="detached")
+            continue
+        if not left:
+            return pressed
+        with suppress(Covered), page.expect_download() if names[left[0]].startswith("Download") else nullcontext():
+            buttons.nth(left[0]).click(timeout=5_000)  # a dialog that has just come up covers it: that is the next
+            pressed.append(names[left[0]])
+        settle(page)
+        if page.url != f"{ui.address}/vitalfew{path}":
+            opened(page, ui, path)

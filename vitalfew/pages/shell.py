@@ -59,6 +59,7 @@ summary { display: list-item; cursor: pointer }
 .q-loading-bar { display: none }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
 .body--dark .q-btn.text-primary, .body--dark .q-btn.text-primary .block { color: #8ab4f8 !important }
+@layer overrides { .q-table__bottom .q-btn { color: inherit !important } }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
