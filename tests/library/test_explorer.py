@@ -82,7 +82,7 @@ def test_hostile_texts_are_texts(store: vf.Store) -> None:
 
 
 def test_story_says_why(store: vf.Store) -> None:
-    explorer = store.explore("shapes")
+    explorer, ranked = store.explore("shapes"), list[bool]()
     for number in explorer.questions().pl()["question_id"]:
         story = explorer.question(number)
         told = {own.method: own for own in story.methods}
@@ -95,6 +95,12 @@ def test_story_says_why(store: vf.Store) -> None:
         else:
             assert naive.hits[rank - 1].passage_id == gold
             assert naive.why.startswith(f"The gold passage was retrieved at rank {rank}")
+            assert naive.hits[rank - 1].has_fact
+        sentences = told["ParetoRAG"]
+        assert not any(hit.has_fact and not hit.is_gold for hit in sentences.hits)
+        if sentences.gold_ranks[gold] and "no context of the prompt comes from it" in sentences.why:
+            place = next(hit.rank for hit in sentences.hits if hit.has_fact)
+            ranked.append(f"(the sentence with the fact was hit {place} of {len(sentences.hits)})" in sentences.why)
         held = [context.place for context in naive.contexts if context.holds_answer]
         assert (f"a gold answer stands in context {held[0]}" if held else "no context holds a gold answer") in naive.why
         assert told["model alone"].why.startswith("It searched nothing: the model answered alone.")
@@ -103,19 +109,21 @@ def test_story_says_why(store: vf.Store) -> None:
                 text = story.passages[passage].text
                 assert all(text[start:end].strip() in context.text for start, end in spans)
         assert naive.is_right == (naive.values["accuracy"] == 1)
+    assert ranked == [True]
     with pytest.raises(NoReport, match="did not ask question 5"):
         explorer.question(5)
 
 
 def test_figures_are_those_of_the_report(own: vf.Store) -> None:
     explorer = own.explore("shapes")
-    written = explorer.figures
+    written, said = explorer.figures, explorer.recommendation
     report = own.report("shapes")
-    for path in (own.place / "reports").rglob("*.parquet"):
+    for path in (own.place / "reports").rglob("*.*"):
         path.unlink()
     computed = report.explorer.figures
     chosen = ["method", "metric", "heading", "unit", "value", "low", "high", "difference", "p_holm"]
     assert written.select(chosen).equals(computed.select(chosen))
+    assert said == report.explorer.recommendation == report.recommendation != ""
     assert written.filter(metric="accuracy", method="cut")["value"][0] == report.methods["accuracy"][1]
 
 
@@ -123,6 +131,8 @@ def test_two_methods_of_a_run(store: vf.Store) -> None:
     compared = store.compare("shapes:naive", "shapes:model alone")
     row = compared.differences.filter(metric="accuracy").row(0, named=True)
     changed = compared.questions(metric="accuracy")
+    assert compared.labels == [("naive", "model alone")]
+    assert {"accuracy", "f1"} <= compared.metrics().keys()
     assert len(changed) == row["higher"] + row["lower"]
     assert row["difference"] == pytest.approx(row["other_value"] - row["value"])
     with pytest.raises(NoReport, match="name the methods to compare"):

@@ -18,6 +18,7 @@ def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
         links.append(row["_name"])
 
     async def on_run(user: User) -> None:
+        await user.should_see("Accuracy: 1 if an output of at most", retries=50)
         rows = await rows_of(user, "Methods by accuracy")
         assert [row["method"] for row in rows] == ["naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone"]
         assert " to " in rows[1]["ends"]
@@ -46,8 +47,16 @@ def test_two_methods_side_by_side(site: Site) -> None:
         rows = await rows_of(user, "Differences")
         assert {"accuracy", "exact match", "F1"} <= {row["heading"] for row in rows}
         await user.should_see("Questions that changed")
+        await user.should_see(marker="Method A")
 
     visit(site, path("/results", run="shapes:naive", other="shapes:model alone"), act)
+
+
+def test_of_an_evaluation_by_name_alone_the_baseline_and_the_next_method_are_compared(site: Site) -> None:
+    async def act(user: User) -> None:
+        await user.should_see("cut compared with naive", retries=50)
+
+    visit(site, path("/results", run="shapes", other="shapes"), act)
 
 
 def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
