@@ -29,7 +29,7 @@ _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "
 USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
+_STYLE = ".q-table td, .q-table th { min-width: 7.5rem } th.number { white-space: normal !important }"
 _NO_MODEL = "(no model)"
 _WRITE_USD = (
     "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
@@ -56,7 +56,10 @@ class View:
     def statement(self) -> str:
         """The table, as SQL."""
         since, until = self.days()
-        columns = [*KEYS[self.by], *(f"round(sum({name}), {digits}) AS {name}" for name, digits in _MEASURES.items())]
+        sums = {
+            name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
+        }
+        columns = [*KEYS[self.by], *(f"{written} AS {name}" for name, written in sums.items())]
         columns.append("round(100 * sum(usd) / nullif(sum(sum(usd)) OVER (), 0), 1) AS percent_of_usd")
         if self.by == "method":
             columns.append("round(sum(usd) FILTER (shared_by > 1), 7) AS usd_shared")

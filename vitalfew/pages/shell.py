@@ -58,8 +58,7 @@ summary { display: list-item; cursor: pointer }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
 .body--dark .q-btn.text-primary, .body--dark .q-btn.text-primary .block { color: #8ab4f8 !important }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
-.number { font-variant-numeric: tabular-nums }
-td.number { white-space: nowrap !important }
+.number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 
 
