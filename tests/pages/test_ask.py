@@ -88,6 +88,7 @@ def test_only_the_last_place_of_a_slider_is_asked(site: Site, asked: list[Asked]
             user.find("alpha").trigger("input", value)
         await user.should_see("alpha 0.50: weight of the sentence itself")
         await user.should_see("shapes:ParetoRAG 0.5")
+        await user.should_see("core_context, top 8 at alpha 0.5; at most 40 tokens (words); answered by reader")
 
     visit(site, page("Where is Velmar?", "shapes:ParetoRAG"), act)
     assert [each.alpha for each in asked] == [None, 0.5]

@@ -363,17 +363,29 @@ def long_text(text: str, empty: str = "(empty)") -> None:
 
 
 def choice(
-    label: str, options: Mapping[str, str], value: str, on_change: Callable[[str], Any], marker: str = ""
+    label: str,
+    options: Mapping[str, str],
+    value: str,
+    on_change: Callable[[str], Any],
+    marker: str = "",
+    group: Callable[[str], str] | None = None,
 ) -> ui.element:
-    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen."""
+    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
+    the heading that a value stands under."""
+
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("select").mark(marker or label)
-        with made:
-            for key, shown in options.items():
-                Words(shown, "option").props["value"] = key
-    for option in made.default_slot.children:
-        if option.props["value"] == value:
+    groups = {"": made}
+    for key, shown in options.items():
+        if (under := group(key) if group else "") not in groups:
+            with made:
+                groups[under] = ui.element("optgroup")
+            groups[under].props["label"] = under
+        with groups[under]:
+            option = Words(shown, "option")
+        option.props["value"] = key
+        if key == value:
             option.props["selected"] = True
 
     def changed(event: GenericEventArguments) -> Any:
