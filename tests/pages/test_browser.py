@@ -113,3 +113,4 @@ def test_a_page(page: Any, ui: Ui, path: str, tmp_path: Path) -> None:
     page.set_viewport_size(PHONE)
     page.screenshot(path=folder / f"{name}-phone.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert page.locator("header").bounding_box()["height"] < 70  # the links are on one line
