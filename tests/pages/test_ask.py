@@ -16,7 +16,7 @@ from nicegui.testing import User
 import vitalfew as vf
 from tests.support.paging import visit
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage, RagSource
-from vitalfew.pages.answering import ENDED, Answered, Answers, Asked, Refused
+from vitalfew.pages.answering import ENDED, STOPPED, Answered, Answers, Asked, Refused
 from vitalfew.pages.ask_answer import _curl, _python
 from vitalfew.pages.site import Site
 
@@ -134,6 +134,22 @@ def test_the_process_answers_and_survives_its_end(store: vf.Store) -> None:
             assert answers.pid is None
         finally:
             answers.stop()
+
+    asyncio.run(act())
+
+
+def test_a_stop_by_another_page_is_said(tmp_path: Path) -> None:
+    async def act() -> None:
+        answers = Answers(tmp_path)
+        both = [Asked("", "quickstart:ParetoRAG", "nothing") for _ in range(2)]
+        first, second = (asyncio.create_task(answers.answer(asked)) for asked in both)
+        await _until(lambda: answers.asked is both[0])
+        assert not answers.stop(both[1])  # which waits for its turn
+        assert answers.stop(both[0])  # while the process begins
+        assert await first == Refused(STOPPED)
+        await _until(lambda: answers.pid is not None)
+        answers.stop()
+        assert await second == Refused(STOPPED)
 
     asyncio.run(act())
 

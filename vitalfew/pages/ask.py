@@ -14,7 +14,7 @@ from nicegui.events import GenericEventArguments
 from vitalfew.library.askable import Askable
 from vitalfew.pages import parts
 from vitalfew.pages.addresses import results
-from vitalfew.pages.answering import Answered, Answers, Asked, Refused
+from vitalfew.pages.answering import STOPPED, Answered, Asked, Refused
 from vitalfew.pages.ask_answer import draw_answer
 from vitalfew.pages.site import Site
 
@@ -249,30 +249,32 @@ class Column:
     async def ask(self) -> None:
         self.number += 1
         number, answers = self.number, self.page.site.answers
+        asked = self.asked()
         if self.there is None:
             self.result.clear()
             with self.result:
                 parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
-                ui.button("Stop", on_click=lambda: self._stop(answers)).props("flat dense no-caps")
+                ui.button("Stop", on_click=lambda: self._stop(asked)).props("flat dense no-caps")
         else:
             self.result.classes("dropped")
-        asked = self.asked()
         found = await answers.answer(asked, lambda: number == self.number)
         if found is None or number != self.number or self.place.is_deleted:
             return
-        self.result.classes(remove="dropped").clear()
-        with self.result:
-            self._show(found, asked)
+        self._show(found, asked)
 
-    def _stop(self, answers: Answers) -> None:
-        answers.stop()
+    def _stop(self, asked: Asked) -> None:
+        if not self.page.site.answers.stop(asked):  # it waits for its turn
+            self.number += 1
+            self._show(Refused(STOPPED), asked)
 
     def _show(self, found: Answered | Refused, asked: Asked) -> None:
+        self.result.classes(remove="dropped").clear()
         if isinstance(found, Refused):
             self.there = None
-            parts.problem(found.reason, None if found.costs else self.ask)
-            if found.costs:
-                self._cap()
+            with self.result:
+                parts.problem(found.reason, None if found.costs else self.ask)
+                if found.costs:
+                    self._cap()
             return
         if self.there is None:
             self._sliders(found)
@@ -281,7 +283,8 @@ class Column:
         if known and self.about:
             alpha = found.alpha if asked.alpha is None else asked.alpha
             self.about.set_text(known.described(alpha, asked.max_tokens or found.max_tokens))
-        draw_answer(self.page.site, asked, found)
+        with self.result:
+            draw_answer(self.page.site, asked, found)
 
     def _cap(self) -> None:
         """Ask how much an answer may cost; the default spends nothing."""
