@@ -26,7 +26,9 @@ HOSTILE = "<script>alert(1)</script> \u202e <b>Velmar</b>?"
 def answered(asked: Asked) -> Answered:
     """The answer of a method that kept the first word of one passage and dropped another."""
     context = RagContext("first", 1, (RagSource(1, "One", 0, 5, "a#1"),), 1, 0.5)
-    answer = RagAnswer(asked.question, f"{asked.method} {asked.alpha}", (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f")
+    kept = () if "rated" in asked.question else None
+    text = f"{asked.method} {asked.alpha}"
+    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f", kept=kept)
     passages = [
         RagPassage(1, "One", "a#1", "first second", 1, 0.5, ((0, 5),)),
         RagPassage(2, HOSTILE, "b#1", "other", 2, 0.25, ()),
@@ -103,6 +105,15 @@ def test_nothing_is_paid_before_a_cap_is_given(site: Site, asked: list[Asked]) -
 
     visit(site, page("paid?", "shapes:ParetoRAG"), act)
     assert [each.max_usd for each in asked] == [0.0, 0.25]
+
+
+def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
+    async def act(user: User) -> None:
+        await user.should_see("answered from the 0 that it kept")
+        await user.should_see("score 0.500, dropped by the model")
+        assert marks(user, "mark") == []
+
+    visit(site, page("rated?", "shapes:naive"), act)
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
