@@ -26,10 +26,10 @@ def test_costs_by_method_add_up(site: Site) -> None:
             paid[1], abs=len(rows)
         )
         assert rows["naive"]["names"] == "shapes"
-        await user.should_see("Answers outside of evaluations")
+        await user.should_see("Answers outside of evaluations", retries=50)
         await user.should_see("vitalfew serve")
         await user.should_see("0.05 USD for an hour of a CPU core")
-        await user.should_see("vitalfew plan")
+        await user.should_see("vitalfew plan", retries=50)
 
     visit(site, "/costs?period=all", act)
 
@@ -65,7 +65,7 @@ def test_the_same_in_sql(site: Site, by: str) -> None:
 
 def test_an_empty_store_is_said_once(tmp_path: Path) -> None:
     async def act(user: User) -> None:
-        await user.should_see(str(tmp_path))
+        await user.should_see(str(tmp_path), retries=50)
         with user:
             assert len([each for each in ElementFilter(kind=ui.label) if str(tmp_path) in each.text]) == 1
 

@@ -55,8 +55,8 @@ def _contexts(answer: RagAnswer, passages: Sequence[RagPassage]) -> None:
         of = [by_id[each] for each in dict.fromkeys(source.passage_id for source in context.sources) if each in by_id]
         with ui.element("div").classes("context"):
             score = "" if context.score is None else f", score {context.score:.3f}"
-            dropped = ", dropped by the model" if not _is_kept(context, answer) else ""
-            parts.hint(f"Context {number}: {context.tokens:,} tokens (words){score}{dropped}")
+            verdict = ", dropped by the model" if not _is_kept(context, answer) else ""
+            parts.hint(f"Context {number}: {context.tokens:,} tokens (words){score}{verdict}")
             if not of:  # a model wrote it
                 parts.long_text(context.text)
             for passage in of:

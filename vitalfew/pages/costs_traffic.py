@@ -51,7 +51,7 @@ def _show(found: dict[str, pl.DataFrame], every: str) -> None:
             parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
         return
     traffic = found["traffic"]
-    requests, usd = traffic["requests"].sum(), traffic["usd"].sum()
+    requests, usd = traffic["requests"].sum(), float(traffic["usd"].sum())
     parts.hint(f"{requests:,} request{'' if requests == 1 else 's'}: {parts.usd(usd)} USD (machine and servers)")
     _chart(traffic, every)
     parts.frame_table(f"Requests by {every}", _columns(every), traffic, "time", True)
