@@ -525,10 +525,17 @@ ROLLOUTS = table(
 
 # The tables of runs and what they cost, which outlive the artifacts.
 
+_STAGE = column(
+    "stage",
+    TEXT,
+    "step of the work. Of an index: load, split, terms, encode, index (dense), bm25; of an evaluation: ask (choose the "
+    "questions), encode_questions, retrieve, refine, generate, critique, select, score; of training: train, train_…",
+)
+
 COSTS = table(
     "costs",
     "the cost of one shard of one stage",
-    column("stage", TEXT, "stage"),
+    _STAGE,
     column("shard", INTEGER, "shard number; -1 for the work before the first shard"),
     column("run_id", TEXT, "run that did the work and is charged for it"),
     column("model", TEXT, "model that did the work: punkt, minilm, openai:NAME; NULL for a stage without one", True),
@@ -559,7 +566,7 @@ COSTS = table(
 QUOTES = table(
     "quotes",
     "the expected cost of a stage",
-    column("stage", TEXT, "stage"),
+    _STAGE,
     column("quoted", pa.timestamp("us", "UTC"), "time of the quote"),
     column("runner", TEXT, "ray or serial"),
     column("workers", INTEGER, "number of parallel workers that the quote assumes"),

@@ -109,7 +109,8 @@ class RagAnswer:
     of the question, as the model counts them. `seconds`: by step, the question's share of its batch. `usd`: at the
     prices of configs/prices.yaml. `fingerprint`: of the method's settings, models, prompts and index. `others`: the
     further answers of a selector that gives several, best first. `error`: why there is no answer, else empty. `hits`:
-    what was retrieved, best first.
+    what was retrieved, best first. `kept`: the contexts that the model kept, by their `rank`, where it rated them while
+    it read them (Sparse RAG); None where it read all of them.
     """
 
     question: str
@@ -125,6 +126,7 @@ class RagAnswer:
     others: tuple[str, ...] = ()
     error: str = ""
     hits: tuple[RagHit, ...] = field(default=(), repr=False)
+    kept: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -418,7 +420,8 @@ class _Made:
         candidates = self._of("candidates", question)
         best, *others = self._of("answers", question) or candidates[:1]
         evidence = {row["rank"]: row for row in self._of("evidence", question)}
-        read = next(row["contexts"] for row in candidates if row["candidate"] == best["candidate"])
+        chosen = next(row for row in candidates if row["candidate"] == best["candidate"])
+        read, ratings = chosen["contexts"], chosen["ratings"]
         shown = [evidence[rank] for rank in {rank for row in candidates for rank in row["contexts"]}]
         tokens = sum(row["tokens"] for row in shown)
         read_from = {each["passage_id"] for row in shown for each in row["origin"]}
@@ -437,6 +440,7 @@ class _Made:
             others=tuple(row["text"] for row in others if not row["error"]),
             error=best["error"],
             hits=tuple(RagHit(**{name: row[name] for name in _HIT}) for row in self._of("hits", question)),
+            kept=tuple(each["rank"] for each in ratings if each["kept"]) if ratings else None,
         )
 
     def _of(self, table: str, question: int) -> list[Row]:

@@ -138,7 +138,7 @@ def fitting(tokens: Iterable[int], most: int | None) -> int:
 def answered(answer: RagAnswer, model: str, most: int | None) -> dict[str, Any]:
     """An answer as JSON. `left_out`: contexts that `max_tokens` left out of the response."""
     whole = {**asdict(answer), "contexts": contexts(answer), "seconds": dict(answer.seconds)}
-    del whole["hits"]  # which POST /search returns
+    del whole["hits"], whole["kept"]  # POST /search returns hits
     kept = fitting((context.tokens for context in answer.contexts), most)
     return {
         "model": model,

@@ -42,7 +42,7 @@ def test_as_many_rows_as_asked_for(store: vf.Store) -> None:
 def test_types_that_polars_lacks_and_plain_ones(store: vf.Store) -> None:
     statement = "SELECT INTERVAL 3 DAYS AS i, [1, 2] AS l, 1 AS a, 2 AS a, '-infinity'::TIMESTAMP AS t"
     assert store.sql(statement).select("i", "l", "a", "a_1").row(0) == ("3 days", [1, 2], 1, 2)
-    assert store.query(statement).frame(plain=True).row(0) == ("3 days", "[1, 2]", 1, 2, "-infinity")
+    assert store.query(statement).frame(plain=True).row(0) == ("3 days", "[1,2]", 1, 2, "-infinity")
 
 
 def test_an_error_of_a_value_is_one_of_the_query(store: vf.Store) -> None:

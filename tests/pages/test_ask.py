@@ -16,7 +16,7 @@ from nicegui.testing import User
 import vitalfew as vf
 from tests.support.paging import visit
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage, RagSource
-from vitalfew.pages.answering import ENDED, Answered, Answers, Asked, Refused
+from vitalfew.pages.answering import ENDED, STOPPED, Answered, Answers, Asked, Refused
 from vitalfew.pages.ask_answer import _curl, _python
 from vitalfew.pages.site import Site
 
@@ -26,7 +26,9 @@ HOSTILE = "<script>alert(1)</script> \u202e <b>Velmar</b>?"
 def answered(asked: Asked) -> Answered:
     """The answer of a method that kept the first word of one passage and dropped another."""
     context = RagContext("first", 1, (RagSource(1, "One", 0, 5, "a#1"),), 1, 0.5)
-    answer = RagAnswer(asked.question, f"{asked.method} {asked.alpha}", (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f")
+    kept = () if "rated" in asked.question else None
+    text = f"{asked.method} {asked.alpha}"
+    answer = RagAnswer(asked.question, text, (context,), 9, 1, 1, 3, {"read": 0.1}, 0.0, "f", kept=kept)
     passages = [
         RagPassage(1, "One", "a#1", "first second", 1, 0.5, ((0, 5),)),
         RagPassage(2, HOSTILE, "b#1", "other", 2, 0.25, ()),
@@ -88,6 +90,7 @@ def test_only_the_last_place_of_a_slider_is_asked(site: Site, asked: list[Asked]
             user.find("alpha").trigger("input", value)
         await user.should_see("alpha 0.50: weight of the sentence itself")
         await user.should_see("shapes:ParetoRAG 0.5")
+        await user.should_see("core_context, top 8 at alpha 0.5; at most 40 tokens (words); answered by reader")
 
     visit(site, page("Where is Velmar?", "shapes:ParetoRAG"), act)
     assert [each.alpha for each in asked] == [None, 0.5]
@@ -102,6 +105,15 @@ def test_nothing_is_paid_before_a_cap_is_given(site: Site, asked: list[Asked]) -
 
     visit(site, page("paid?", "shapes:ParetoRAG"), act)
     assert [each.max_usd for each in asked] == [0.0, 0.25]
+
+
+def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
+    async def act(user: User) -> None:
+        await user.should_see("answered from the 0 that it kept")
+        await user.should_see("score 0.500, dropped by the model")
+        assert marks(user, "mark") == []
+
+    visit(site, page("rated?", "shapes:naive"), act)
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
@@ -133,6 +145,22 @@ def test_the_process_answers_and_survives_its_end(store: vf.Store) -> None:
             assert answers.pid is None
         finally:
             answers.stop()
+
+    asyncio.run(act())
+
+
+def test_a_stop_by_another_page_is_said(tmp_path: Path) -> None:
+    async def act() -> None:
+        answers = Answers(tmp_path)
+        both = [Asked("", "quickstart:ParetoRAG", "nothing") for _ in range(2)]
+        first, second = (asyncio.create_task(answers.answer(asked)) for asked in both)
+        await _until(lambda: answers.asked is both[0])
+        assert not answers.stop(both[1])  # which waits for its turn
+        assert answers.stop(both[0])  # while the process begins
+        assert await first == Refused(STOPPED)
+        await _until(lambda: answers.pid is not None)
+        answers.stop()
+        assert await second == Refused(STOPPED)
 
     asyncio.run(act())
 

@@ -30,3 +30,19 @@ def test_parts_show_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
     visit(Site(Path("nowhere")), "/parts", act)
     assert chosen == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        (0, "0"),
+        (0.0001, "0.00010"),
+        (0.000076, "0.000076"),
+        (0.0101, "0.010"),
+        (0.999, "1.00"),
+        (1234.5, "1,234.50"),
+    ],
+)
+def test_amounts(value: float | None, shown: str) -> None:
+    assert parts.usd(value) == shown

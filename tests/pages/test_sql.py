@@ -40,19 +40,21 @@ def test_a_statement_of_the_address_is_not_run(site: Site) -> None:
 
 def test_values_reach_the_browser_as_text(site: Site) -> None:
     statement = (
-        "SELECT 9223372036854775807 AS big, NULL AS nothing, 'NaN'::DOUBLE AS nan, {'x': [1, 2]} AS nested, "
-        "true AS yes, '<b>' AS html, repeat('x', 1000) AS long, '-infinity'::TIMESTAMPTZ AS early, 1 AS n, 2 AS n;"
+        "SELECT 9223372036854775807 AS big, NULL AS nothing, 'NaN'::DOUBLE AS nan, {'x': ['a', 'b, c']} AS nested, "
+        "true AS yes, '<b>' AS html, repeat('x', 1000) AS long, '-infinity'::TIMESTAMPTZ AS early, 1 AS n, 2 AS n, "
+        "2119 / 3 AS third, 0.0000123456789::DOUBLE AS small;"
     )
 
     async def act(user: User) -> None:
         typed(user, statement)
         user.find(marker="run").click()
         (row,) = await rows_of(user, "Rows")
-        values = [row[f"c{place}"] for place in range(10)]
-        assert values[:6] == ["9223372036854775807", None, "NaN", "{'x': [1, 2]}", "true", "<b>"]
+        values = [row[f"c{place}"] for place in range(12)]
+        assert values[:6] == ["9223372036854775807", None, "NaN", '{"x":["a","b, c"]}', "true", "<b>"]
         assert values[6] == {"text": "x" * 300, "length": "1,000", "at": 0}
-        assert values[7:] == ["-infinity", "1", "2"]
-        await user.should_see("1 row, 10 columns.")
+        assert values[7:] == ["-infinity", "1", "2", "706.333333", "0.0000123457"]
+        await user.should_see("1 row, 12 columns.")
+        await user.should_see("1 statement")
 
     visit(site, "/sql", act)
 
@@ -101,6 +103,9 @@ def test_the_documentation(site: Site) -> None:
     async def act(user: User) -> None:
         await user.should_see("a unit retrieved for a question", retries=50)
         await user.should_see("spending_by_method")
+        user.find(marker="Find").trigger("input", "accuracy")
+        await user.should_see("Macros")
+        await user.should_not_see("Tables")
 
     visit(site, "/sql", act)
 

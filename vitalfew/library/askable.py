@@ -2,7 +2,7 @@
 model is imported."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,36 @@ USUAL = ("start_answers", "quickstart")
 @dataclass(frozen=True)
 class Askable:
     """A method that `Store.rag` takes. `name`: EXPERIMENT:METHOD. `index`: that it was evaluated on; empty: any, as it
-    was not evaluated or searches none. `run`: its latest finished evaluation; empty: none. `about`: how it retrieves,
-    shortens and answers, in one line."""
+    was not evaluated or searches none. `run`: its latest finished evaluation; empty: none. `settings`: as they are
+    written."""
 
     name: str
     index: str
     run: str
-    about: str
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def about(self) -> str:
+        """How it retrieves, shortens and answers, in one line."""
+        return self.described()
+
+    def described(self, alpha: float | None = None, max_tokens: int | None = None) -> str:
+        """`about`, with other settings."""
+        retrieve, refine = self.settings.get("retrieve"), self.settings.get("refine") or {}
+        generate = self.settings.get("generate") or {}
+        alpha = (retrieve or {}).get("alpha") if alpha is None else alpha
+        max_tokens = max_tokens or refine.get("max_tokens")
+        parts = []
+        if retrieve:
+            weight = "" if alpha is None else f" at alpha {alpha:g}"
+            parts.append(f"{retrieve.get('retriever', 'core_context')}, top {retrieve.get('top_k', 10)}{weight}")
+            parts += [refine["refiner"]] if refine.get("refiner", "cut") != "cut" else []
+            parts += [f"at most {max_tokens} tokens (words)"] if max_tokens else []
+        else:
+            parts.append("no retrieval")
+        model = generate.get("model")
+        parts.append(f"answered by {generate.get('generator', 'reader')}" + (f" ({model})" if model else ""))
+        return "; ".join(parts)
 
 
 def askable(store: Path) -> list[Askable]:
@@ -40,29 +63,11 @@ def _evaluated(store: Path) -> Iterator[Askable]:
             for method in run.config.get("methods", ()):
                 if method.get("generate"):
                     index = (method.get("index") or "") if method.get("retrieve") else ""
-                    yield Askable(f"{run.name}:{method['name']}", index, run.run_id, _about(method))
+                    yield Askable(f"{run.name}:{method['name']}", index, run.run_id, method)
 
 
 def _usual(store: Path) -> Iterator[Askable]:
     for name in USUAL:
         _, experiment = find(name, store)
         for method, own in experiment["methods"].items():
-            yield Askable(f"{name}:{method}", "", "", _about(merged(experiment, own or {})))
-
-
-def _about(settings: Mapping[str, Any]) -> str:
-    """One line on a method, from its settings as they are written."""
-    retrieve, refine = settings.get("retrieve"), settings.get("refine") or {}
-    generate = settings.get("generate") or {}
-    parts = []
-    if retrieve:
-        alpha = retrieve.get("alpha")
-        weight = "" if alpha is None else f" at alpha {alpha:g}"
-        parts.append(f"{retrieve.get('retriever', 'core_context')}, top {retrieve.get('top_k', 10)}{weight}")
-        parts += [refine["refiner"]] if refine.get("refiner", "cut") != "cut" else []
-        parts += [f"at most {refine['max_tokens']} tokens (words)"] if refine.get("max_tokens") else []
-    else:
-        parts.append("no retrieval")
-    model = generate.get("model")
-    parts.append(f"answered by {generate.get('generator', 'reader')}" + (f" ({model})" if model else ""))
-    return "; ".join(parts)
+            yield Askable(f"{name}:{method}", "", "", merged(experiment, own or {}))

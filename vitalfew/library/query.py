@@ -20,6 +20,8 @@ _FOREIGN = re.compile(r"UNION|INTERVAL|\bBIT\b|VARIANT|UHUGEINT")
 """Types of DuckDB that Polars does not have."""
 _PLAIN = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?|HUGEINT|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|BOOLEAN|VARCHAR")
 
+_NESTED = re.compile(r"\]$|^(STRUCT|MAP)\b")
+
 
 class Query:
     """One statement that only reads, not run yet: `frame` runs it, and `cancel` ends it from another thread.
@@ -36,8 +38,8 @@ class Query:
         """The rows; at most `most`, and none after those that first fill `most_bytes` of memory.
 
         Types that Polars lacks (INTERVAL, UNION, BIT) come as text. `plain`: so does all that is not a number, a
-        boolean or text, as DuckDB writes it: times (UTC), lists, structs, maps, bytes. Raises QueryError, Stopped
-        after `cancel`, FileNotFoundError without a store.
+        boolean or text: times (UTC) and bytes as DuckDB writes them, lists, structs and maps as JSON. Raises
+        QueryError, Stopped after `cancel`, FileNotFoundError without a store.
         """
         import polars as pl
         import pyarrow as pa
@@ -78,6 +80,8 @@ class Query:
 
 def _column(name: str, kind: str, plain: bool) -> str:
     quoted = '"' + name.replace('"', '""') + '"'
+    if plain and _NESTED.search(kind):
+        return f"CAST(to_json({quoted}) AS VARCHAR) AS {quoted}"
     is_text = _FOREIGN.search(kind) or (plain and not _PLAIN.fullmatch(kind))
     return f"CAST({quoted} AS VARCHAR) AS {quoted}" if is_text else quoted
 

@@ -329,12 +329,13 @@ class Store:
 
     def costs(self, since: "date | None" = None, until: "date | None" = None) -> "pl.DataFrame":
         """Costs of work by day (UTC), run, method, stage and model: rows of the macro `spending_by_method`, and the
-        `name` of the run's index or experiment. `since`, `until`: the first and the last day. Raises FileNotFoundError.
+        `name` of the run's index or experiment and its `flow`. `since`, `until`: the first and the last day. Raises
+        FileNotFoundError.
         """
         import polars as pl
 
         rows = self.sql(
-            "SELECT s.*, r.name FROM spending_by_method() AS s LEFT JOIN runs AS r USING (run_id) ORDER BY ALL"
+            "SELECT s.*, r.name, r.flow FROM spending_by_method() AS s LEFT JOIN runs AS r USING (run_id) ORDER BY ALL"
         )
         if since:
             rows = rows.filter(pl.col("day") >= since)

@@ -31,7 +31,8 @@ IDLE = 600.0
 """Seconds without a question after which the process ends."""
 OPEN = 8
 """Methods that it keeps open."""
-ENDED = "the process that answers ended before the answer was there: it was stopped, or the memory was full; ask again"
+ENDED = "the process that answers ended before the answer was there: the memory may have been full; ask again"
+STOPPED = "this answer was stopped, here or on another page, which the same process answers: ask again"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class Answers:
     def __init__(self, store: Path, idle: float = IDLE) -> None:
         self.store, self.idle = store, idle
         self.pid: int | None = None
+        self.asked: Asked | None = None
+        """The question that it answers now."""
         self._pool: Executor | None = None
         self._turn = asyncio.Lock()
         self._rest: asyncio.TimerHandle | None = None
@@ -83,12 +86,15 @@ class Answers:
                 return None
             if self._rest:
                 self._rest.cancel()
+            self.asked = asked
             try:
                 return await self._computed(asked)
             except BrokenProcessPool:
+                was_stopped = self._pool is None
                 self.stop()
-                return Refused(ENDED)
+                return Refused(STOPPED if was_stopped else ENDED)
             finally:
+                self.asked = None
                 self._rest = asyncio.get_running_loop().call_later(self.idle, self.stop)
 
     async def _computed(self, asked: Asked) -> Answered | Refused:
@@ -96,17 +102,23 @@ class Answers:
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), _begin)
         pool, loop = self._pool, asyncio.get_running_loop()
         if self.pid is None:
-            self.pid = await loop.run_in_executor(pool, os.getpid)
+            pid = await loop.run_in_executor(pool, os.getpid)
+            if self._pool is not pool:
+                raise BrokenProcessPool("it was stopped while it began")
+            self.pid = pid
         return await loop.run_in_executor(pool, _answer, self.store, asked)
 
-    def stop(self) -> None:
-        """End the process, and what it computes."""
+    def stop(self, asked: Asked | None = None) -> bool:
+        """End the process, and what it computes; `asked`: if that is the answer to this question. Returns if it did."""
+        if asked is not None and self.asked is not asked:
+            return False
         if self.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)  # it writes nothing that must be whole
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool, self.pid = None, None
+        return True
 
 
 def _begin() -> None:

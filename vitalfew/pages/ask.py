@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.askable import Askable
 from vitalfew.pages import parts
-from vitalfew.pages.answering import Answered, Answers, Asked, Refused
+from vitalfew.pages.addresses import results
+from vitalfew.pages.answering import STOPPED, Answered, Asked, Refused
 from vitalfew.pages.ask_answer import draw_answer
 from vitalfew.pages.site import Site
 
@@ -189,6 +189,7 @@ class Column:
         self.max_tokens: int | None = None
         self.max_usd = 0.0
         self.there: Answered | None = None
+        self.about: ui.label | None = None
 
     def draw(self) -> None:
         self.place = ui.element("section").classes("method")
@@ -206,10 +207,15 @@ class Column:
 
     def _fill(self) -> None:
         options = self.page.options()
-        shown = {name: name + (", evaluated" if each.run else "") for name, each in options.items()}
+        names = {name: name.partition(":")[2] or name for name in (*options, self.method)}
+
+        def experiment(name: str) -> str:
+            evaluated = name in options and options[name].run
+            return name.partition(":")[0] + (", evaluated" if evaluated else "")
+
         with self.place:
             with ui.element("div").classes("row").style("flex-wrap: nowrap; justify-content: space-between"):
-                parts.choice("Method", {self.method: self.method, **shown}, self.method, self._choose)
+                parts.choice("Method", names, self.method, self._choose, group=experiment)
                 self.removing = ui.button("Remove", on_click=lambda: self.page.remove(self)).props("flat dense no-caps")
             self._describe(options.get(self.method))
             self.settings = ui.element("div").classes("settings").style("display: grid; gap: 0.5rem")
@@ -218,13 +224,14 @@ class Column:
     def _describe(self, known: Askable | None) -> None:
         if known is None:
             return
+        experiment, _, method = known.name.partition(":")
         with ui.element("div").classes("hint"):
-            ui.label(known.about).classes("text")
+            parts.Words(f"{experiment}: ").classes("text")
             if known.run:
-                address = urlencode({"run": known.run, "method": known.name.partition(":")[2]})
-                ui.html(f'<a href="{ROOT}/results?{address}">Its evaluation</a>', sanitize=False, tag="span")
+                parts.link("its evaluation", results(run=known.run, method=method))
             else:
-                ui.label("It was not evaluated on this index.")
+                parts.Words("not evaluated on this index")
+            self.about = ui.label(known.about).classes("text")
 
     async def _choose(self, method: str) -> None:
         self.method = method
@@ -242,35 +249,42 @@ class Column:
     async def ask(self) -> None:
         self.number += 1
         number, answers = self.number, self.page.site.answers
+        asked = self.asked()
         if self.there is None:
             self.result.clear()
             with self.result:
                 parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
-                ui.button("Stop", on_click=lambda: self._stop(answers)).props("flat dense no-caps")
+                ui.button("Stop", on_click=lambda: self._stop(asked)).props("flat dense no-caps")
         else:
             self.result.classes("dropped")
-        asked = self.asked()
         found = await answers.answer(asked, lambda: number == self.number)
         if found is None or number != self.number or self.place.is_deleted:
             return
-        self.result.classes(remove="dropped").clear()
-        with self.result:
-            self._show(found, asked)
+        self._show(found, asked)
 
-    def _stop(self, answers: Answers) -> None:
-        answers.stop()
+    def _stop(self, asked: Asked) -> None:
+        if not self.page.site.answers.stop(asked):  # it waits for its turn
+            self.number += 1
+            self._show(Refused(STOPPED), asked)
 
     def _show(self, found: Answered | Refused, asked: Asked) -> None:
+        self.result.classes(remove="dropped").clear()
         if isinstance(found, Refused):
             self.there = None
-            parts.problem(found.reason, None if found.costs else self.ask)
-            if found.costs:
-                self._cap()
+            with self.result:
+                parts.problem(found.reason, None if found.costs else self.ask)
+                if found.costs:
+                    self._cap()
             return
         if self.there is None:
             self._sliders(found)
         self.there = found
-        draw_answer(self.page.site, asked, found)
+        known = self.page.options().get(self.method)
+        if known and self.about:
+            alpha = found.alpha if asked.alpha is None else asked.alpha
+            self.about.set_text(known.described(alpha, asked.max_tokens or found.max_tokens))
+        with self.result:
+            draw_answer(self.page.site, asked, found)
 
     def _cap(self) -> None:
         """Ask how much an answer may cost; the default spends nothing."""

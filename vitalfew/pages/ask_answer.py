@@ -24,7 +24,7 @@ def draw_answer(site: Site, asked: Asked, found: Answered) -> None:
             parts.long_text(answer.text)
     _figures(answer)
     _elsewhere(site, asked)
-    _contexts(answer.contexts, found.passages)
+    _contexts(answer, found.passages)
 
 
 def _figures(answer: RagAnswer) -> None:
@@ -43,28 +43,38 @@ def _figures(answer: RagAnswer) -> None:
             parts.Words(value, "dd")
 
 
-def _contexts(contexts: Sequence[RagContext], passages: Sequence[RagPassage]) -> None:
+def _contexts(answer: RagAnswer, passages: Sequence[RagPassage]) -> None:
     by_id = {passage.passage_id: passage for passage in passages}
-    _heading(f"It read {_count(len(contexts), 'context')}")
-    for number, context in enumerate(contexts, 1):
+    _heading(f"It read {_count(len(answer.contexts), 'context')}")
+    if answer.kept is not None:
+        parts.hint(
+            f"The model rated them while it read them, and answered from the {len(answer.kept):,} that it kept in its "
+            "cache. The tokens above count all of them."
+        )
+    for number, context in enumerate(answer.contexts, 1):
         of = [by_id[each] for each in dict.fromkeys(source.passage_id for source in context.sources) if each in by_id]
         with ui.element("div").classes("context"):
             score = "" if context.score is None else f", score {context.score:.3f}"
-            parts.hint(f"Context {number}: {context.tokens:,} tokens (words){score}")
+            verdict = ", dropped by the model" if not _is_kept(context, answer) else ""
+            parts.hint(f"Context {number}: {context.tokens:,} tokens (words){score}{verdict}")
             if not of:  # a model wrote it
                 parts.long_text(context.text)
             for passage in of:
-                _passage(passage)
+                _passage(passage, _is_kept(context, answer))
     if dropped := [passage for passage in passages if not passage.kept]:
         _dropped(dropped)
 
 
-def _passage(passage: RagPassage) -> None:
+def _is_kept(context: RagContext, answer: RagAnswer) -> bool:
+    return answer.kept is None or context.rank in answer.kept
+
+
+def _passage(passage: RagPassage, is_kept: bool = True) -> None:
     with ui.element("div").style("font-size: 0.9rem; font-weight: 600"):
         parts.Words(passage.title or "(no title)").classes("text")
     source = f"{passage.source_id} · " if passage.source_id else ""
     parts.hint(f"{source}best hit: rank {passage.rank}, score {passage.score:.3f}")
-    parts.marked(passage.text, passage.kept)
+    parts.marked(passage.text, passage.kept if is_kept else ())
 
 
 def _dropped(passages: Sequence[RagPassage]) -> None:

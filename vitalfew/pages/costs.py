@@ -1,14 +1,18 @@
 """The page Costs: what work took in a period, by method, stage, model, day or run; quotes; the traffic of servers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import polars as pl
 from nicegui import ui
 
-from vitalfew.pages import costs_traffic, parts
+from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.pages import costs_traffic, parts, sql_editor
+from vitalfew.pages.addresses import results
 from vitalfew.pages.site import Site
+from vitalfew.storage.costs import Prices, read_prices
 
 PERIODS = {
     "today": "today",
@@ -18,11 +22,19 @@ PERIODS = {
     "all": "all time",
 }
 GROUPS = {"method": "method", "stage": "stage", "model": "model", "day": "day", "run": "run"}
-_MEASURES = ("usd", "usd_nothing_known", "tokens", "wall_seconds", "cpu_seconds", "gpu_seconds")
+KEYS = {by: ["run_id", "name", "flow"] if by == "run" else [by] for by in GROUPS}
+"""The columns that tell groups apart."""
+_MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "cpu_seconds": 1, "gpu_seconds": 1}
+"""Columns that are summed, with the digits that the same in SQL is rounded to."""
+USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
+_STYLE = ".q-table td, .q-table th { min-width: 7.5rem } th.number { white-space: normal !important }"
 _NO_MODEL = "(no model)"
+_WRITE_USD = (
+    "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
+    "maximumSignificantDigits: 2} : {maximumFractionDigits: 2}) + ' USD'"
+)
 _NO_RUN = "vitalfew index DATASET --name NAME"
 
 
@@ -39,6 +51,23 @@ class View:
 
     def days(self) -> tuple[date | None, date | None]:
         return span(self.period, datetime.now(UTC).date())
+
+    @property
+    def statement(self) -> str:
+        """The table, as SQL."""
+        since, until = self.days()
+        sums = {
+            name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
+        }
+        columns = [*KEYS[self.by], *(f"{written} AS {name}" for name, written in sums.items())]
+        columns.append("round(100 * sum(usd) / nullif(sum(sum(usd)) OVER (), 0), 1) AS percent_of_usd")
+        if self.by == "method":
+            columns.append("round(sum(usd) FILTER (shared_by > 1), 7) AS usd_shared")
+            columns.append("string_agg(DISTINCT name, ', ' ORDER BY name) AS names")
+        lines = ["SELECT " + ",\n    ".join(columns), "FROM spending_by_method() LEFT JOIN runs USING (run_id)"]
+        if since:
+            lines.append(f"WHERE day BETWEEN DATE '{since}' AND DATE '{until}'")
+        return "\n".join([*lines, f"GROUP BY ALL ORDER BY {'day' if self.by == 'day' else 'sum(usd)'} DESC"])
 
 
 def span(period: str, today: date) -> tuple[date | None, date | None]:
@@ -67,12 +96,16 @@ def draw(site: Site) -> None:
     with ui.element("div").classes("row"):
         parts.choice("Period (UTC)", PERIODS, view.period, change("period"))
         parts.choice("By", GROUPS, view.by, change("by"))
-    parts.later(lambda: site.store.costs(), lambda found: _show(found, view), "Reading the costs")
-    parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
-    costs_traffic.draw(site, *view.days())
+
+    def drawn(found: tuple[pl.DataFrame, Prices]) -> None:
+        _show(*found, view)
+        parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
+        costs_traffic.draw(site, *view.days())
+
+    parts.later(lambda: (site.store.costs(), read_prices(datetime.now(UTC).date())), drawn, "Reading the costs")
 
 
-def _show(every: pl.DataFrame, view: View) -> None:
+def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
     since, until = view.days()
     rows = every if since is None else every.filter(pl.col("day").is_between(since, until))
     if every.is_empty():
@@ -82,33 +115,33 @@ def _show(every: pl.DataFrame, view: View) -> None:
         parts.hint(f"No work was done in this period ({_days(since, until)}). The last was on {every['day'].max()!s}.")
         ui.link("Show all time", View("all", view.by).address)
         return
-    rows = rows.with_columns(_group(view.by).alias("group"))
-    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} USD paid")
+    rows = rows.with_columns(pl.col("model").fill_null(_NO_MODEL))
+    parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} {USD}")
     parts.hint(_total(rows, since, until))
-    _chart(rows, since, until)
+    _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
     grouped = _grouped(rows, view.by)
     parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, *_order(view.by))
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
-    _explain(view.by)
+    _explain(view, prices)
 
 
-def _group(by: str) -> pl.Expr:
-    if by == "day":
-        return pl.col("day").cast(pl.String)
+def _label(by: str) -> pl.Expr:
+    """The name of a group in a chart."""
     if by == "run":
         return pl.concat_str(pl.col("name").fill_null(""), pl.lit(" "), pl.col("run_id")).str.strip_chars()
-    return pl.col(by).fill_null(_NO_MODEL)
+    return pl.col(by).cast(pl.String)
 
 
 def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     sums = [pl.col(name).sum() for name in _MEASURES]
     if by == "method":
         sums.append(pl.col("usd").filter(pl.col("shared_by") > 1).sum().alias("usd_shared"))
-    grouped = rows.group_by("group").agg(sums).rename({"group": by})
+        sums.append(pl.col("name").drop_nulls().unique().sort().str.join(", ").alias("names"))
+    grouped = rows.group_by(KEYS[by]).agg(sums)
     total = grouped["usd"].sum()
     share = pl.col("usd") / total if total else pl.lit(None, pl.Float64)
     order, descending = _order(by)
-    grouped = grouped.sort(order, by, descending=[descending, False])
+    grouped = grouped.sort(order, KEYS[by][0], descending=[descending, False])
     return grouped.with_columns(share.alias("share"), pl.col("tokens").round(0).cast(pl.Int64))
 
 
@@ -120,9 +153,13 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
     def number(name: str, label: str, write: Callable[[float | None], str]) -> parts.Shown:
         return parts.Shown(name, label, write, number=True)
 
+    keys = {
+        "day": [parts.Shown("day", "day (UTC)")],
+        "run": [parts.Shown("run_id", "run", link=_results), parts.Shown("name", "experiment or index")],
+    }
     shown = [
-        parts.Shown(by, f"{by} (UTC)" if by == "day" else by),
-        number("usd", "USD paid", parts.usd),
+        *keys.get(by, [parts.Shown(by, by)]),
+        number("usd", USD, parts.usd),
         number("share", "share", lambda value: "" if value is None else f"{value:.1%}"),
         number("usd_nothing_known", "USD if nothing had been known", parts.usd),
         number("tokens", "model tokens", parts.figure()),
@@ -132,8 +169,13 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
     if grouped["gpu_seconds"].sum():
         shown.append(number("gpu_seconds", "GPU seconds", parts.figure(1)))
     if by == "method":
-        shown.append(number("usd_shared", "USD of work shared with other methods", parts.usd))
+        shown.insert(2, number("usd_shared", "of which shared with other methods (USD)", parts.usd))
+        shown.append(parts.Shown("names", "experiment or index"))
     return shown
+
+
+def _results(row: Mapping[str, Any]) -> str:
+    return results(run=row["run_id"]) if row["flow"] == "evaluate" else ""
 
 
 def _days(since: date | None, until: date | None) -> str:
@@ -150,7 +192,7 @@ def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
     return (
-        f"{_days(since, until)} (UTC), {rows['run_id'].n_unique()} runs: {parts.usd(usd)} USD paid, and "
+        f"{_days(since, until)} (UTC), {rows['run_id'].n_unique()} runs: {parts.usd(usd)} USD, and "
         f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
         f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
@@ -168,36 +210,41 @@ def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
     told = pl.when(pl.col("group").is_in(named)).then(pl.col("group")).otherwise(pl.lit(others)).alias("group")
     sums = rows.with_columns(told).group_by("group", "day").agg(pl.col("usd").sum())
     by = {(group, day): usd for group, day, usd in sums.iter_rows()}
-    names = named + [others] * (len(largest) > len(named))
+    series = [
+        {"type": "bar", "stack": "usd", "name": name, "data": [by.get((name, day), 0) for day in days]}
+        for name in named
+    ]
+    if len(largest) > len(named):
+        rest = [by.get((others, day), 0) for day in days]
+        series.append({"type": "bar", "stack": "usd", "name": others, "data": rest, "itemStyle": {"color": "#999"}})
     parts.chart(
-        "USD paid by day",
+        "USD by day, as bars; the table below has the sums",
         {
-            "tooltip": {"trigger": "axis"},
+            "tooltip": {"trigger": "axis", ":valueFormatter": _WRITE_USD},
             "legend": {"type": "scroll", "top": 0},
             "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 10},
             "xAxis": {"type": "category", "data": [str(day) for day in days]},
-            "yAxis": {"type": "value", "name": "USD paid"},
-            "series": [
-                {"type": "bar", "stack": "usd", "name": name, "data": [by.get((name, day), 0) for day in days]}
-                for name in names
-            ],
+            "yAxis": {"type": "value", "name": "USD"},
+            "series": series,
         },
+        is_stacked=True,
     )
 
 
-def _explain(by: str) -> None:
+def _explain(view: View, prices: Prices) -> None:
     parts.hint(
-        "USD paid: what the work of this period cost at the prices in configs/prices.yaml on its day, cancelled work "
-        "included. USD if nothing had been known: what it would have cost without the answers, readings and vectors "
-        "that earlier work had computed, which are reused."
+        "USD: work at the prices of its day, by configs/prices.yaml or the file that VITALFEW_PRICES names: now "
+        f"{prices.cpu_core_hour:g} USD for an hour of a CPU core, {prices.gpu_hour:g} USD for an hour of a GPU, and "
+        "what servers of models bill for tokens. Cancelled work is included. USD if nothing had been known: what it "
+        "would have cost without the answers, readings and vectors that earlier work had computed, which are reused."
     )
-    if by == "method":
+    if view.by == "method":
         parts.hint(
             "Work that several methods of a run share, such as encoding the questions or one search for two methods, "
-            "is split among them equally, so that the rows add up to the total; the last column says how much of the "
-            "USD paid is such a part. An index is not made for one method: its work is “indexing (no method)”."
+            "is split among them equally, so that the rows add up to the total. An index is not made for one method: "
+            "its work is “indexing (no method)”. EXPERIMENT/development is the run that tuned an experiment."
         )
-    ui.link("The same in SQL", "/sql?sql=FROM%20spending_by_method()").classes("hint")
+    parts.link("The same in SQL", f"{ROOT}{sql_editor.address(view.statement)}")
 
 
 _QUOTED = """

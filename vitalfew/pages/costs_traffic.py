@@ -38,7 +38,11 @@ def draw(site: Site, since: date | None, until: date | None) -> None:
 
 
 def _show(found: dict[str, pl.DataFrame], every: str) -> None:
-    parts.heading("Requests to the server")
+    parts.heading("Answers outside of evaluations")
+    parts.hint(
+        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded: "
+        "they say themselves what they took."
+    )
     if "all" in found:
         (row,) = found["all"].iter_rows(named=True)
         if row["requests"]:
@@ -46,9 +50,12 @@ def _show(found: dict[str, pl.DataFrame], every: str) -> None:
         else:
             parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
         return
-    _chart(found["traffic"], every)
-    parts.frame_table(f"Requests by {every}", _columns(every), found["traffic"], "time", True)
-    parts.downloads("requests", lambda: found["traffic"])
+    traffic = found["traffic"]
+    requests, usd = traffic["requests"].sum(), float(traffic["usd"].sum())
+    parts.hint(f"{requests:,} request{'' if requests == 1 else 's'}: {parts.usd(usd)} USD (machine and servers)")
+    _chart(traffic, every)
+    parts.frame_table(f"Requests by {every}", _columns(every), traffic, "time", True)
+    parts.downloads("requests", lambda: traffic)
     parts.heading("Slowest requests")
     seconds = parts.Shown("seconds", "seconds", parts.figure(2), number=True)
     tokens = parts.Shown("prompt_tokens", "prompt tokens", parts.figure(), number=True)
@@ -97,7 +104,7 @@ def _chart(traffic: pl.DataFrame, every: str) -> None:
     answered = (sums["requests"] - sums["unanswered"]).to_list()
     times = [f"{time:%Y-%m-%d}" if every == "day" else f"{time:%m-%d %H:%M}" for time in sums["time"]]
     parts.chart(
-        f"Requests by {every}",
+        f"Requests by {every}, as bars; the table below has the figures",
         {
             "tooltip": {"trigger": "axis"},
             "legend": {"top": 0},
@@ -109,4 +116,5 @@ def _chart(traffic: pl.DataFrame, every: str) -> None:
                 {"type": "bar", "stack": "all", "name": "without an answer", "data": sums["unanswered"].to_list()},
             ],
         },
+        is_stacked=True,
     )

@@ -110,7 +110,7 @@ def link(text: str, address: str, kind: str = "") -> None:
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A column of a table: the field of a row, its heading (with the unit), how a value is written, where a click leads
-    (an address, by the row), and the field that holds the unit where rows have different ones."""
+    (an address, by the row; "" nowhere), and the field that holds the unit where rows have different ones."""
 
     name: str
     label: str
@@ -145,7 +145,8 @@ _HEAD = """
 </q-tr>
 """
 _LINK = """
-<q-td :props="props"><a v-if="props.value" :href="props.row['_' + props.col.name]">{{ props.value }}</a></q-td>
+<q-td :props="props"><a v-if="props.value && props.row['_' + props.col.name]"
+  :href="props.row['_' + props.col.name]">{{ props.value }}</a><template v-else>{{ props.value }}</template></q-td>
 """
 
 
@@ -238,9 +239,11 @@ def frame_table(
     table(label, columns, read, order, descending, nothing)
 
 
-def chart(label: str, options: dict[str, Any]) -> ui.echart:
-    """A chart of Apache ECharts, which also describes itself in words. `label`: its name."""
-    made = ui.echart({"aria": {"enabled": True}, "animation": False, **options})
+def chart(label: str, options: dict[str, Any], is_stacked: bool = False) -> ui.echart:
+    """A chart of Apache ECharts, which also describes itself in words. `label`: its name, which is all that a stacked
+    one says: ECharts would read out its places of the bars too."""
+    said = {"label": {"description": label}} if is_stacked else {}
+    made = ui.echart({"aria": {"enabled": True, **said}, "animation": False, **options})
     made.props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
     return made
 
@@ -271,10 +274,12 @@ def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
 
 
 def usd(value: float | None) -> str:
-    """An amount with as many digits as tell it from zero."""
+    """An amount with two digits that tell it from zero, or cents."""
     if value is None:
         return ""
-    return f"{value:,.2f}" if value >= 1 or not value else f"{Decimal(f'{value:.2g}'):f}"
+    if not value:
+        return "0"
+    return f"{value:,.2f}" if value >= 0.995 else f"{Decimal(f'{value:.1e}'):f}"
 
 
 class Words(TextElement):
@@ -367,17 +372,29 @@ def long_text(text: str, empty: str = "(empty)") -> None:
 
 
 def choice(
-    label: str, options: Mapping[str, str], value: str, on_change: Callable[[str], Any], marker: str = ""
+    label: str,
+    options: Mapping[str, str],
+    value: str,
+    on_change: Callable[[str], Any],
+    marker: str = "",
+    group: Callable[[str], str] | None = None,
 ) -> ui.element:
-    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen."""
+    """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
+    the heading that a value stands under."""
+
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("select").mark(marker or label)
-        with made:
-            for key, shown in options.items():
-                Words(shown, "option").props["value"] = key
-    for option in made.default_slot.children:
-        if option.props["value"] == value:
+    groups = {"": made}
+    for key, shown in options.items():
+        if (under := group(key) if group else "") not in groups:
+            with made:
+                groups[under] = ui.element("optgroup")
+            groups[under].props["label"] = under
+        with groups[under]:
+            option = Words(shown, "option")
+        option.props["value"] = key
+        if key == value:
             option.props["selected"] = True
 
     def changed(event: GenericEventArguments) -> Any:

@@ -35,11 +35,14 @@ _STYLE = """
   margin: 0 auto }
 h1 { font-size: 1.5rem; line-height: 1.2; font-weight: 600; margin: 0 }
 h2 { font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin: 1rem 0 0 }
-header nav { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem }
+header nav { display: flex; gap: 1rem; flex: 1 1 0; min-width: 0; overflow-x: auto; scrollbar-width: thin;
+  scrollbar-color: #ffffff80 transparent; white-space: nowrap }
+header a[aria-current] { scroll-initial-target: nearest }
 header a { color: white; text-decoration: none; padding: 0.15rem 0 }
 header a[aria-current] { font-weight: 700; border-bottom: 2px solid white }
 .nicegui-content a { color: inherit; text-decoration: underline }
-header a:focus-visible, a:focus-visible { outline: 2px solid; outline-offset: 2px }
+a:focus-visible { outline: 2px solid; outline-offset: 2px }
+header a:focus-visible { outline-offset: -2px }
 .about, .hint { opacity: 0.85; max-width: 60rem }
 .problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: isolate }
@@ -56,9 +59,15 @@ summary { display: list-item; cursor: pointer }
 .q-table th { font-weight: 600 }
 .q-table td, .q-table th { unicode-bidi: isolate; white-space: normal; overflow-wrap: break-word; max-width: 36rem }
 .q-table th:focus-visible { outline: 2px solid }
+@media (max-width: 700px) {
+  .q-table__middle { background: linear-gradient(to left, var(--page, white) 50%, transparent) right / 3rem 100%
+    no-repeat local, linear-gradient(to left, color-mix(in srgb, currentColor 35%, transparent), transparent)
+    right / 0.75rem 100% no-repeat scroll }
+  .body--dark .q-table__middle { --page: var(--q-dark) }
+}
 .q-loading-bar { display: none }
 .body--dark .nicegui-echart canvas, .body--dark .nicegui-echart svg { filter: invert(1) hue-rotate(180deg) }
-.body--dark .q-btn.text-primary, .body--dark .q-btn.text-primary .block { color: #8ab4f8 !important }
+.body--dark .q-btn.text-primary { --q-primary: #8ab4f8 }
 @layer overrides { .q-table__bottom .q-btn { color: inherit !important } }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
@@ -70,8 +79,8 @@ def framed(page: Page, site: Site) -> None:
     """Draw a page within its frame."""
     ui.colors(primary="#1d4ed8")
     ui.add_css(_STYLE)
-    with ui.header(fixed=False).classes("q-py-sm").style("gap: 0.25rem 1.5rem; flex-wrap: wrap; align-items: baseline"):
-        ui.label("Vital Few").style("font-weight: 700")
+    with ui.header(fixed=False).classes("q-py-sm").style("gap: 1.5rem; flex-wrap: nowrap; align-items: baseline"):
+        ui.label("Vital Few").style("font-weight: 700; white-space: nowrap")
         with ui.element("nav").props('aria-label="Pages"'):
             for other in PAGES:
                 here = ' aria-current="page"' if other is page else ""

@@ -90,7 +90,7 @@ class Editor:
 
     def history(self) -> None:
         """Draw the choice among the last statements, as the browser has kept them."""
-        self.place = ui.element("div")
+        self.place = ui.element("div").style("flex: 1 1 10rem; min-width: 0")  # as wide whatever it has
         self._draw_history()
 
     def remember(self, text: str) -> None:
@@ -117,7 +117,7 @@ class Editor:
 
     def _draw_history(self) -> None:
         self.place.clear()
-        options = {"": f"{len(self.past)} statements" if self.past else "none yet"}
+        options = {"": f"{len(self.past)} statement{'' if len(self.past) == 1 else 's'}" if self.past else "none yet"}
         options |= {str(place): " ".join(text.split())[:80] for place, text in enumerate(self.past)}
         with self.place:
             parts.choice("History", options, "", lambda place: self.use(self.past[int(place)]) if place else None)
@@ -165,11 +165,13 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
     """List tables and macros with what they mean; one that is opened shows its columns, or its example."""
     editor.complete(found)
     columns = {name: rows for (name,), rows in found.filter(kind="column").group_by("name", maintain_order=True)}
-    shown: list[tuple[str, ui.element]] = []
+    groups: list[tuple[ui.element, list[tuple[str, ui.element]]]] = []
 
     def keep(word: str) -> None:
-        for text, element in shown:
-            element.set_visibility(word.lower() in text.lower())
+        for group, entries in groups:
+            for text, element in entries:
+                element.set_visibility(word.lower() in text.lower())
+            group.set_visibility(any(element.visible for _, element in entries))
 
     with ui.element("label").classes("field"):
         parts.Words("Find a table, column or macro")
@@ -179,11 +181,14 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
         )
     with ui.element("div").classes("docs").props('tabindex="0" role="region" aria-label="Documentation"'):
         for kind, title in {"macro": "Macros", "table": "Tables"}.items():
-            parts.heading(title)
-            for row in found.filter(kind=kind).iter_rows(named=True):
-                own = columns.get(row["name"])
-                names = " ".join(own["column"]) if own is not None else ""
-                shown.append((f"{row['name']} {row['about']} {names}", _entry(row, own, editor)))
+            with ui.element("div") as group:
+                parts.heading(title)
+                entries = list[tuple[str, ui.element]]()
+                for row in found.filter(kind=kind).iter_rows(named=True):
+                    own = columns.get(row["name"])
+                    names = " ".join(own["column"]) if own is not None else ""
+                    entries.append((f"{row['name']} {row['about']} {names}", _entry(row, own, editor)))
+            groups.append((group, entries))
 
 
 def _entry(row: dict[str, Any], columns: pl.DataFrame | None, editor: Editor) -> ui.element:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -57,7 +58,7 @@ def _grid(frame: pl.DataFrame, names: list[str]) -> None:
         if wanted.order:
             rows = numbered.sort(wanted.order, descending=wanted.descending, nulls_last=True, maintain_order=True)
         shown = rows.slice(wanted.offset, wanted.limit).to_dicts()
-        return [{key: _cell(row[key], kinds[key], row["at"]) for key in kinds} for row in shown], len(frame)
+        return [{key: _cell(row[key], row["at"]) for key in kinds} for row in shown], len(frame)
 
     def whole(event: GenericEventArguments) -> None:
         at, key = event.args
@@ -67,20 +68,27 @@ def _grid(frame: pl.DataFrame, names: list[str]) -> None:
     parts.table("Rows", columns, read, cell=_CELL, on={"whole": whole}, nothing="The statement has no rows.")
 
 
-def _cell(value: Any, kind: pl.DataType, at: int) -> Any:
+def _cell(value: Any, at: int) -> Any:
     """What the browser gets of a value: text, because ids have more digits than its numbers; None for NULL."""
-    text = _written(value, kind)
+    text = _written(value)
     return text if text is None or len(text) <= LONG else {"text": text[:LONG], "length": f"{len(text):,}", "at": at}
 
 
-def _written(value: Any, kind: pl.DataType) -> str | None:
+def _written(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
-    return f"{value:.7g}" if kind == pl.Float32 else str(value)
+    return _figure(value) if isinstance(value, float) else str(value)
+
+
+def _figure(value: float) -> str:
+    """A number with at most six digits after the point, or six that tell it from zero."""
+    if value and not 1e-12 < abs(value) < 1e15:
+        return f"{value:.6g}"
+    return str(round(value, 6)) if abs(value) >= 0.1 or not value else f"{Decimal(f'{value:.6g}'):f}"
 
 
 def _whole(name: str, text: str) -> None:
@@ -122,7 +130,7 @@ def _charted(frame: pl.DataFrame) -> None:
 def _chart(frame: pl.DataFrame, kind: str, x: str, y: str) -> None:
     shown = frame.head(POINTS)
     heights = [None if value is None or not math.isfinite(value) else float(value) for value in shown[y].to_list()]
-    places = [_written(value, shown.schema[x]) or "NULL" for value in shown[x].to_list()]
+    places = [_written(value) or "NULL" for value in shown[x].to_list()]
     parts.chart(
         "Chart of the result",
         {
