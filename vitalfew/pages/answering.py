@@ -116,7 +116,7 @@ class Answers:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)  # it writes nothing that must be whole
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool.shutdown(wait=False)  # one that has just begun says its number, and ends
         self._pool, self.pid = None, None
         return True
 

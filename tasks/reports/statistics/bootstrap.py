@@ -55,7 +55,7 @@ def mean_interval(
 ) -> list[Interval]:
     """The mean of every row with its interval: Wilson's where all its values are 0 or 1, else `resampled_interval`.
 
-    `may_be_share`: by row; amounts are no shares, also where they are 0 or 1 for every question. Default: all may be.
+    `may_be_share`: by row; an amount is not a share, also where it is 0 or 1 for every question. Default: all may be.
     """
     resampled = resampled_interval(values, resamples=resamples, confidence=confidence, seed=seed)
     rows = [row[~np.isnan(row)] for row in matrix(values)]
