@@ -128,7 +128,7 @@ def test_promote_and_roll_back(towns: Site) -> None:
         await user.should_see("towns stands for generation 1 now", retries=60)
         await rows_of(user, "Generations")
         user.find("Roll back…").click()
-        await user.should_see("find the generation that was current before generation 1")
+        await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
         await user.should_see("towns stands for generation 2 now", retries=60)
 
@@ -151,7 +151,7 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     async def act(user: User) -> None:
         await user.should_see("Choose a corpus, to see", retries=60)
         user.find(kind=ui.button, content="Start").click()
-        await user.should_see("Corpus is missing", retries=60)
+        await user.should_see("Corpus: choose one", retries=60)
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
         user.find("Corpus").trigger("change", "towns")
@@ -159,8 +159,9 @@ def test_re_encode_at_a_time(towns: Site) -> None:
         (when,) = user.find(kind=ui.radio).elements
         with user:
             when.value = "at"
-        user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later.isoformat()])
-        user.find(kind=ui.button, content="Start").click()
+        user.find("Date and time").trigger("input", ["2026-11-28T03:00", later.isoformat()])
+        await user.should_see(f"That is {later:%Y-%m-%d %H:%M} UTC")
+        user.find(kind=ui.button, content="Schedule").click()
         await until(lambda: fake(towns).started)
 
     visit(towns, "/corpora?start=re-encode", act)
@@ -173,7 +174,8 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     [
         ("evaluate&index=towns&more=cook.it%3D1", "unknown setting 'cook'"),
         ("index-corpus&name=a%20b", "Name: String should match"),
-        ("index-corpus", "Sources is missing"),
+        ("index-corpus", "Sources: give at least one data set"),
+        ("evaluate&index=towns&workers=0", "Workers: Input should be greater than or equal to 1 (got 0)"),
         ("cook", "there are: index-corpus, re-encode, evaluate"),
     ],
 )

@@ -138,7 +138,8 @@ class Following:
         run = found.run
         if run.began and run.message != NEVER_BEGAN:
             seconds = ((run.ended or datetime.now(UTC)) - run.began).total_seconds()
-            self.took.text = f"It took {seconds:,.0f} seconds." if run.ended else f"{seconds:,.0f} seconds so far."
+            took = "1 second" if round(seconds) == 1 else f"{seconds:,.0f} seconds"
+            self.took.text = f"It took {took}." if run.ended else f"{took} so far."
         said = [f"{run.flow} {run.about or run.name}", in_words(run)]
         said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
         if said == self.said and self.shown:
@@ -173,6 +174,12 @@ class Following:
                 ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
             if not found.stages:
                 parts.hint("No stage has begun; where nothing has changed, none does.")
+            names = [stage.line.partition(":")[0] for stage in found.stages]
+            if found.run.flow == "evaluate" and len({*names}) < len(names):
+                parts.hint(
+                    "A stage that is listed twice worked for two halves of the questions: first for the development "
+                    "half, on which settings are chosen, then for the test half, of which the figures are."
+                )
 
     def _show_results(self, found: Followed) -> None:
         run = found.run
