@@ -59,7 +59,7 @@ def test_a_gate_and_a_schedule_are_added_to_the_file_of_a_corpus(own: vf.Store) 
         ({"kron": "x"}, "did you mean 'cron'"),
     ):
         (folder / "more.yaml").write_text("{datasets: [synthetic]}\n")
-        with pytest.raises(ConfigError, match=r"more\.yaml with these lines is no corpus"):
+        with pytest.raises(ConfigError, match=r"more\.yaml: with these lines at its end, "):
             own.extend_corpus("more", gate)
         (folder / "more.yaml").write_text("datasets: [synthetic]\n")
         with pytest.raises(ConfigError, match=said):

@@ -69,6 +69,14 @@ def see(site: Site, path: str, *texts: str) -> None:
     visit(site, path, act)
 
 
+def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
+    file = towns.place.parent / "corpora" / "towns.yaml"
+    file.unlink()  # it is a link to the file of all tests
+    file.write_text("datasets: [python_manual]\nindex: {type: flat}\n")
+    said = "Index towns was made from jsonl:"
+    see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")
+
+
 async def until(condition: Callable[[], object]) -> None:
     for _ in range(200):
         if condition():
@@ -154,6 +162,8 @@ def test_re_encode_at_a_time(towns: Site) -> None:
         await user.should_see("Corpus: choose one", retries=60)
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
+        user.find("Corpus").trigger("change", "demo")
+        await user.should_see("copy it to the directory")
         user.find("Corpus").trigger("change", "towns")
         await user.should_see("95 % interval of every difference")
         (when,) = user.find(kind=ui.radio).elements
@@ -167,6 +177,41 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     visit(towns, "/corpora?start=re-encode", act)
     ((deployment, given, at),) = fake(towns).started
     assert (deployment, given, at) == ("re-encode", {"corpus": "towns"}, later)
+
+
+def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
+    file = towns.place.parent / "corpora" / "free.yaml"
+    before = file.read_text()
+    due = datetime.now(UTC).replace(hour=3, minute=0, microsecond=0) + timedelta(days=1)
+    planned = flow_run(7, "Scheduled", "scheduled", began=None, due=due, parameters={"parameters": {"corpus": "free"}})
+    fake(towns).runs[planned.id] = planned
+
+    async def act(user: User) -> None:
+        await user.should_see("Tell me if it gets worse", retries=60)
+        user.find(marker="Loss").trigger("input", "1.5")
+        await user.should_see("1.5 accepts any loss", retries=60)
+        user.find(marker="Loss").trigger("input", "0.05")
+        await user.should_see(f"The button adds the marked lines to {file}", retries=60)
+        user.find("Tell me if it gets worse").click()
+        await user.should_see(f"Saved. {file} reads now:", retries=60)
+        await user.should_see("This corpus has a gate", retries=60)
+        assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
+        (when,) = user.find(kind=ui.radio).elements
+        with user:
+            when.value = "at"
+        user.find("Date and time").trigger("input", ["2026-11-28T03:00", due.isoformat()])
+        user.find(kind=ui.button, content="Schedule").click()
+        await user.should_see("A run of free is planned for", retries=60)
+        with user:
+            when.value = "cron"
+        await user.should_see("Save the schedule", retries=60)
+        await user.should_not_see("Start")
+        user.find("Save the schedule").click()
+        await user.should_see("This corpus has a schedule", retries=60)
+
+    visit(towns, "/corpora?start=re-encode&corpus=free", act)
+    assert file.read_text().endswith("cron: 0 3 * * *\ntimezone: UTC\n")
+    assert not fake(towns).started
 
 
 @pytest.mark.parametrize(

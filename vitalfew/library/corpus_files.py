@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CorpusFile:
     """A corpus's file with settings that were added, or would be. `file`: its path; `before`: its text until then, or
-    that of the file that came with the product; `added`: the lines that come after it."""
+    that of the file that came with the product; `added`: the lines that come after it, with `settings`."""
 
     file: Path
     before: str
     added: str
+    settings: Mapping[str, Any]
 
     @property
     def after(self) -> str:
@@ -41,7 +42,7 @@ def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None
     if there := [key for key in read_yaml(file) if key in settings]:
         raise ConfigError(f"{file} has {there[0]} already (line {_line(file, there[0])}); change it there")
     target = (own or beside(store, "corpora")) / file.name if file.parent == CORPORA else file
-    changed = CorpusFile(target, file.read_text(encoding="utf-8"), added)
+    changed = CorpusFile(target, file.read_text(encoding="utf-8"), added, settings)
     _check(name, store, changed)
     if write:
         try:
@@ -72,7 +73,7 @@ def _check(name: str, store: Path, changed: CorpusFile) -> None:
     try:
         corpus = parse_corpus(name, store, changed.after)
     except (ConfigError, ValueError) as error:
-        raise ConfigError(f"{changed.file} with these lines is no corpus: {error}\n{changed.added}") from None
+        raise ConfigError(f"{changed.file}: with these lines at its end, {error}\n{changed.added}") from None
     if corpus.cron:
         from vitalfew.flows.serve import is_schedule
 

@@ -28,6 +28,7 @@ a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid cur
 .q-table td { min-width: 5.5rem }
 .log { max-height: 28rem; overflow: auto }
 summary { cursor: pointer; padding: 0.5rem 0 }
+.body--dark .field input { color-scheme: dark }
 progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
 """
 

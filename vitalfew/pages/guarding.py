@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.errors import explanation
+from vitalfew.flows.pipelines.named import CORPORA as BUNDLED
 from vitalfew.flows.webhook import WEBHOOK
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import parts
@@ -54,6 +57,15 @@ class Addition:
         ui.button(button, on_click=self._write).props("no-caps").style("align-self: start")
         self.said = ui.column().style("align-items: stretch")
 
+    def hear(self, field: ui.element, chosen: dict[str, str], name: str) -> None:
+        """Keep what is typed into a field, and show the lines anew."""
+
+        async def typed(event: GenericEventArguments) -> None:
+            chosen[name] = str(event.args)
+            await self.look()
+
+        field.on("input", typed, js_handler="event => emit(event.target.value)")
+
     def _changed(self, write: bool) -> CorpusFile:
         return self.site.store.extend_corpus(self.corpus, self.settings(), self.site.corpora, write=write)
 
@@ -74,9 +86,9 @@ def _preview(changed: CorpusFile) -> None:
     shown_file(changed, f"The button adds the marked lines to {changed.file}, which then reads:")
 
 
-def shown_file(changed: CorpusFile, caption: str) -> None:
+def shown_file(changed: CorpusFile, caption: str, role: str = "note") -> None:
     """A corpus's file with the added lines marked."""
-    parts.Words(caption, "div").classes("hint text")
+    parts.Words(caption, "div").classes("hint text").props(f"role={role}")
     with ui.element("pre").classes("text code log").props(f'tabindex="0" aria-label="{changed.file.name}"'):
         parts.Words(changed.after.removesuffix(changed.added))
         parts.Words(changed.added, "mark")
@@ -88,11 +100,14 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
         parts.problem(corpus["error"])
     elif corpus["gate"]:
         asked = corpus["questions"] or "those of its data sets"
+        is_bundled = Path(corpus["file"]).parent == BUNDLED
+        copied = "; copy it to the directory `corpora` beside the store first, as it came with the product"
         described(
             f"This corpus has a gate. It asks the current generation and the new one the same questions ({asked}), by "
             f"the experiment {corpus['experiment']}. Searches get the new one only if the 95 % interval of every "
             f"difference lies above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
-            f"the page of the run and on that of the index. To change the gate, edit {corpus['file']}."
+            f"the page of the run and on that of the index. To change the gate, edit {corpus['file']}"
+            f"{copied if is_bundled else ''}."
         )
     else:
         described(
@@ -113,20 +128,27 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
 def _offered(site: Site, corpus: str, written: Written) -> None:
     """Fields of a gate, and a button that adds it to the corpus's file."""
 
+    chosen = {"loss": "0.02", "questions": ""}
+
     def settings() -> dict[str, Any]:
-        asked = {"questions": text} if (text := (questions.value or "").strip()) else {}
-        return {"gate": {"margins": {METRIC: loss.value}, **asked}}
+        asked = {"questions": text} if (text := chosen["questions"].strip()) else {}
+        return {"gate": {"margins": {METRIC: _number(chosen["loss"])}, **asked}}
 
     addition = Addition(site, corpus, settings, written)
-
-    async def look() -> None:
-        await addition.look()
-
-    label = f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)"
-    loss = ui.number(label, value=0.02, step=0.01).props("outlined dense debounce=400").on_value_change(look)
-    hint = "Questions, as FORMAT:PATH (empty: those of the corpus's data sets)"
-    questions = ui.input(hint).props("outlined dense debounce=400").on_value_change(look)
+    loss = native(f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)", "number", chosen["loss"])
+    loss.props("min=0 max=1 step=0.01")
+    questions = native("Questions, as FORMAT:PATH (empty: those of the corpus's data sets)", "text")
+    for name, field in (("loss", loss), ("questions", questions)):
+        addition.hear(field, chosen, name)
     addition.draw("Tell me if it gets worse")
+
+
+def _number(text: str) -> float | str:
+    """A number; the text where it is none, which the check of the whole refuses."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 _DAYS = {"*": "every day", "1-5": "Monday to Friday", "1": "Mondays", "2": "Tuesdays", "3": "Wednesdays",
@@ -145,24 +167,24 @@ def schedule(site: Site, corpus: Mapping[str, Any], zone: str, written: Written)
             "a minute."
         )
         return
-    chosen = {"time": "03:00", "day": "*"}
+    chosen = {"time": "03:00", "day": "*", "zone": zone}
 
     def settings() -> dict[str, Any]:
         hour, _, minute = chosen["time"].partition(":")
         cron = f"{int(minute)} {int(hour)} * * {chosen['day']}" if minute else ""
-        return {"cron": cron, "timezone": (place.value or "").strip()}
+        return {"cron": cron, "timezone": chosen["zone"].strip()}
 
     addition = Addition(site, corpus["name"], settings, written)
 
-    async def choose(name: str, value: str) -> None:
-        chosen[name] = value
-        await addition.look()
+    def choose(day: str) -> Any:
+        chosen["day"] = day
+        return addition.look()
 
     with ui.element("div").classes("row"):
-        at = native("Time", "time", chosen["time"])
-        at.on("input", lambda event: choose("time", event.args), js_handler="event => emit(event.target.value)")
-        parts.choice("Days", _DAYS, "*", lambda value: choose("day", value))
-        place = ui.input("Time zone", value=zone).props("outlined dense debounce=400")
-        place.on_value_change(lambda: addition.look())
+        addition.hear(native("Time", "time", chosen["time"]), chosen, "time")
+        parts.choice("Days", _DAYS, "*", choose)
+        addition.hear(native("Time zone", "text", zone), chosen, "zone")
     addition.draw("Save the schedule")
-    described("It counts within a minute, while `vitalfew ui` runs; this page then lists the next run.")
+    described(
+        "It counts within a minute, while `vitalfew ui` runs; the page Corpora and indexes then lists the next run."
+    )

@@ -120,6 +120,8 @@ class Drawn:
             if (said := explanation(error)) is None:
                 raise
             raise StartRefused(form.in_words(said)) from None
+        if at == "":
+            raise StartRefused("The date and the time are not complete: nothing was scheduled")
         if at is not None:
             self._check_unplanned(values, moment(at))
         return self.site.deployed.start(self.deployment, values, None if at is None else moment(at))
@@ -174,8 +176,8 @@ class Drawn:
         self._show_corpus()
         self._show_when()
         self.place.clear()
-        with self.place:
-            guarding.shown_file(changed, f"Saved. {changed.file} reads now:")
+        with self.schedule if "cron" in changed.settings else self.gate:
+            guarding.shown_file(changed, f"Saved. {changed.file} reads now:", "status")
 
 
 _NEEDED = {"corpus": "choose one", "sources": "give at least one data set: its format and, for most formats, its path"}
