@@ -41,6 +41,8 @@ from vitalfew.tasks.reports.shown.gated import markdown_gate
 
 logger = logging.getLogger("vitalfew")
 
+UNCHANGED = "Unchanged: nothing to do."
+"""The message of a run for which everything was there."""
 RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
 

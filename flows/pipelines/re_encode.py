@@ -68,7 +68,7 @@ def re_encode_corpus(
 
 
 def standing(store: Path, name: str, before: int, built: int) -> str:
-    """What an index's name stands for now, in a sentence. `before`: the generation that it stood for, 0 for none;
+    """Say which generation an index's name stands for now. `before`: the generation that it stood for, 0 for none;
     `built`: the generation that the corpus gives. Empty where all are one."""
     now = find_index(store, name).generation
     if now != before:

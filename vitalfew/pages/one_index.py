@@ -31,10 +31,10 @@ def draw(site: Site, name: str, reason: str | None = None) -> None:
     Generations(site, name).draw()
 
 
-def _others(site: Site, name: str) -> None:
-    """Draw what else is known of an index."""
+def _others(site: Site, name: str, newest: Any) -> None:
+    """Draw what else is known of an index. `newest`: its newest generation."""
     parts.heading("Did it get worse?")
-    parts.later(lambda: site.store.gates(name), _judged)
+    parts.later(lambda: site.store.gates(name), lambda gates: _judged(gates, newest))
     parts.heading("Rows that were not used, by reason")
     parts.later(lambda: site.store.reject_reasons(name), lambda frame: _reasons(name, frame))
     parts.heading("What it took to make it")
@@ -43,8 +43,8 @@ def _others(site: Site, name: str) -> None:
     parts.later(lambda: _runs_of(site, name), _runs)
 
 
-def _judged(gates: pl.DataFrame) -> None:
-    verdicts.verdict(gates)
+def _judged(gates: pl.DataFrame, newest: int) -> None:
+    verdicts.verdict(gates, newest)
     if len(gates):
         verdicts.figures(gates)
 
@@ -92,7 +92,7 @@ class Generations:
         )
         _generations(found.history)
         self._buttons(found)
-        _others(self.site, self.name)
+        _others(self.site, self.name, found.history["generation"].max())
 
     def _buttons(self, found: Shape) -> None:
         rows = found.history.filter(~pl.col("removed") & ~pl.col("current")).sort("generation", descending=True)

@@ -9,6 +9,7 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.errors import explanation
+from vitalfew.flows.re_encode import UNCHANGED
 from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
@@ -189,14 +190,17 @@ class Following:
                 parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
             if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
                 parts.link(f"The index {run.about}", f"{CORPORA}?index={run.about}")
-                if run.flow == "re-encode":
-                    parts.later(lambda: self._gates(run.about), verdict)
+                if run.message == UNCHANGED:
+                    parts.hint("Nothing has changed, so nothing got worse.")
+                elif run.flow == "re-encode":
+                    parts.later(lambda: self._gates(run.about), lambda found: verdict(*found) if found else None)
 
-    def _gates(self, index: str) -> pl.DataFrame:
+    def _gates(self, index: str) -> tuple[pl.DataFrame, Any] | None:
+        """The verdicts of gates on an index, and its newest generation; None where there is no index."""
         try:
-            return self.site.store.gates(index)
+            return self.site.store.gates(index), self.site.store.history(index)["generation"].max()
         except IndexNotFound:
-            return pl.DataFrame()
+            return None
 
     async def _turn(self, pages: int) -> None:
         self.older = max(0, self.older + pages)
