@@ -242,7 +242,7 @@ class Source(Config):
 class EvaluateForm(Form):
     """Compare methods on an index: their quality, tokens, time and costs. Only an index is needed: empty fields keep
     the experiment's values. 100 questions take minutes with the reader, and hours with a language model on a CPU. The
-    run shows the table, the plots and a link to its report."""
+    run leads to its report, with the table and the plots."""
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "questions.dataset": "questions",
@@ -319,7 +319,7 @@ _NAME = IndexCorpus.model_json_schema()["properties"]["name"]
 class IndexForm(Form):
     """Make an index of a corpus, for searches and evaluations. Only a name and data sets are needed, with paths on the
     machine that runs `vitalfew ui`. 2,000 passages take a few minutes on two cores; what an earlier run has done is not
-    done again. The run shows its progress and its costs."""
+    done again. The run shows its progress."""
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "datasets": "sources",

@@ -31,7 +31,7 @@ from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
 from vitalfew.flows.pipelines.gate import HELD, PROMOTED, REJECTED, Gated, await_person, decide, wants_person
 from vitalfew.flows.pipelines.named import find_corpus
-from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus
+from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus, standing
 from vitalfew.flows.webhook import tell, tell_held
 from vitalfew.storage import files, generations
 from vitalfew.storage.generations import Approval, Generation, IndexMoved
@@ -41,6 +41,8 @@ from vitalfew.tasks.reports.shown.gated import markdown_gate
 
 logger = logging.getLogger("vitalfew")
 
+UNCHANGED = "Unchanged: nothing to do."
+"""The message of a run for which everything was there."""
 RETRY_SECONDS = int(os.environ.get("VITALFEW_RETRY_SECONDS", "60"))
 
 
@@ -79,7 +81,7 @@ def re_encode(parameters: ReEncode) -> Any:
         with one_cap(settings.max_usd):
             done = re_encode_corpus(corpus, settings, index, evaluate, parameters.quote)
         asking = _ask_first(corpus, done.gated) if done.gated else None
-    told = _told(parameters.store, asking or done.gated, done.generation, done.is_new, done.outcome.new())
+    told = _told(parameters.store, asking or done.gated, done.generation, done.is_new, done.before, done.outcome.new())
     return _as_decided(parameters.store, asking.generation, asking) if asking else told
 
 
@@ -88,12 +90,21 @@ def _as_decided(store: Path, candidate: Generation, gated: Gated | None = None) 
     has just said. Raises IndexMoved where the comparison does not hold any more."""
     form = _decision_on(candidate, gated)
     decided = decide(store, candidate, form.decision == "promote", form.note)
-    return _told(store, decided, decided.generation, decided.is_promoted)
+    return _told(
+        store, decided, decided.generation, decided.is_promoted, candidate.gate.against if candidate.gate else 0
+    )
 
 
-def _told(store: Path, gated: Gated | None, generation: Generation, is_new: bool, made: Sequence[Manifest] = ()) -> Any:
+def _told(
+    store: Path,
+    gated: Gated | None,
+    generation: Generation,
+    is_new: bool,
+    before: int,
+    made: Sequence[Manifest] = (),
+) -> Any:
     """Show what the gate said, emit an event, and return the state with its message. `is_new`: the name stands for
-    another generation than before; `made`: artifacts of this run."""
+    another generation than `before`; `made`: artifacts of this run."""
     generation = gated.generation if gated else generation
     if gated and gated.is_new:
         show_gate(gated)
@@ -103,8 +114,9 @@ def _told(store: Path, gated: Gated | None, generation: Generation, is_new: bool
         if gated.is_new:
             return Completed(name=generation.verdict.title(), message=gated.record.said)
         return Completed(message=f"Unchanged: {gated.record.said}")
-    stages = ", ".join(manifest.stage for manifest in made) or ("" if is_new else "nothing to do")
-    said = " ".join(filter(None, [f"{stages}." if stages else "", gated.record.said if gated else ""]))
+    stands = standing(store, generation.name, before, generation.number)
+    stages = ", ".join(manifest.stage for manifest in made) or ("" if stands else "nothing to do")
+    said = " ".join(filter(None, [f"{stages}." if stages else "", gated.record.said if gated else "", stands]))
     return Completed(message=f"{'Done' if is_new or made else 'Unchanged'}: {said}")
 
 

@@ -623,6 +623,7 @@ GENERATIONS = table(
     column("run_id", TEXT, "run that built it"),
     column("settings", TEXT, "fingerprint of all that determines it besides its corpus; empty in an older store"),
     column("corpus", TEXT, "fingerprint of its passages"),
+    column("datasets", list_of(TEXT), "data sets that it was made from"),
     column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt; empty where none decided"),
     column("current", BOOLEAN, "true for the generation that a search finds"),
     column("removed", BOOLEAN, "true once `store gc` has removed artifacts of it"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
+from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import beside
 from vitalfew.configs.schema import Corpus
 from vitalfew.configs.training import TrainModel, TrainOreo
@@ -30,15 +31,27 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
     if name not in known:
         raise UnknownName("corpus", name, sorted(known))
     try:
-        corpus = build(Corpus, {"name": name, "store": store}, read_yaml(known[name]))
-        if corpus.gate:
-            from vitalfew.flows.pipelines.gate import check_gate  # a corpus without a gate needs no experiments
-
-            check_gate(corpus, corpus.gate)
-        return corpus
+        return _corpus(name, store, read_yaml(known[name]))
     except ConfigError as error:
         text = str(error).removeprefix(f"{known[name]}: ")  # read_yaml names the file itself
         raise ConfigError(f"{known[name]}: {text}") from None
+
+
+def parse_corpus(name: str, store: Path, text: str) -> Corpus:
+    """The corpus of a file with this text. Raises ValueError where it is not YAML, and ConfigError."""
+    content = parse(text)
+    if not isinstance(content, dict):
+        raise ConfigError(f"the file must be a mapping of settings, got {type(content).__name__}")
+    return _corpus(name, store, content)
+
+
+def _corpus(name: str, store: Path, settings: Mapping[str, Any]) -> Corpus:
+    corpus = build(Corpus, {"name": name, "store": store}, settings)
+    if corpus.gate:
+        from vitalfew.flows.pipelines.gate import check_gate  # a corpus without a gate needs no experiments
+
+        check_gate(corpus, corpus.gate)
+    return corpus
 
 
 def read_corpora(store: Path, own: Path | None = None) -> tuple[dict[str, Corpus], dict[str, str]]:

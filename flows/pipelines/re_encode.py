@@ -12,7 +12,8 @@ from vitalfew.flows.pipelines.gate import Ask, Gated, judge
 from vitalfew.flows.pipelines.graph import graph, handed_over
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files, generations
-from vitalfew.storage.generations import Generation
+from vitalfew.storage.files import DamagedRecord
+from vitalfew.storage.generations import CannotPromote, Generation
 from vitalfew.storage.runs import IndexNotFound, find_index
 from vitalfew.tasks.models.causal.engines.cap import capped
 
@@ -20,12 +21,14 @@ from vitalfew.tasks.models.causal.engines.cap import capped
 @dataclass(frozen=True)
 class ReEncoded:
     """A corpus as its run left it. `generation`: what was built; `is_new`: the name stands for another one than before;
-    `gated`: what the gate said of it, None where there was nothing to judge."""
+    `gated`: what the gate said of it, None where there was nothing to judge; `before`: the generation that the name
+    stood for, 0 for none."""
 
     outcome: Outcome
     generation: Generation
     is_new: bool
     gated: Gated | None
+    before: int = 0
 
 
 @contextmanager
@@ -61,7 +64,30 @@ def re_encode_corpus(
         assert plan.generation
         gated = judge(corpus, plan.generation, parameters, ask, quote)
     generation = gated.generation if gated else plan.generation
-    return ReEncoded(outcome, generation, _current(parameters) != before, gated)
+    return ReEncoded(outcome, generation, _current(parameters) != before, gated, before)
+
+
+def standing(store: Path, name: str, before: int, built: int) -> str:
+    """Say which generation an index's name stands for now. `before`: the generation that it stood for, 0 for none;
+    `built`: the generation that the corpus gives. Empty where all are one."""
+    now = find_index(store, name).generation
+    if now != before:
+        earlier = f" Before, it stood for {_described(store, name, before)}." if before else ""
+        return f"{name} stands for {_described(store, name, now)} now.{earlier}"
+    if now != built:
+        return (
+            f"Generation {now} stays current; generation {built} is what the corpus gives: promote it if you want it."
+        )
+    return ""
+
+
+def _described(store: Path, name: str, number: int) -> str:
+    try:
+        generation = generations.find(store, name, number)
+        passages = generation.index.located(store)["passages"].completed().rows.get("passages", 0)
+    except (FileNotFoundError, DamagedRecord, CannotPromote):  # it was removed meanwhile
+        return f"generation {number}"
+    return f"generation {number} ({passages:,} passages from {', '.join(generation.config.get('datasets', []))})"
 
 
 def _current(parameters: IndexCorpus) -> int:

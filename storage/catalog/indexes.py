@@ -100,7 +100,8 @@ def generation_rows(known_of: Histories, complete: Container[str]) -> Iterator[t
     for index, known in known_of:
         current = index.generation or known[-1].number
         for each in known:
-            own = (each.number, each.made, each.run_id, each.settings, each.corpus, each.verdict)
+            datasets = each.config.get("datasets", [])
+            own = (each.number, each.made, each.run_id, each.settings, each.corpus, datasets, each.verdict)
             removed = any(artifact not in complete for artifact in each.artifacts.values())
             yield each.name, *own, each.number == current, removed
 

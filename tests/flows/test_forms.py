@@ -13,8 +13,9 @@ from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.loading import ConfigError, build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus
+from vitalfew.flows.cli.demo import CORPUS, INDEX, KEYWORDS
 from vitalfew.flows.evaluate import evaluate, write_questions
 from vitalfew.flows.forms import (
     NONE_YET,
@@ -29,6 +30,7 @@ from vitalfew.flows.forms import (
 )
 from vitalfew.flows.index_corpus import index_corpus
 from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
+from vitalfew.flows.pipelines.re_encode import index_parameters
 from vitalfew.flows.re_encode import re_encode
 from vitalfew.storage.runs import NamedIndex, remove_index, save_index
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
@@ -106,7 +108,12 @@ def test_a_form_becomes_a_corpus() -> None:
 
 def test_corpora_of_ones_own(tmp_path: Path) -> None:
     assert "demo" in corpora(tmp_path / "store")
-    assert find_corpus("demo", tmp_path / "store").cron is None  # off until somebody switches it on
+    bundled = find_corpus(INDEX, tmp_path / "store")
+    assert bundled.cron is None  # off until somebody switches it on
+    demo = build(
+        IndexCorpus, {"datasets": [CORPUS], "name": INDEX, "store": bundled.store}, parse_assignments([KEYWORDS])
+    )
+    assert index_parameters(bundled, {}) == demo  # re-encoding changes nothing
     own = tmp_path / "corpora"
     own.mkdir()
     (own / "wiki.yaml").write_text("datasets: ['titletext:wiki.json']\ncron: '0 3 * * *'\n")

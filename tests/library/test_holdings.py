@@ -3,7 +3,9 @@
 import pytest
 
 import vitalfew as vf
+from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.runs import IndexNotFound
+from vitalfew.tasks.registry import UnknownName
 
 
 def test_an_index_and_its_costs(store: vf.Store) -> None:
@@ -31,3 +33,52 @@ def test_corpora_with_one_that_cannot_be_read(own: vf.Store) -> None:
     assert (rows["notes"]["cron"], rows["notes"]["gate"]) == ("0 3 * * *", True)
     assert rows["notes"]["margins"] == "passage_recall@10: 0.02"
     assert "not readable as YAML" in rows["bad"]["error"]
+
+
+def test_a_gate_and_a_schedule_are_added_to_the_file_of_a_corpus(own: vf.Store) -> None:
+    folder = own.place.parent / "corpora"
+    folder.mkdir()
+    file = folder / "notes.yaml"
+    before = "# ours\ndatasets: ['jsonl:/notes.jsonl']  # all notes"
+    file.write_text(before)
+    gate = {"gate": {"margins": {"passage_recall@10": 0.02}}}
+    assert own.extend_corpus("notes", gate, write=False).added == "gate:\n  margins: {passage_recall@10: 0.02}\n"
+    assert file.read_text() == before
+    assert own.extend_corpus("notes", gate).file == file
+    schedule = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
+    changed = own.extend_corpus("notes", schedule)
+    assert file.read_text() == changed.after
+    assert changed.after.startswith(f"{before}\ngate:\n")
+    (row,) = own.corpora().filter(name="notes").to_dicts()
+    assert (row["gate"], row["cron"], row["timezone"]) == (True, "0 3 * * *", "Europe/Berlin")
+    with pytest.raises(ConfigError, match=r"notes\.yaml has gate already \(line 3\); change it there"):
+        own.extend_corpus("notes", gate)
+    for wrong, said in (
+        ({"gate": {"margins": {"recall": 0.02}}}, "no metric 'recall'"),
+        ({"cron": "at noon"}, "'at noon' in time zone 'UTC' is not a schedule"),
+        ({"kron": "x"}, "did you mean 'cron'"),
+    ):
+        (folder / "more.yaml").write_text("{datasets: [synthetic]}\n")
+        with pytest.raises(ConfigError, match=r"more\.yaml: with these lines at its end, "):
+            own.extend_corpus("more", gate)
+        (folder / "more.yaml").write_text("datasets: [synthetic]\n")
+        with pytest.raises(ConfigError, match=said):
+            own.extend_corpus("more", wrong)
+        assert (folder / "more.yaml").read_text() == "datasets: [synthetic]\n"
+    assert own.extend_corpus("demo", schedule).file == folder / "demo.yaml"
+    assert own.corpora().filter(name="demo")["file"].to_list() == [str(folder / "demo.yaml")]
+    (own.place / "corpora").write_text("where the directory would be")
+    with pytest.raises(OSError, match=r"(?s)Add these lines to the file .*/corpora/demo\.yaml yourself:\ncron: 0 3"):
+        vf.Store(own.place / "store").extend_corpus("demo", schedule)
+    with pytest.raises(UnknownName, match="did you mean 'notes'"):
+        own.extend_corpus("nots", gate)
+
+
+def test_what_a_corpus_would_change(own: vf.Store) -> None:
+    folder = own.place.parent / "corpora"
+    folder.mkdir()
+    (folder / "towns.yaml").write_text("datasets: [synthetic]\nbm25: {enabled: true}\n")
+    changes = {row["setting"]: (row["index"], row["corpus"]) for row in own.corpus_changes("towns").to_dicts()}
+    assert changes["datasets"][1] == "synthetic"
+    assert "encode.encoder" not in changes
+    assert own.corpus_changes("demo").is_empty()

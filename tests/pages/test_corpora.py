@@ -69,6 +69,14 @@ def see(site: Site, path: str, *texts: str) -> None:
     visit(site, path, act)
 
 
+def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
+    file = towns.place.parent / "corpora" / "towns.yaml"
+    file.unlink()  # it is a link to the file of all tests
+    file.write_text("datasets: [python_manual]\nindex: {type: flat}\n")
+    said = "Index towns was made from jsonl:"
+    see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")
+
+
 async def until(condition: Callable[[], object]) -> None:
     for _ in range(200):
         if condition():
@@ -102,7 +110,13 @@ def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Pa
     see(towns, "/corpora", "Prefect's server does not answer", "Try again")
     empty = Site(tmp_path / "nowhere")
     empty.__dict__["deployed"] = FakeDeployed()
-    see(empty, "/corpora", "nowhere", "Nothing is scheduled", "No run was started here yet")
+
+    async def act(user: User) -> None:
+        await user.should_see("Nothing is scheduled", retries=60)
+        assert {row["name"] for row in await rows_of(user, "Corpora")} == {"demo", "towns", "free", "broken"}
+        assert len(user.find("nowhere").elements) == 1
+
+    visit(empty, "/corpora", act)
 
 
 def test_an_index(towns: Site) -> None:
@@ -128,7 +142,7 @@ def test_promote_and_roll_back(towns: Site) -> None:
         await user.should_see("towns stands for generation 1 now", retries=60)
         await rows_of(user, "Generations")
         user.find("Roll back…").click()
-        await user.should_see("find the generation that was current before generation 1")
+        await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
         await user.should_see("towns stands for generation 2 now", retries=60)
 
@@ -151,16 +165,19 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     async def act(user: User) -> None:
         await user.should_see("Choose a corpus, to see", retries=60)
         user.find(kind=ui.button, content="Start").click()
-        await user.should_see("Corpus is missing", retries=60)
+        await user.should_see("Corpus: choose one", retries=60)
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
+        user.find("Corpus").trigger("change", "demo")
+        await user.should_see("copy it to the directory")
         user.find("Corpus").trigger("change", "towns")
         await user.should_see("95 % interval of every difference")
         (when,) = user.find(kind=ui.radio).elements
         with user:
             when.value = "at"
-        user.find("Tonight at three").trigger("click", ["2026-11-28T03:00", later.isoformat()])
-        user.find(kind=ui.button, content="Start").click()
+        user.find("Date and time").trigger("input", ["2026-11-28T03:00", later.isoformat()])
+        await user.should_see(f"That is {later:%Y-%m-%d %H:%M} UTC")
+        user.find(kind=ui.button, content="Schedule").click()
         await until(lambda: fake(towns).started)
 
     visit(towns, "/corpora?start=re-encode", act)
@@ -168,12 +185,48 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     assert (deployment, given, at) == ("re-encode", {"corpus": "towns"}, later)
 
 
+def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
+    file = towns.place.parent / "corpora" / "free.yaml"
+    before = file.read_text()
+    due = datetime.now(UTC).replace(hour=3, minute=0, microsecond=0) + timedelta(days=1)
+    planned = flow_run(7, "Scheduled", "scheduled", began=None, due=due, parameters={"parameters": {"corpus": "free"}})
+    fake(towns).runs[planned.id] = planned
+
+    async def act(user: User) -> None:
+        await user.should_see("Tell me if it gets worse", retries=60)
+        user.find(marker="Loss").trigger("input", "1.5")
+        await user.should_see("1.5 accepts any loss", retries=60)
+        user.find(marker="Loss").trigger("input", "0.05")
+        await user.should_see(f"The button adds the marked lines to {file}", retries=60)
+        user.find("Tell me if it gets worse").click()
+        await user.should_see(f"Saved. {file} reads now:", retries=60)
+        await user.should_see("This corpus has a gate", retries=60)
+        assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
+        (when,) = user.find(kind=ui.radio).elements
+        with user:
+            when.value = "at"
+        user.find("Date and time").trigger("input", ["2026-11-28T03:00", due.isoformat()])
+        user.find(kind=ui.button, content="Schedule").click()
+        await user.should_see("A run of free is planned for", retries=60)
+        with user:
+            when.value = "cron"
+        await user.should_see("Save the schedule", retries=60)
+        await user.should_not_see("Start")
+        user.find("Save the schedule").click()
+        await user.should_see("This corpus has a schedule", retries=60)
+
+    visit(towns, "/corpora?start=re-encode&corpus=free", act)
+    assert file.read_text().endswith("cron: 0 3 * * *\ntimezone: UTC\n")
+    assert not fake(towns).started
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [
         ("evaluate&index=towns&more=cook.it%3D1", "unknown setting 'cook'"),
         ("index-corpus&name=a%20b", "Name: String should match"),
-        ("index-corpus", "Sources is missing"),
+        ("index-corpus", "Sources: give at least one data set"),
+        ("evaluate&index=towns&workers=0", "Workers: Input should be greater than or equal to 1 (got 0)"),
         ("cook", "there are: index-corpus, re-encode, evaluate"),
     ],
 )

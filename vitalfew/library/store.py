@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from vitalfew.library.askable import Askable
+    from vitalfew.library.corpus_files import CorpusFile
     from vitalfew.library.explorer import Comparison, Explorer
     from vitalfew.library.query import Query
     from vitalfew.library.rag import Rag
@@ -115,6 +116,31 @@ class Store:
         `folder`: directory of your corpora, default `corpora` beside the store. Raises ConfigError if it is missing.
         """
         return holdings.corpora(self.place, Path(folder) if folder is not None else None)
+
+    def extend_corpus(
+        self, name: str, settings: Settings, folder: str | Path | None = None, *, write: bool = True
+    ) -> "CorpusFile":
+        """Add settings that a corpus's file lacks as lines at its end: a gate, {"gate": {"margins":
+        {"passage_recall@10": 0.02}}}, or a schedule, {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}.
+
+        The file is checked as a whole before it is replaced. A corpus that came with the product is copied to `folder`
+        (as of `corpora`) first. With `write=False`, only returns what would be written. Raises UnknownName; ConfigError
+        where the file has such a setting or the whole is no corpus; OSError, with the lines, where it is not writable.
+        """
+        from vitalfew.library.corpus_files import extend
+
+        return extend(self.place, name, settings, Path(folder) if folder is not None else None, write)
+
+    def corpus_changes(self, name: str, folder: str | Path | None = None) -> "pl.DataFrame":
+        """What re-encoding a corpus would change in the index of its name: a row per setting (data sets, splitter,
+        encoder, context, type, bm25) that differs, with its value in the `index` and in the `corpus`; no row where
+        there is no such index. Raises UnknownName, ConfigError."""
+        import polars as pl
+
+        from vitalfew.library.corpus_files import changes
+
+        rows = changes(self.place, name, Path(folder) if folder is not None else None)
+        return pl.DataFrame(rows, schema=dict.fromkeys(("setting", "index", "corpus"), pl.String), orient="row")
 
     def promote(self, name: str, generation: int | None = None) -> Index:
         """Let an index's name stand for another generation, by default the latest, and open it; nothing is encoded.

@@ -28,8 +28,7 @@ a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid cur
 .q-table td { min-width: 5.5rem }
 .log { max-height: 28rem; overflow: auto }
 summary { cursor: pointer; padding: 0.5rem 0 }
-summary::before { content: "▸ " }
-details[open] > summary::before { content: "▾ " }
+.body--dark .field input { color-scheme: dark }
 progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
 """
 
@@ -67,6 +66,7 @@ def _overview(site: Site) -> None:
 def _indexes(frame: pl.DataFrame) -> None:
     columns = (
         Shown("name", "index", link=lambda row: f"{CORPORA}?index={quote(row['name'])}"),
+        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
         Shown("passages", "passages", figure(), number=True),
         Shown("sentences", "sentences", figure(), number=True),
         Shown("encoder", "encoder"),
@@ -84,7 +84,7 @@ def _corpora(site: Site) -> pl.DataFrame:
     """The corpora with the next and the last run of every one, and what their gates said."""
     frame = site.store.corpora(site.corpora)
     planned, recent = site.deployed.planned(), site.deployed.recent()
-    verdicts = {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
+    verdicts = _verdicts(site)
     rows = [
         {
             **row,
@@ -96,6 +96,14 @@ def _corpora(site: Site) -> pl.DataFrame:
     ]
     kinds: dict[str, Any] = {"next": pl.Datetime("us", "UTC"), "last": pl.Datetime("us", "UTC"), "result": pl.String}
     return pl.DataFrame(rows, schema={**dict[str, Any](frame.schema), **kinds, "run": pl.String, "verdict": pl.String})
+
+
+def _verdicts(site: Site) -> dict[str, str]:
+    """What gates said of the newest generations of the indexes, by name."""
+    try:
+        return {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
+    except FileNotFoundError:  # there is no store yet, which the part above says
+        return {}
 
 
 def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
@@ -179,9 +187,7 @@ _RUN = (
 
 def _planned(found: Sequence[FlowRunNow]) -> None:
     if not found:
-        parts.hint(
-            "Nothing is scheduled. A form can start a run once, at a time; a corpus's `cron` starts it again and again."
-        )
+        parts.hint("Nothing is scheduled. The form of re-encoding starts a run once, at a time, or again and again.")
         return
     columns = (
         *_RUN,

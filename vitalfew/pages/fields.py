@@ -13,10 +13,20 @@ EMPTY = "(empty)"
 
 def described(text: str) -> None:
     """A text of a form, whose parts in backticks are code."""
-    with ui.element("div").classes("hint"):
-        for number, piece in enumerate(text.split("`")):
+    with ui.element("div").classes("hint text"):
+        for number, piece in enumerate(text.replace("**", "").split("`")):
             if piece:
                 parts.Words(piece, "code" if number % 2 else "span")
+
+
+def native(label: str, kind: str, value: str = "") -> ui.element:
+    """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
+    typed into its parts. Its events `input` have the value."""
+    with ui.element("label").classes("field"):
+        parts.Words(label)
+        made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
+        made.props["defaultValue"] = value
+    return made
 
 
 class Fields:
@@ -42,7 +52,7 @@ class Fields:
     def values(self) -> dict[str, Any]:
         """The fields that are filled in."""
         read = {name: reader() for name, reader in self.readers.items()}
-        return {name: value for name, value in read.items() if value not in (None, "", [], False)}
+        return {name: value for name, value in read.items() if value not in (None, "", []) and value is not False}
 
     def _field(self, name: str) -> None:
         field = self.schema["properties"][name]
@@ -61,7 +71,7 @@ class Fields:
                 box = ui.checkbox(label, value=bool(start))
                 return lambda: box.value
             case {"type": "integer" | "number" as kind}:
-                return _number(label, field, start, kind)
+                return _number(label, start, kind)
             case {"type": "array", "items": {"type": "string"}}:
                 given = self.given.get(name, "")
                 area = ui.textarea(f"{label} (one per line)", value=given).props("outlined dense autogrow")
@@ -85,10 +95,10 @@ class Fields:
         return lambda: chosen["value"]
 
 
-def _number(label: str, field: Schema, start: Any, kind: str) -> Callable[[], Any]:
-    least, most = field.get("minimum", field.get("exclusiveMinimum")), field.get("maximum")
+def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
+    """A number, without limits: what is out of range is an error, not another number."""
     step = 1 if kind == "integer" else None
-    number = ui.number(label, value=_as_number(start), min=least, max=most, step=step).props("outlined dense clearable")
+    number = ui.number(label, value=_as_number(start), step=step).props("outlined dense clearable")
 
     def value() -> Any:
         whole = kind == "integer" and number.value is not None and float(number.value).is_integer()

@@ -31,10 +31,10 @@ def draw(site: Site, name: str, reason: str | None = None) -> None:
     Generations(site, name).draw()
 
 
-def _others(site: Site, name: str) -> None:
-    """Draw what else is known of an index."""
+def _others(site: Site, name: str, newest: Any) -> None:
+    """Draw what else is known of an index. `newest`: its newest generation."""
     parts.heading("Did it get worse?")
-    parts.later(lambda: site.store.gates(name), _judged)
+    parts.later(lambda: site.store.gates(name), lambda gates: _judged(gates, newest))
     parts.heading("Rows that were not used, by reason")
     parts.later(lambda: site.store.reject_reasons(name), lambda frame: _reasons(name, frame))
     parts.heading("What it took to make it")
@@ -43,18 +43,19 @@ def _others(site: Site, name: str) -> None:
     parts.later(lambda: _runs_of(site, name), _runs)
 
 
-def _judged(gates: pl.DataFrame) -> None:
-    verdicts.verdict(gates)
+def _judged(gates: pl.DataFrame, newest: int) -> None:
+    verdicts.verdict(gates, newest)
     if len(gates):
         verdicts.figures(gates)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """An index as its name stands now, and all its generations."""
+    """An index as its name stands now, and all its generations. `earlier`: the one that a rollback leads to."""
 
     now: dict[str, Any] | None
     history: pl.DataFrame
+    earlier: int | None
 
 
 class Generations:
@@ -65,13 +66,15 @@ class Generations:
         self.chosen = ""
 
     def draw(self) -> None:
-        self.said = ui.label("").props('role="status"').classes("text")
+        self.said = ui.column().props('role="status"').style("align-items: stretch")
         self.load = parts.later(self._read, self._show)  # all the rest is drawn below it, once the index is there
 
     def _read(self) -> Shape:
         history = self.site.store.history(self.name)  # raises IndexNotFound
         rows = self.site.store.describe().filter(pl.col("name") == self.name).to_dicts()
-        return Shape(rows[0] if rows else None, history)
+        before = self.site.store.index(self.name).named.before
+        there = history.filter(~pl.col("removed"))["generation"].to_list()
+        return Shape(rows[0] if rows else None, history, before[-1] if before and before[-1] in there else None)
 
     def _show(self, found: Shape) -> None:
         if found.now:
@@ -89,7 +92,7 @@ class Generations:
         )
         _generations(found.history)
         self._buttons(found)
-        _others(self.site, self.name)
+        _others(self.site, self.name, found.history["generation"].max())
 
     def _buttons(self, found: Shape) -> None:
         rows = found.history.filter(~pl.col("removed") & ~pl.col("current")).sort("generation", descending=True)
@@ -103,7 +106,8 @@ class Generations:
         with ui.element("div").classes("row"):
             parts.choice("Generation", made, self.chosen, lambda value: setattr(self, "chosen", value))
             ui.button("Promote it…", on_click=lambda: self._promote(found)).props("outline no-caps")
-            ui.button("Roll back…", on_click=lambda: self._roll_back(found)).props("outline no-caps")
+            if found.earlier:
+                ui.button("Roll back…", on_click=lambda: self._roll_back(found)).props("outline no-caps")
 
     def _promote(self, found: Shape) -> None:
         number = int(self.chosen)
@@ -120,8 +124,9 @@ class Generations:
     def _roll_back(self, found: Shape) -> None:
         confirmed(
             f"Roll back {self.name}?",
-            f"Searches, evaluations and servers that name {self.name} find the generation that was current before "
-            f"{_now(found)}. Nothing is encoded. It holds until another generation is built or promoted.",
+            f"Searches, evaluations and servers that name {self.name} find generation {found.earlier}, which was "
+            f"current before {_now(found)}. Nothing is encoded. It holds until another generation is built or "
+            "promoted.",
             "Roll back",
             lambda: self._do(lambda: self.site.store.rollback(self.name)),
         )
@@ -132,10 +137,16 @@ class Generations:
         except Exception as error:
             if (said := explanation(error)) is None:
                 raise
-            self.said.text = said
+            self._say(lambda: parts.problem(said))
         else:
-            self.said.text = f"{index.name} stands for generation {index.named.generation} now."
+            now = f"{index.name} stands for generation {index.named.generation} now."
+            self._say(lambda: parts.Words(now, "div").classes("text"))
         await self.load()
+
+    def _say(self, draw: Callable[[], Any]) -> None:
+        self.said.clear()
+        with self.said:
+            draw()
 
 
 def _now(found: Shape) -> str:
@@ -149,6 +160,7 @@ def _generations(history: pl.DataFrame) -> None:
         Shown("generation", "generation", number=True),
         Shown("state", "state"),
         Shown("made_at", "made (UTC)", utc, number=True),
+        Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
         Shown("verdict", "verdict of the gate", lambda value: value or "none decided"),
         Shown("corpus", "fingerprint of the corpus", lambda value: value[:8]),
         Shown("settings", "of the settings", lambda value: value[:8]),

@@ -9,6 +9,7 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.errors import explanation
+from vitalfew.flows.re_encode import UNCHANGED
 from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
@@ -138,7 +139,8 @@ class Following:
         run = found.run
         if run.began and run.message != NEVER_BEGAN:
             seconds = ((run.ended or datetime.now(UTC)) - run.began).total_seconds()
-            self.took.text = f"It took {seconds:,.0f} seconds." if run.ended else f"{seconds:,.0f} seconds so far."
+            took = "1 second" if round(seconds) == 1 else f"{seconds:,.0f} seconds"
+            self.took.text = f"It took {took}." if run.ended else f"{took} so far."
         said = [f"{run.flow} {run.about or run.name}", in_words(run)]
         said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
         if said == self.said and self.shown:
@@ -173,6 +175,12 @@ class Following:
                 ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
             if not found.stages:
                 parts.hint("No stage has begun; where nothing has changed, none does.")
+            names = [stage.line.partition(":")[0] for stage in found.stages]
+            if found.run.flow == "evaluate" and len({*names}) < len(names):
+                parts.hint(
+                    "A stage that is listed twice worked for two halves of the questions: first for the development "
+                    "half, on which settings are chosen, then for the test half, of which the figures are."
+                )
 
     def _show_results(self, found: Followed) -> None:
         run = found.run
@@ -182,14 +190,17 @@ class Following:
                 parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
             if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
                 parts.link(f"The index {run.about}", f"{CORPORA}?index={run.about}")
-                if run.flow == "re-encode":
-                    parts.later(lambda: self._gates(run.about), verdict)
+                if run.message == UNCHANGED:
+                    parts.hint("Nothing has changed, so nothing got worse.")
+                elif run.flow == "re-encode":
+                    parts.later(lambda: self._gates(run.about), lambda found: verdict(*found) if found else None)
 
-    def _gates(self, index: str) -> pl.DataFrame:
+    def _gates(self, index: str) -> tuple[pl.DataFrame, Any] | None:
+        """The verdicts of gates on an index, and its newest generation; None where there is no index."""
         try:
-            return self.site.store.gates(index)
+            return self.site.store.gates(index), self.site.store.history(index)["generation"].max()
         except IndexNotFound:
-            return pl.DataFrame()
+            return None
 
     async def _turn(self, pages: int) -> None:
         self.older = max(0, self.older + pages)

@@ -1,14 +1,13 @@
 """The forms of the page Corpora and indexes, which start a run of a deployment: now, or at a time."""
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 from nicegui import ui
-from nicegui.events import GenericEventArguments
 from pydantic import ValidationError
 
 from vitalfew.configs.loading import explained
@@ -17,12 +16,12 @@ from vitalfew.flows.forms import EvaluateForm, Form, IndexForm, ReEncode, names,
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.server.deployed import StartRefused, moment
 from vitalfew.flows.server.guard import PAGES as ROOT
-from vitalfew.flows.webhook import WEBHOOK
-from vitalfew.pages import parts
+from vitalfew.library.corpus_files import CorpusFile
+from vitalfew.pages import guarding, parts
 from vitalfew.pages.fields import Fields, described
+from vitalfew.pages.runs import CORPORA, utc
 from vitalfew.pages.site import Site
-
-CORPORA = f"{ROOT}/corpora"
+from vitalfew.pages.timing import AGAIN, ONCE, When
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ def draw(site: Site, deployment: str) -> None:
         parts.problem(f"There is no form {deployment!r}; there are: {', '.join(STARTS)}")
         return
     start = STARTS[deployment]
+    parts.trail([("All corpora and indexes", CORPORA)])
     parts.heading(start.title)
     described(" ".join((start.form.__doc__ or "").split()))
 
@@ -80,18 +80,20 @@ class Drawn:
     def draw(self) -> None:
         with ui.column().style("gap: 1rem; align-items: stretch; max-width: 48rem; width: 100%"):
             self.fields.draw(self.start.main)
-            self.when = When(self.deployment)
+            self.differs = ui.column().style("align-items: stretch")
+            self.when = When(self.deployment == "re-encode", self._show_when)
+            self.schedule = ui.column().style("gap: 0.75rem; align-items: stretch")
             if self.deployment == "re-encode":
                 parts.heading("If it gets worse")
-                self.gate = ui.column().style("gap: 0.5rem; align-items: stretch")
-                self.fields.heard.append(lambda name, value: self._show_gate(value) if name == "corpus" else None)
-                self._show_gate(self.fields.values().get("corpus", ""))
+                self.gate = ui.column().style("gap: 0.75rem; align-items: stretch")
+                self.fields.heard.append(lambda name, _: self._show_corpus() if name == "corpus" else None)
+                self._show_corpus()
             self.place = ui.column().style("align-items: stretch")
-            ui.button("Start", on_click=self._submit).props("no-caps").style("align-self: start")
+            self.button = ui.button("Start", on_click=self._submit).props("no-caps").style("align-self: start")
 
     async def _submit(self) -> None:
         self.place.clear()
-        values, at = self.fields.values(), self.when.text
+        values, at = self.fields.values(), self.when.text if self.when.option == ONCE else None
         try:
             run = await parts.reading(lambda: self._started(values, at))
         except Exception as error:
@@ -118,16 +120,68 @@ class Drawn:
             if (said := explanation(error)) is None:
                 raise
             raise StartRefused(form.in_words(said)) from None
+        if at == "":
+            raise StartRefused("The date and the time are not complete: nothing was scheduled")
+        if at is not None:
+            self._check_unplanned(values, moment(at))
         return self.site.deployed.start(self.deployment, values, None if at is None else moment(at))
 
-    def _show_gate(self, corpus: str) -> None:
+    def _check_unplanned(self, values: Mapping[str, Any], at: datetime) -> None:
+        """Raises StartRefused where a run of the same corpus is planned for the same minute."""
+        minute, corpus = at.replace(second=0, microsecond=0), values.get("corpus")
+        for run in self.site.deployed.planned():
+            due = run.due and run.due.replace(second=0, microsecond=0)
+            if corpus and (run.flow, run.about, due) == (self.deployment, corpus, minute):
+                raise StartRefused(
+                    f"A run of {corpus} is planned for {utc(at)} UTC already; the page Corpora and indexes lists it"
+                )
+
+    def _row(self) -> Mapping[str, Any] | None:
+        """The corpus that is chosen."""
+        corpus = self.fields.values().get("corpus", "")
+        return next(iter(self.corpora.filter(pl.col("name") == corpus).to_dicts()), None) if corpus else None
+
+    def _show_when(self) -> None:
+        """Show the button, or the fields, of what was chosen."""
+        self.button.set_visibility(self.when.option != AGAIN)
+        self.button.text = "Schedule" if self.when.option == ONCE else "Start"
+        self.schedule.clear()
+        if self.when.option == AGAIN:
+            with self.schedule:
+                if row := self._row():
+                    guarding.schedule(self.site, row, self.when.zone, self._written)
+                else:
+                    described("Choose a corpus first.")
+
+    def _show_corpus(self) -> None:
+        """Show what holds for the corpus that is chosen."""
+        row = self._row()
         self.gate.clear()
-        rows = self.corpora.filter(pl.col("name") == corpus).to_dicts() if corpus else []
+        self.differs.clear()
         with self.gate:
-            if rows:
-                _gate(rows[0])
+            if row:
+                guarding.gate(self.site, row, self._written)
             else:
                 described("Choose a corpus, to see whether it has a gate.")
+        if row and not row["error"]:
+            name, store, folder = row["name"], self.site.store, self.site.corpora
+            with self.differs:
+                parts.later(lambda: store.corpus_changes(name, folder), lambda found: guarding.differences(name, found))
+        if self.when.option == AGAIN:
+            self._show_when()
+
+    async def _written(self, changed: CorpusFile) -> None:
+        """Show a corpus's file with the lines that were added to it, and what holds now."""
+        self.corpora = await parts.reading(lambda: self.site.store.corpora(self.site.corpora))
+        self._show_corpus()
+        self._show_when()
+        self.place.clear()
+        with self.schedule if "cron" in changed.settings else self.gate:
+            guarding.shown_file(changed, f"Saved. {changed.file} reads now:", "status")
+
+
+_NEEDED = {"corpus": "choose one", "sources": "give at least one data set: its format and, for most formats, its path"}
+"""What to do about a field that is needed."""
 
 
 def _titled(form: type[Form], line: str) -> str:
@@ -136,87 +190,7 @@ def _titled(form: type[Form], line: str) -> str:
     def title(match: re.Match[str]) -> str:
         name = match[1]
         given = form.model_fields[name].title if name in form.model_fields else None
-        return given or name.replace("_", " ").capitalize()
+        shown = given or name.replace("_", " ").capitalize()
+        return f"{shown}: {_NEEDED.get(name, 'fill this in')}" if match[2] else shown
 
-    return re.sub(r"^setting '(\w+)[^']*'", title, line)
-
-
-def _gate(corpus: Mapping[str, Any]) -> None:
-    """Say who notices if a corpus's index has become worse."""
-    if corpus["error"]:
-        parts.problem(corpus["error"])
-    elif corpus["gate"]:
-        asked = corpus["questions"] or "those of its data sets"
-        described(
-            f"This corpus has a gate. It asks the current generation and the new one the same questions ({asked}), by "
-            f"the experiment {corpus['experiment']}. Searches get the new one only if the 95 % interval of every "
-            f"difference lies above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
-            "the page of the run and on that of the index."
-        )
-    else:
-        described(
-            "This corpus has no gate: searches get the new generation at once, and nothing says whether it is worse. "
-            f"To be told, add this to {corpus['file']}:"
-        )
-        parts.Words(GATE, "pre").classes("text code")
-        described(
-            "The gate asks the questions of the corpus's data sets; if they have none, name your own with "
-            "`questions: jsonl:FILE`. The margin is the loss that you accept: 0.02 are 2 of 100 questions. A corpus "
-            "that came with the product is yours once you copy its file to corpora/ beside the store."
-        )
-    known = os.environ.get(WEBHOOK)
-    described(
-        f"The webhook in {WEBHOOK} hears of a run that fails, and of a generation that was not promoted."
-        if known
-        else f"To be told elsewhere, set {WEBHOOK} to a URL before you start `vitalfew ui`: it gets a POST when a run "
-        "fails, and when a generation was not promoted."
-    )
-
-
-GATE = "gate:\n  margins: {passage_recall@10: 0.02}"
-
-_LOCAL = "const two = t => [new Date(t - t.getTimezoneOffset() * 60000).toISOString().slice(0, 16), t.toISOString()];"
-_TONIGHT = (
-    f"() => {{ {_LOCAL} const t = new Date(); t.setHours(3, 0, 0, 0); "
-    "if (t < new Date()) t.setDate(t.getDate() + 1); emit(...two(t)); }"
-)
-_PICKED = (
-    "event => { const t = new Date(event.target.value); emit(event.target.value, isNaN(t) ? '' : t.toISOString()); }"
-)
-
-
-class When:
-    """When a run begins. `text`: the time in UTC that was chosen, "" if none was; None is now."""
-
-    def __init__(self, deployment: str) -> None:
-        self.text: str | None = None
-        options = {"now": "Now", "at": "Once, at a time"}
-        if deployment == "re-encode":
-            options["cron"] = "Again and again, such as every night"
-        parts.heading("When")
-        ui.radio(options, value="now", on_change=lambda event: self._choose(event.value)).props("inline")
-        with ui.column().style("gap: 0.5rem; align-items: start") as self.at, ui.element("div").classes("row"):
-            self.input = ui.input("Date and time").props("type=datetime-local outlined dense stack-label")
-            self.input.on("change", self._picked, js_handler=_PICKED)
-            ui.button("Tonight at three").props("outline no-caps").on("click", self._picked, js_handler=_TONIGHT)
-        with self.at:
-            self.said = ui.label("").classes("hint").props('role="status"')
-            described("In this browser's time zone. Keep `vitalfew ui` running: it starts what is planned.")
-        with ui.column().style("gap: 0.5rem; align-items: stretch") as self.cron:
-            described(
-                "The schedule of a corpus is in its file, corpora/NAME.yaml beside the store. Add these lines, and it "
-                "counts within a minute while `vitalfew ui` runs; Start below also brings the index up to date now."
-            )
-            parts.Words('cron: "0 3 * * *"          # minute, hour, day, month, weekday\ntimezone: Europe/Berlin   '
-                        "# without it UTC", "pre").classes("text code")  # fmt: skip
-        self._choose("now")
-
-    def _choose(self, option: str) -> None:
-        self.text = (self.text or "") if option == "at" else None
-        self.at.set_visibility(option == "at")
-        self.cron.set_visibility(option == "cron")
-
-    def _picked(self, event: GenericEventArguments) -> None:
-        local, self.text = (str(each) for each in event.args)
-        self.input.value = local
-        self.said.text = f"That is {self.text[:16].replace('T', ' ')} UTC." if self.text else "This is not a time."
+    return re.sub(r"^setting '(\w+)[^']*'( is missing$)?", title, line)

@@ -16,15 +16,15 @@ _ANSWERS = {
 }
 
 
-def verdict(gates: pl.DataFrame) -> None:
-    """Say what the gate found about the newest generation that it judged."""
-    if not len(gates):
+def verdict(gates: pl.DataFrame, newest: int) -> None:
+    """Say what the gate found about the newest generation of an index, if it has judged that one."""
+    rows = gates.filter(pl.col("generation") == newest).to_dicts()
+    if not rows:
         parts.hint(
-            "No gate has judged this index, so nothing says whether it got worse. The form of re-encoding says how to "
-            "give the corpus a gate."
+            f"No gate has judged generation {newest}, the newest, so nothing says whether it got worse. A gate "
+            "compares a new generation with the one before; the form of re-encoding adds one to a corpus that has none."
         )
         return
-    rows = gates.filter(pl.col("generation") == pl.col("generation").max()).to_dicts()
     first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
     which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
     needed = max((row["settled_by"] or 0 for row in rows), default=0)
@@ -39,7 +39,7 @@ def verdict(gates: pl.DataFrame) -> None:
     if first["left_out"]:
         parts.hint(f"{first['left_out']:,} questions were left out: their passages are not in both corpora.")
     if first["verdict"] != "promoted":
-        parts.hint("Searches find the generation before. The page of the index can promote the new one all the same.")
+        parts.hint("The gate left searches with the generation before. The page of the index can promote the new one.")
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import find_corpus, read_corpora
-from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus
+from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus, standing
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import generations
 from vitalfew.storage.generations import CannotPromote, IndexMoved
@@ -275,6 +275,10 @@ def test_a_name_that_moves_meanwhile_is_compared_again(folder: Path, monkeypatch
     done = re_encode(store, asked)
     assert done.gated
     assert (done.gated.record.against, done.generation.verdict, current(store)) == (1, "promoted", 3)
+    said = standing(store, NAME, done.before, 3)
+    assert said.startswith(f"{NAME} stands for generation 3 ({MANY} passages from jsonl:")
+    assert "Before, it stood for generation 1 (" in said
+    assert standing(store, NAME, 3, 2).startswith("Generation 3 stays current; generation 2 is what the corpus gives")
 
 
 def test_a_generation_that_gc_removed_meanwhile_is_not_promoted(folder: Path) -> None:

@@ -1,0 +1,123 @@
+"""The files of corpora: what one would change, and settings that are added to one, such as a gate or a schedule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vitalfew.configs.loading import ConfigError, read_yaml
+from vitalfew.configs.paths import beside
+from vitalfew.flows.pipelines.named import CORPORA, corpora, find_corpus, parse_corpus
+from vitalfew.storage import files
+from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.tasks.registry import UnknownName
+
+if TYPE_CHECKING:
+    from vitalfew.configs.schema import Corpus
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """A corpus's file with settings that were added, or would be. `file`: its path; `before`: its text until then, or
+    that of the file that came with the product; `added`: the lines that come after it, with `settings`."""
+
+    file: Path
+    before: str
+    added: str
+    settings: Mapping[str, Any]
+
+    @property
+    def after(self) -> str:
+        """The text of the file with the added lines."""
+        return "\n".join(filter(None, [self.before.rstrip("\n"), self.added]))
+
+
+def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None, write: bool) -> CorpusFile:
+    """See `Store.extend_corpus`."""
+    known = corpora(store, own)
+    if name not in known:
+        raise UnknownName("corpus", name, sorted(known))
+    file = known[name]
+    added = _as_yaml(settings)
+    if there := [key for key in read_yaml(file) if key in settings]:
+        raise ConfigError(f"{file} has {there[0]} already (line {_line(file, there[0])}); change it there")
+    target = (own or beside(store, "corpora")) / file.name if file.parent == CORPORA else file
+    changed = CorpusFile(target, file.read_text(encoding="utf-8"), added, settings)
+    _check(name, store, changed)
+    if write:
+        try:
+            files.write_text(target.absolute(), changed.after)
+        except OSError as error:
+            raise OSError(f"{error}. Add these lines to the file {target} yourself:\n{added}") from None
+    return changed
+
+
+def _as_yaml(settings: Mapping[str, Any]) -> str:
+    import yaml
+
+    def line(key: str, value: Any) -> str:
+        inline = None if isinstance(value, Mapping | list) else False
+        return yaml.safe_dump({key: value}, default_flow_style=inline, sort_keys=False, allow_unicode=True)
+
+    return "".join(line(key, value) for key, value in settings.items())
+
+
+def _line(file: Path, key: str) -> int:
+    """The number of the line in which a file has a setting, 1 where it is not at the beginning of one."""
+    lines = enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+    return next((number for number, line in lines if line.lstrip("'\"").startswith(key)), 1)
+
+
+def _check(name: str, store: Path, changed: CorpusFile) -> None:
+    """Raises ConfigError where the file would not be a corpus, or its schedule none."""
+    try:
+        corpus = parse_corpus(name, store, changed.after)
+    except (ConfigError, ValueError) as error:
+        raise ConfigError(f"{changed.file}: with these lines at its end, {error}\n{changed.added}") from None
+    if corpus.cron:
+        from vitalfew.flows.serve import is_schedule
+
+        if not is_schedule(corpus.cron, corpus.timezone):
+            raise ConfigError(f"cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule")
+
+
+def changes(store: Path, name: str, own: Path | None) -> list[tuple[str, str, str]]:
+    """What a corpus has otherwise than the index that it would replace: setting, of the index, of the corpus. Raises
+    UnknownName, ConfigError."""
+    corpus = find_corpus(name, store, own)
+    try:
+        there = find_index(store, name).config
+    except IndexNotFound:
+        return []
+    wanted = _compared(corpus)
+    now = {key: _at(there, key) for key in wanted}
+    return [
+        (key, _in_words(now[key]), _in_words(wanted[key]))
+        for key in wanted
+        if now[key] is not None and wanted[key] is not None and now[key] != wanted[key]
+    ]
+
+
+def _compared(corpus: "Corpus") -> dict[str, Any]:
+    """The settings of a corpus that decide what searches find, by their keys. One that is None is decided later."""
+    return {
+        "datasets": [*corpus.datasets],
+        "split.splitter": corpus.split.splitter,
+        "encode.encoder": corpus.encode.encoder,
+        "encode.context": corpus.encode.context,
+        "index.type": corpus.index.type,
+        "bm25.enabled": corpus.bm25.enabled,
+    }
+
+
+def _at(settings: Mapping[str, Any], key: str) -> Any:
+    found: Any = settings
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ", ".join(value) if isinstance(value, list) else str(value)
