@@ -1,6 +1,8 @@
 """The parts of pages: choices, marked texts, texts that are long."""
 
+import re
 from pathlib import Path
+from threading import Event
 
 import pytest
 from nicegui.testing import User
@@ -30,6 +32,51 @@ def test_parts_show_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
     visit(Site(Path("nowhere")), "/parts", act)
     assert chosen == ["a"]
+
+
+def test_facts_are_underlined_within_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(site: Site) -> None:
+        parts.marked("abc def ghi jkl", [(4, 11)], [(8, 15)])
+
+    async def act(user: User) -> None:
+        assert {str(words.text): set(words.classes) for words in user.find(kind=parts.Words).elements} == {
+            "abc ": {"dropped"}, "def ": set(), "ghi": {"fact"}, " jkl": {"dropped", "fact"},
+        }  # fmt: skip
+
+    monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
+    visit(Site(Path("nowhere")), "/parts", act)
+
+
+def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one in a bucket that is out of reach."""
+    answered = Event()
+
+    def draw(site: Site) -> None:
+        parts.later(answered.wait, lambda _: parts.hint("It answered."))
+
+    async def act(user: User) -> None:
+        await user.should_see("the store did not answer within 0 s: a bucket may be out of reach", retries=20)
+        answered.set()
+        user.find("Try again").click()
+        await user.should_see("It answered.")
+
+    monkeypatch.setattr(parts, "PATIENCE", 0.2)
+    monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
+    visit(Site(Path("nowhere")), "/parts", act)
+
+
+def test_only_the_frame_writes_html() -> None:
+    """Texts of a store are labels, cells of tables and spans."""
+    ways = re.compile(
+        r"ui\.(html|markdown|restructured_text|mermaid|chat_message)\(|v-html|innerHTML|insertAdjacentHTML"
+    )
+    sources = {path.name: path.read_text(encoding="utf-8") for path in Path(parts.__file__).parent.glob("*.py")}
+    assert {name for name, source in sources.items() if ways.search(source)} == {"shell.py"}
+    assert set(re.findall(r"ui\.html\((.*?),", sources["shell.py"])) <= {
+        """f'<a href="{ROOT}{other.path}"{here}>{other.title}</a>'""",
+        """'<a href="/deployments">Runs and schedules (Prefect)</a>'""",
+        "page.title",
+    }
 
 
 @pytest.mark.parametrize(

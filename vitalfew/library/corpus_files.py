@@ -82,8 +82,9 @@ def _check(name: str, store: Path, changed: CorpusFile) -> None:
 
 
 def changes(store: Path, name: str, own: Path | None) -> list[tuple[str, str, str]]:
-    """What a corpus has otherwise than the index that it would replace: setting, of the index, of the corpus. Raises
-    UnknownName, ConfigError."""
+    """Settings that a corpus has otherwise than the index that it would replace: key, of the index, of the corpus.
+
+    Raises UnknownName, ConfigError."""
     corpus = find_corpus(name, store, own)
     try:
         there = find_index(store, name).config

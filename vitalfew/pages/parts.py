@@ -30,13 +30,13 @@ class TooSlow(OSError):
     """A store, perhaps in a bucket, that did not answer in time."""
 
 
-async def reading(read: Callable[[], Result], seconds: float = PATIENCE) -> Result:
-    """What a thread reads. Raises TooSlow, and the errors of `read`."""
+async def reading(read: Callable[[], Result]) -> Result:
+    """Read in a thread. Raises TooSlow after `PATIENCE`, and the errors of `read`."""
     try:
-        return await asyncio.wait_for(asyncio.to_thread(read), seconds)
+        return await asyncio.wait_for(asyncio.to_thread(read), PATIENCE)
     except TimeoutError:
         raise TooSlow(
-            f"the store did not answer within {seconds:.0f} s: a bucket may be out of reach, or the machine busy"
+            f"the store did not answer within {PATIENCE:.0f} s: a bucket may be out of reach, or the machine busy"
         ) from None
 
 
