@@ -41,7 +41,7 @@ class FakeDeployed:
 
     def start(self, deployment: str, given: Mapping[str, Any], at: datetime | None = None) -> str:
         self.started.append((deployment, given, at))
-        kind = {"state": "Scheduled", "kind": "scheduled", "began": None, "due": at}
+        kind: dict[str, Any] = {"state": "Scheduled", "kind": "scheduled", "began": None, "due": at}
         run = flow_run(100 + len(self.started), **kind, flow=deployment, parameters={"parameters": given})
         self.runs[run.id] = run
         return run.id
