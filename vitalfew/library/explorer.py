@@ -236,7 +236,7 @@ class Comparison:
         detail, value, other_value, difference (other minus method) with its 95 % interval low to high, p, p_holm,
         questions, higher and lower (questions on which the other has a higher or lower value).
 
-        It takes some 20 s for two methods on 10^5 questions. Raises NoReport where they share no question.
+        Raises NoReport where they share no question.
         """
         import polars as pl
 

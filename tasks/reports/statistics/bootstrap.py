@@ -11,6 +11,9 @@ About the Bootstrap, The American Statistician 69(4), 2015): its percentiles lie
 for, because plain percentiles are too narrow with few questions (at 10 of them, 95 % intervals hold about 90 %). From
 some hundred questions on both are the same.
 
+With more than MANY questions, a mean whose distribution is not skewed any more (SKEWED) is as good as normally
+distributed: the interval is then Student's, whose ends lie within a hundredth of its width from those of the bootstrap.
+
 Deviation: a question without a value is left out of its row only, so that the size of a row's resample varies a little.
 That widens the interval by less than half a percent at 100 questions.
 """
@@ -29,6 +32,11 @@ MIN_QUESTIONS = 10
 ENOUGH = 30
 """With fewer questions, intervals of differences may be too narrow: with 10 to 20 of them and rare answers, 95 %
 intervals hold the truth in 72 to 94 %."""
+MANY = 20_000
+"""Questions above which resamples take seconds, and are drawn only where a formula would err."""
+SKEWED = 0.01
+"""The skewness of a mean over 6, by which its percentiles lie off those of Student's t (Hall, The Bootstrap and
+Edgeworth Expansion, 1992, section 2.4), in standard errors: above this a mean is resampled."""
 CHUNK = 2**20
 """Numbers in one block of resamples: 8 MiB of float64."""
 KEPT = 4 * CHUNK
@@ -78,8 +86,14 @@ def resampled_interval(
     if not 0 < confidence < 1 or resamples < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}; resamples at least 1, got {resamples}")
     known = ~np.isnan(table)
+    rows = [row[kept] for row, kept in zip(table, known, strict=True)]
+    if any(is_normal := [_is_normal(row) for row in rows]):
+        left = table[~np.array(is_normal)]
+        found = resampled_interval(left, resamples=resamples, confidence=confidence, seed=seed) if len(left) else []
+        resampled = iter(found)
+        return [_student(row, confidence) if one else next(resampled) for row, one in zip(rows, is_normal, strict=True)]
     means = _resampled_means(np.where(known, table, 0.0), known, resamples, seed)
-    return [_interval(row[kept], drawn, confidence) for row, kept, drawn in zip(table, known, means.T, strict=True)]
+    return [_interval(row, drawn, confidence) for row, drawn in zip(rows, means.T, strict=True)]
 
 
 def ratio_interval(
@@ -176,6 +190,22 @@ def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidenc
     if n < MIN_QUESTIONS:
         return Interval(mean, None, None, n)
     return Interval(mean, *_ends(means, n, confidence), n)
+
+
+def _is_normal(values: NDArray[np.float64]) -> bool:
+    """Return true if the mean of many values is as good as normally distributed."""
+    if len(values) <= MANY:
+        return False
+    apart = values - values.mean()
+    spread = np.sqrt((apart**2).mean())
+    return bool(spread == 0 or abs((apart**3).mean()) <= 6 * SKEWED * np.sqrt(len(values)) * spread**3)
+
+
+def _student(values: NDArray[np.float64], confidence: float) -> Interval:
+    """The interval of Student's t."""
+    n, mean = len(values), float(values.mean())
+    far = float(special.stdtrit(n - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - far, mean + far, n)
 
 
 def _ends(drawn: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:

@@ -10,7 +10,8 @@
   Smyth, Permutation P-values Should Never Be Zero, 2010). Draws cannot show a p below 1 / (resamples + 1), which a
   correction for hundreds of differences would make large: below it, p is Hoeffding's bound on the share of all signs
   that lie so far out, 2 exp(−(Σd)² / 2Σd²) (Probability Inequalities for Sums of Bounded Random Variables, 1963,
-  theorem 2). The exact p is never above that.
+  theorem 2). The exact p is never above that. Of many questions with more than NORMAL differences, p is that of the
+  normal distribution, which the sum over draws of signs then has.
 - Correction: Holm (A Simple Sequentially Rejective Multiple Test Procedure, 1979).
 
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
@@ -30,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from vitalfew.tasks.reports.statistics.bootstrap import (
+    MANY,
     MIN_QUESTIONS,
     Interval,
     blocks,
@@ -38,6 +40,9 @@ from vitalfew.tasks.reports.statistics.bootstrap import (
     resampled_interval,
 )
 
+NORMAL = 2_000
+"""Differences of so many questions, whose signs are drawn, have a sum whose p lies as near that of the normal
+distribution as 10,000 draws come to it."""
 ROUNDING = 1e-12
 """Two numbers that differ by less than this share of themselves are equal: the same figures, added in another order."""
 
@@ -83,9 +88,7 @@ def paired_bootstrap(
     differences = np.where(np.isclose(table, reference, rtol=ROUNDING, atol=0.0), 0.0, table - reference)
     intervals = resampled_interval(differences, resamples=resamples, confidence=confidence, seed=seed)
     known = np.nan_to_num(differences)
-    drawn = (_extreme_flips(known, resamples, seed) + 1) / (resamples + 1)
-    bound = _hoeffding(known)
-    p_values = np.where(bound < 1 / (resamples + 1), bound, drawn)
+    p_values = _p_values(known, resamples, seed)
     return [_difference(*row) for row in zip(differences, intervals, p_values.tolist(), strict=True)]
 
 
@@ -147,9 +150,26 @@ def _extreme_flips(differences: NDArray[np.float64], resamples: int, seed: int) 
     """(m,): in how many draws of signs the sum lies at least as far from 0 as the observed one. No value is a 0."""
     observed = np.abs(differences.sum(axis=1)) - ROUNDING * np.abs(differences).sum(axis=1)
     extreme = np.zeros(len(differences), dtype=np.int64)
+    if not extreme.size:
+        return extreme
     for signs in drawn_once(_signs, resamples, differences.shape[1], seed):
         extreme += (np.abs(signs @ differences.T) >= observed).sum(axis=0)
     return extreme
+
+
+def _p_values(differences: NDArray[np.float64], resamples: int, seed: int) -> NDArray[np.float64]:
+    """(m,): the probability that draws of signs put the sum at least as far from 0: that of the normal distribution for
+    NORMAL differences of more than MANY questions; a bound where draws are too rare to have been seen."""
+    there = differences != 0
+    many = (there.sum(axis=1) > NORMAL) & (differences.shape[1] > MANY)
+    drawn_of = differences if not many.any() else differences[~many][:, there[~many].any(axis=0)]
+    drawn = (_extreme_flips(drawn_of, resamples, seed) + 1) / (resamples + 1)
+    bound = _hoeffding(drawn_of)
+    p_values = np.empty(len(differences))
+    p_values[~many] = np.where(bound < 1 / (resamples + 1), bound, drawn)
+    sums, squares = differences[many].sum(axis=1), (differences[many] ** 2).sum(axis=1)
+    p_values[many] = 2 * special.ndtr(-np.abs(sums) / np.sqrt(squares))
+    return p_values
 
 
 def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:
