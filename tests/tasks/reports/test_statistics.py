@@ -307,15 +307,18 @@ def test_a_ratio_is_of_the_questions_that_have_both(pairs: list[tuple[float, flo
 
 
 def test_many_questions_are_not_resampled_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (bootstrap, paired):
+        monkeypatch.setattr(module, "MANY", 2_000)
+    monkeypatch.setattr(paired, "NORMAL", 500)
     draw = np.random.default_rng(1)
-    baseline = (draw.random(25_000) < 0.4) * 1.0
-    methods = np.stack([(draw.random(25_000) < 0.41) * 1.0, baseline + draw.exponential(1, 25_000) - 0.98, baseline])
+    baseline = (draw.random(2_500) < 0.4) * 1.0
+    methods = np.stack([(draw.random(2_500) < 0.41) * 1.0, baseline + draw.exponential(1, 2_500) - 0.98, baseline])
     formulas = paired_bootstrap(baseline, methods)
     rare = baseline.copy()
     rare[np.flatnonzero(baseline == 0)[:3]] = 1  # three differences have eight signs, of which two are all alike
     assert paired_bootstrap(baseline, [rare])[0].p == pytest.approx(0.25, abs=0.02)
-    monkeypatch.setattr(bootstrap, "MANY", 10**9)
-    monkeypatch.setattr(paired, "MANY", 10**9)
+    for module in (bootstrap, paired):
+        monkeypatch.setattr(module, "MANY", 10**9)
     for fast, slow in zip(formulas, paired_bootstrap(baseline, methods, resamples=4_000), strict=True):
         assert None not in (fast.low, fast.high, fast.p, slow.low, slow.high, slow.p)
         width = slow.high - slow.low
