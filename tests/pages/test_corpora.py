@@ -169,7 +169,7 @@ def test_re_encode_at_a_time(towns: Site) -> None:
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
         user.find("Corpus").trigger("change", "demo")
-        await user.should_see("copy it to the directory")
+        await user.should_see("which came with the product, to")
         user.find("Corpus").trigger("change", "towns")
         await user.should_see("95 % interval of every difference")
         (when,) = user.find(kind=ui.radio).elements

@@ -7,8 +7,10 @@ The sentence `why` says only what the artifacts show:
 2. of every gold passage that was retrieved, whether a context of the answer's prompt comes from it and, where the data
    set says which sentence holds the fact, whether the kept spans cover it, in part or not at all; a context that a
    model wrote has no spans to tell this by;
-3. whether a context of the prompt holds a gold answer, by the rule of the metric answer_recall (its tokens in a row);
-4. whether the answer is right, by the evaluation's primary metric where that says so.
+3. whether a context of the prompt holds a gold answer, by the rule of the metric answer_recall (its tokens in a row),
+   one of a gold passage if there is any;
+4. whether the answer is right, by the evaluation's primary metric where that says so, and if a wrong one had all the
+   sentences with the facts in its prompt.
 
 It does not say that one caused the other.
 """
@@ -244,12 +246,32 @@ def _why(
     else:
         said = [_retrieved(ranks, hits, passages), _kept(ranks, hits, contexts, passages)]
         if has_gold_answers:
-            holding = [context.place for context in contexts if context.holds_answer]
-            said.append(
-                f"a gold answer stands in context {holding[0]}" if holding else "no context holds a gold answer"
-            )
-    verdict = "" if is_right is None else " The answer counts as right." if is_right else " The answer counts as wrong."
+            said.append(_holding(ranks, contexts))
+    verdict = "" if is_right is None else " The answer counts as right." if is_right else " The answer counts as wrong"
+    if is_right is False:
+        verdict += ", although the fact was in the prompt." if _has_facts(ranks, contexts, passages) else "."
     return f"{'; '.join(filter(None, said))}.{f' There is no answer: {error}' if error else verdict}"
+
+
+def _holding(ranks: Mapping[int, int | None], contexts: Sequence[StoryContext]) -> str:
+    """Say if a context holds a gold answer: one of a gold passage, or else another, which may hold it by chance."""
+    holding = [context for context in contexts if context.holds_answer]
+    if not holding:
+        return "no context holds a gold answer"
+    of_gold = next((context for context in holding if ranks.keys() & {*context.sources}), None)
+    if of_gold or not ranks:
+        return f"a gold answer stands in context {(of_gold or holding[0]).place}"
+    return f"a gold answer stands in context {holding[0].place}, which is of another passage"
+
+
+def _has_facts(
+    ranks: Mapping[int, int | None], contexts: Sequence[StoryContext], passages: Mapping[int, SourcePassage]
+) -> bool:
+    """Return true if the data set names the sentences with the facts, and contexts have all of them."""
+    facts = {number: passages[number].fact for number in ranks if number in passages}
+    kept = {number: [span for own in contexts for span in own.kept.get(number, ())] for number in facts}
+    is_whole = all(fact and _covered(fact, kept[number]) == 1 for number, fact in facts.items())
+    return bool(ranks) and len(facts) == len(ranks) and is_whole
 
 
 def _retrieved(ranks: Mapping[int, int | None], hits: Sequence[StoryHit], passages: Mapping[int, SourcePassage]) -> str:

@@ -125,7 +125,6 @@ def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
             other=sides[1].name if same else None, metric=metric,
         )  # fmt: skip
 
-    question_table(
-        fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, "No question differs."
-    )
+    nothing = "No question that both asked has another value."
+    question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, nothing)
     parts.downloads("changed-questions", lambda: flat(fitting.pl()))

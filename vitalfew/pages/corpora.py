@@ -149,7 +149,7 @@ def _gate_in_words(row: Mapping[str, Any]) -> str:
     if not row["gate"]:
         return "nothing notices: it has no gate"
     newest = f"; the newest generation: {row['verdict']}" if row["verdict"] else ""
-    return f"its gate notices a loss of more than {row['margins']}{newest}"
+    return f"its gate notices a loss beyond {row['margins']}{newest}"
 
 
 _DAYS = {str(number): day for number, day in enumerate(

@@ -100,14 +100,16 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
         parts.problem(corpus["error"])
     elif corpus["gate"]:
         asked = corpus["questions"] or "those of its data sets"
-        is_bundled = Path(corpus["file"]).parent == BUNDLED
-        copied = "; copy it to the directory `corpora` beside the store first, as it came with the product"
+        file = Path(corpus["file"])
+        copy = (
+            f"copy {file}, which came with the product, to the directory `corpora` beside the store, and edit it there"
+        )
+        change = copy if file.parent == BUNDLED else f"edit {file}"
         described(
             f"This corpus has a gate. It asks the current generation and the new one the same questions ({asked}), by "
             f"the experiment {corpus['experiment']}. Searches get the new one only if the 95 % interval of every "
             f"difference lies above minus the margin ({corpus['margins']}). The verdict and the interval are then on "
-            f"the page of the run and on that of the index. To change the gate, edit {corpus['file']}"
-            f"{copied if is_bundled else ''}."
+            f"the page of the run and on that of the index. To change the gate, {change}."
         )
     else:
         described(
@@ -120,8 +122,8 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
     described(
         f"The webhook in {WEBHOOK} hears of a run that fails, and of a generation that was not promoted."
         if known
-        else f"To be told elsewhere, set {WEBHOOK} to a URL before you start `vitalfew ui`: it gets a POST when a run "
-        "fails, and when a generation was not promoted."
+        else f"{WEBHOOK} is not set, so the verdict is on these pages alone. Set it to a URL before you start "
+        "`vitalfew ui`: that gets a POST when a run fails, and when a generation was not promoted."
     )
 
 

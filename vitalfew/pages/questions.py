@@ -240,7 +240,7 @@ def draw_question(site: Site, wanted: Mapping[str, str]) -> None:
         )
         parts.hint(
             "Marked: what the prompt had of a passage; grey: what it left out; underlined: the sentence with the fact, "
-            "where the data set names one."
+            "where the data set names one. A passage without marks stood in the prompt as a whole."
         )
         if story.gold_passages:
             parts.folded(f"Gold passages ({len(story.gold_passages)})", lambda: _gold(story))

@@ -11,6 +11,7 @@ from nicegui.events import UploadEventArguments
 
 from vitalfew.flows.errors import explanation
 from vitalfew.flows.server.guard import PAGES as ROOT
+from vitalfew.flows.server.reports import report_path
 from vitalfew.pages import parts
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.contents import Labelled
@@ -34,7 +35,7 @@ def labels(site: Site, run: str) -> None:
     again = parts.later(lambda: site.store.labels(run), _draw, "Reading labels")
     with ui.element("div").classes("row"):
         parts.Words("All figures of this evaluation", "a").props["href"] = f"{ROOT}/results?run={quote(run, safe='')}"
-        ui.label(f"The report: vitalfew report {run}").classes("text")
+        parts.link("The whole report", report_path(run))
     parts.heading("Reviews as CSV")
     parts.downloads("reviews", lambda: site.store.reviews(run))
     _importing(site, again)

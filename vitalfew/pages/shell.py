@@ -71,6 +71,7 @@ summary { display: list-item; cursor: pointer }
 @layer overrides { .q-table__bottom .q-btn { color: inherit !important } }
 .nicegui-column, .nicegui-row, .q-table__container { min-width: 0; max-width: 100% }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
+.q-uploader__subtitle { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
 """
 

@@ -21,8 +21,8 @@ def verdict(gates: pl.DataFrame, newest: int) -> None:
     rows = gates.filter(pl.col("generation") == newest).to_dicts()
     if not rows:
         parts.hint(
-            f"No gate has judged generation {newest}, the newest, so nothing says whether it got worse. A gate "
-            "compares a new generation with the one before; the form of re-encoding adds one to a corpus that has none."
+            f"No gate has judged generation {newest}, the newest. A gate compares a new generation with the one before "
+            "it; the form of re-encoding says if the corpus has one, and adds one."
         )
         return
     first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
