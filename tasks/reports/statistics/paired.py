@@ -41,8 +41,8 @@ from vitalfew.tasks.reports.statistics.bootstrap import (
 )
 
 NORMAL = 2_000
-"""Differences of so many questions, whose signs are drawn, have a sum whose p lies as near that of the normal
-distribution as 10,000 draws come to it."""
+"""From so many differing questions on, p of the sum over draws of signs lies as near that of the normal distribution as
+10,000 draws come to it."""
 ROUNDING = 1e-12
 """Two numbers that differ by less than this share of themselves are equal: the same figures, added in another order."""
 
