@@ -12,7 +12,7 @@ from nicegui import ui
 
 from vitalfew.flows.server.reports import report_path
 from vitalfew.library.explorer import Explorer
-from vitalfew.pages import comparing, parts, questions
+from vitalfew.pages import comparing, parts, question, questions
 from vitalfew.pages.addresses import going, parameters, results
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
@@ -36,7 +36,7 @@ def draw(site: Site) -> None:
     if "run" not in wanted:
         _list(site)
     elif "question" in wanted:
-        questions.draw_question(site, wanted)
+        question.draw(site, wanted)
     elif wanted.get("view") == "questions":
         questions.draw_list(site, wanted)
     elif "other" in wanted:
