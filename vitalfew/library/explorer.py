@@ -93,11 +93,17 @@ class Explorer:
             if column.unit == SCALE and column.direction == "higher" and (detail or not column.detail)
         }
 
-    @staticmethod
-    def meaning(metric: str) -> str:
-        """The sentence that says how a metric is defined; '' for one that is not registered by this name."""
+    def meaning(self, metric: str) -> str:
+        """The sentence that says how a metric is defined, with this evaluation's settings; '' for one that is not
+        registered by this name."""
         name = metric.partition("@")[0]
-        return summary("metric", name) if name in METHODS["metric"] else ""
+        if name not in METHODS["metric"]:
+            return ""
+        settings = {f"`score.{key}`": value for key, value in self.parameters.score if value is not None}
+        said = summary("metric", name)
+        for setting, value in settings.items():
+            said = said.replace(setting, str(value))
+        return said
 
     def sources(self) -> list[str]:
         """The data sets of the questions."""
