@@ -11,8 +11,8 @@ from vitalfew.tasks.reports.shown.text import one_line
 _STAGES = ("retrieve", "perturb", "refine", "appraise", "generate", "critique", "select", "score")
 """The order of the dataflow."""
 _COSTS = {
-    "whole_seconds": "seconds of work (wall, all shards), nothing known before",
-    "whole_usd": "USD, nothing known before",
+    "whole_seconds": "seconds of work, nothing known",
+    "whole_usd": "USD, nothing known",
     "paid_usd": "USD paid now",
 }
 REFINING, REFINING_CPU, ALL = "refine_seconds", "refine_cpu_seconds", "total_seconds"
@@ -43,7 +43,8 @@ def cost_by_stage(report: Report) -> Plot | None:
         return None
     reused = of_stages("reused", False)
     caption = (
-        "Total cost of every method: as if no answer, reading or vector had been known before, and what this run paid."
+        "Total cost of every method: as if no answer, reading or vector had been known before, and what this run paid. "
+        "Seconds are those of all shards together."
     )
     if any(map(any, reused.values())):
         caption += " Without colour: a stage that was reused whole from an earlier run, not paid again in this run."
