@@ -62,6 +62,8 @@ def answer(
 
 def _show(found: "RagAnswer", chosen: "Configured") -> None:
     """Print the answer, its sources and what it took."""
+    from vitalfew.tasks.reports.shown.columns import significant
+
     text = f"[red]No answer:[/] {escape(found.error)}" if found.error else f"[bold]{escape(found.text)}[/]"
     out.print(text, highlight=False)
     shown = table("from", "kept text", padding=(1, 2, 0, 0))
@@ -73,7 +75,7 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     saved = f"{found.tokens_saved:,} less than the whole passages" if found.tokens_saved else "the whole passages"
     out.print(
         f"\n{found.context_tokens:,} context tokens, {saved}; {found.prompt_tokens:,} prompt tokens; "
-        f"{seconds:.2f} s, {found.usd:.2g} USD",
+        f"{seconds:.2f} s, {significant(found.usd)} USD",
         highlight=False,
     )
     whose = f"as evaluated in run {chosen.run}" if chosen.run else "not evaluated in this store with these settings"

@@ -191,8 +191,9 @@ def _sum(rows: pl.DataFrame, name: str) -> float:
 def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
+    count = rows["run_id"].n_unique()
     return (
-        f"{_days(since, until)} (UTC), {rows['run_id'].n_unique()} runs: {parts.usd(usd)} USD, and "
+        f"{_days(since, until)} (UTC), {count} run{'' if count == 1 else 's'}: {parts.usd(usd)} USD, and "
         f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
         f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
