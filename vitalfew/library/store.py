@@ -132,9 +132,9 @@ class Store:
         return extend(self.place, name, settings, Path(folder) if folder is not None else None, write)
 
     def corpus_changes(self, name: str, folder: str | Path | None = None) -> "pl.DataFrame":
-        """What re-encoding a corpus would change in the index of its name: a row per setting (data sets, splitter,
-        encoder, context, type, bm25) that differs, with its value in the `index` and in the `corpus`; no row where
-        there is no such index. Raises UnknownName, ConfigError."""
+        """The changes that re-encoding a corpus would bring to the index of its name: a row per setting (data sets,
+        splitter, encoder, context, type, bm25) that differs, with its value in the `index` and in the `corpus`; no
+        row where there is no such index. Raises UnknownName, ConfigError."""
         import polars as pl
 
         from vitalfew.library.corpus_files import changes

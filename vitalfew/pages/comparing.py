@@ -33,8 +33,8 @@ class Chosen:
 
 
 def _chosen(site: Site, wanted: Mapping[str, str]) -> Chosen:
-    """What the address names (RUN:METHOD); without methods, the first that both have, else the baselines; of one
-    evaluation, its baseline and another. Raises NoReport."""
+    """The methods that the address names (RUN:METHOD); without names, the first that both have, else the baselines; of
+    one evaluation, its baseline and another. Raises NoReport."""
     (run, _, method), (other, _, other_method) = (wanted[name].partition(":") for name in ("run", "other"))
     a, b = site.explorer(run), site.explorer(other)
     if a.run.run_id == b.run.run_id:
@@ -84,9 +84,6 @@ def _draw_differences(mine: pl.DataFrame) -> None:
 
 
 def _differences(rows: pl.DataFrame, label: str) -> None:
-    def p(value: float | None) -> str:
-        return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
-
     columns = [
         parts.Shown("heading", "metric"),
         parts.Shown("unit", "unit"),
@@ -95,7 +92,7 @@ def _differences(rows: pl.DataFrame, label: str) -> None:
         parts.Shown("difference", "B minus A", signed, True),
         parts.Shown("low", "from (95 % interval)", signed, True),
         parts.Shown("high", "to", signed, True),
-        parts.Shown("p_holm", "p (Holm)", p, True),
+        parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("questions", "questions", parts.figure(), True),
         parts.Shown("higher", "questions with B higher", parts.figure(), True),
         parts.Shown("lower", "questions with B lower", parts.figure(), True),

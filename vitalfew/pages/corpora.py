@@ -99,7 +99,7 @@ def _corpora(site: Site) -> pl.DataFrame:
 
 
 def _verdicts(site: Site) -> dict[str, str]:
-    """What gates said of the newest generations of the indexes, by name."""
+    """The verdicts of gates on the newest generations of the indexes, by name."""
     try:
         return {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
     except FileNotFoundError:  # there is no store yet, which the part above says

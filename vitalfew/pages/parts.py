@@ -273,6 +273,11 @@ def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
     return lambda value: "" if value is None else f"{value:,.{digits}f}{unit}"
 
 
+def p_value(value: float | None) -> str:
+    """How a p is written; an unknown one is empty."""
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def usd(value: float | None) -> str:
     """An amount with two digits that tell it from zero, or cents."""
     if value is None:

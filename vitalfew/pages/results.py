@@ -187,7 +187,7 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
         parts.Shown("ends", "95 % interval", between("low", "high", lambda value: figure(value, unit)), True),
         parts.Shown("difference", f"difference to {one_line(explorer.baseline)}", signed, True),
         parts.Shown("apart", "95 % interval of the difference", between("low", "high", signed), True),
-        parts.Shown("p_holm", "p (Holm)", lambda p: "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}", True),
+        parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
         parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
         parts.Shown(PROMPT_TOKENS, "prompt tokens per question", parts.figure(1), True),

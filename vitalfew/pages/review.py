@@ -72,7 +72,7 @@ def draw(site: Site) -> None:
 
 @dataclass
 class Wanted:
-    """What to review, and by whom, as the address says it."""
+    """The answers to review, and the reviewer, as the address says it."""
 
     run: str
     reviewer: str

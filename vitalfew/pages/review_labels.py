@@ -1,4 +1,4 @@
-"""What the labels of an evaluation say so far, and its reviews as CSV. It names the methods."""
+"""The labels of an evaluation so far, and its reviews as CSV. It names the methods."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

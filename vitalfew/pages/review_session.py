@@ -61,7 +61,7 @@ def in_words(progress: ReviewProgress) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What a session has come to. `item`: None at the end; `verdict`: the reviewer's so far."""
+    """The state of a session. `item`: None at the end; `verdict`: the reviewer's so far."""
 
     item: ReviewItem | None
     place: int

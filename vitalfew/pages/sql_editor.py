@@ -129,7 +129,7 @@ def address(text: str) -> str:
 
 
 def _names(found: pl.DataFrame) -> dict[str, Any]:
-    """What the browser completes: tables and macros, all columns, and the columns by table."""
+    """The names that the browser completes: tables and macros, all columns, and the columns by table."""
     tables: dict[str, list[dict[str, str]]] = {}
     columns: dict[str, dict[str, str]] = {}
     names = list[dict[str, Any]]()

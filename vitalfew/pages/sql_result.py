@@ -1,4 +1,4 @@
-"""What a statement answered: a grid, a chart, and long values one by one."""
+"""The answer to a statement: a grid, a chart, and long values one by one."""
 
 import math
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def _grid(frame: pl.DataFrame, names: list[str]) -> None:
 
 
 def _cell(value: Any, at: int) -> Any:
-    """What the browser gets of a value: text, because ids have more digits than its numbers; None for NULL."""
+    """The part of a value that the browser gets: text, because ids have more digits than its numbers; None for NULL."""
     text = _written(value)
     return text if text is None or len(text) <= LONG else {"text": text[:LONG], "length": f"{len(text):,}", "at": at}
 

@@ -181,7 +181,7 @@ class Drawn:
 
 
 _NEEDED = {"corpus": "choose one", "sources": "give at least one data set: its format and, for most formats, its path"}
-"""What to do about a field that is needed."""
+"""A remedy for every field that is needed."""
 
 
 def _titled(form: type[Form], line: str) -> str:

@@ -1,4 +1,4 @@
-"""What a gate has said of an index's generations, in sentences with their intervals, and as a table."""
+"""The verdicts of a gate on an index's generations, in sentences with their intervals, and as a table."""
 
 from collections.abc import Mapping
 from typing import Any
