@@ -87,6 +87,13 @@ PYTEST = $(BIN)/python -m pytest --junitxml build/tests/$@.xml
 unit: setup-tests  ## Tests alone
 	$(PYTEST) --numprocesses 2 --dist loadfile
 
+golden: setup-tests  ## The golden tests alone: what users see, against tests/golden/expected
+	$(PYTEST) tests/golden --numprocesses 2 --dist loadfile
+
+golden-update: setup-tests  ## Write what the golden tests expect anew, the slow ones too, and show what changed
+	VITALFEW_GOLDEN=update $(BIN)/python -m pytest tests/golden -m 'slow or not slow' --numprocesses 2 --dist loadfile
+	git --no-pager diff --stat --patch tests/golden/expected
+
 test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and processes killed many times
 	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
 
