@@ -71,11 +71,10 @@ test: setup-tests  ## Add what tests to .venv, then lint, types, tests; prints w
 	timed lint && timed unit; status=$$?; \
 	wait $$types || status=1; cat build/types.log; exit $$status
 
-lint: setup-tests  ## Style, the order of imports, plain English, and that every promise has its test
+lint: setup-tests  ## Style, the order of imports, and that every promise has its test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python .ci/words.py
 	$(BIN)/python .ci/promises.py
 
 types: setup-tests  ## Static types
