@@ -12,7 +12,7 @@ from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.paper import Figure, Ours, Paper, paper_of, papers
+from vitalfew.configs.paper import FOLDER, Paper, paper_of
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import evaluation, find, names
 from vitalfew.storage.indexes.opened import IndexMismatch
@@ -256,11 +256,6 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     assert "Another corpus." in told
 
 
-def test_a_figure_is_a_difference_or_a_ratio() -> None:
-    with pytest.raises(ValueError, match=r"set either minus \(a difference\)"):
-        Figure(what="x", ours=Ours(method="a", metric="f1", minus="b", over="c"))
-
-
 @pytest.mark.parametrize("name", names())
 def test_every_experiment_names_methods_that_it_has(name: str) -> None:
     settings = find(name)[1]
@@ -273,9 +268,11 @@ def test_every_experiment_names_methods_that_it_has(name: str) -> None:
         assert {each.ours.method, each.ours.minus or each.ours.method, each.ours.over or each.ours.method} <= methods
 
 
-def test_every_repeated_experiment_is_there() -> None:
-    for paper in papers().values():
-        assert paper.experiments.keys() <= set(names())
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_every_repeated_experiment_is_there(name: str) -> None:
+    paper = paper_of(f"{name}/any")
+    assert paper
+    assert paper.experiments.keys() <= set(names())
 
 
 # Two runs
