@@ -353,20 +353,25 @@ def test_what_cannot_be_compared_says_why(store: Path) -> None:
 # Methods that an index may not be able to serve
 
 
-def test_an_optional_method_is_left_out_with_the_reason_where_the_index_has_no_keywords(store: Path) -> None:
+def test_an_optional_method_is_left_out_with_the_reason(store: Path) -> None:
     settings = {
         **TWO,
-        "optional": ["hybrid"],
-        "methods": {**TWO["methods"], "hybrid": {"retrieve": {"retriever": "hybrid", "alpha": [0.2, 0.6]}}},
+        "optional": ["hybrid", "exact"],
+        "methods": {
+            **TWO["methods"],
+            "hybrid": {"retrieve": {"retriever": "hybrid", "alpha": [0.2, 0.6]}},
+            "exact": {"variant": {"encode": {"context": "exact"}}},
+        },
     }
-    named = [method.name for method in report(store, settings).methods]
-    assert named == ["pareto", "naive", "hybrid alpha=0.2", "hybrid alpha=0.6"]
+    made = report(store, settings)
+    assert [method.name for method in made.methods] == ["pareto", "naive", "hybrid alpha=0.2", "hybrid alpha=0.6"]
+    assert "needs an index of the corpus of 'test' with encode.context=exact" in made.left_out["exact"]
     index(store, CORPUS, name="bare", encode={"context": "passage", "text": "unit"})
     made = report(store, settings, index="bare")
     assert [method.name for method in made.methods] == ["pareto", "naive"]
     assert "hybrid alpha=0.2 was left out: index 'bare' has no BM25; run its `vitalfew index`" in "\n".join(notes(made))
     with pytest.raises(IndexMismatch, match="has no BM25"):
-        report(store, {**settings, "optional": []}, index="bare")
+        report(store, {**settings, "optional": ["exact"]}, index="bare")
     for wrong in ("naive", "nobody"):
         with pytest.raises(ConfigError, match=rf"optional: '{wrong}' must be a method other than the baseline: pareto"):
             report(store, {**settings, "optional": [wrong]})
