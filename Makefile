@@ -121,7 +121,7 @@ cluster: setup-tests  ## A cluster in small on this machine, without containers:
 check-deploy: setup-tests  ## Check deploy/ with the tools that are here (hadolint, Compose, Kubernetes' schemas), and say which are missing
 	$(BIN)/python -m pytest -rs tests/deploy/test_files.py
 
-reference: setup  ## Write docs/reference/, docs/papers.md and docs/results/index.md anew, from the code and what was recorded
+reference: setup  ## Write docs/reference/ anew, from the code
 	$(BIN)/python -m docs.generate
 
 docs: .venv-docs/.ready  ## Build the site from docs/ into build/site, with Sphinx; a broken link fails

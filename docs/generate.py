@@ -1,17 +1,13 @@
-"""Writes docs/reference/, docs/papers.md and docs/results/index.md: `make reference`, or `python -m docs.generate
-[DIRECTORY]`.
+"""Writes docs/reference/: `make reference`, or `python -m docs.generate`.
 
 It is in no package of the product, because it reads all of them, the commands among them, and none needs it. It shows
-what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone,
-papers.md on docs/results/papers.json, and the index of the results on that, on docs/results/methods.json and on the
-other pages of docs/results/: neither on the machine, nor on the terminal, nor on a store.
+what `vitalfew methods`, `datasets`, `tables` and `--help` show, in another form. The pages depend on the code alone:
+neither on the machine, nor on the terminal, nor on a store.
 """
 
 import inspect
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,8 +17,6 @@ from pydantic import BaseModel
 from rich.text import Text
 from typer.main import get_command
 
-from docs import papers, results_index
-from docs.markdown import anchor, block, code, paragraphs, prose, table
 from vitalfew.configs.evaluation import Choose, Chosen, Evaluate, Experiment, Method
 from vitalfew.configs.schema import Corpus, Execution, IndexCorpus
 from vitalfew.configs.section import Section
@@ -35,10 +29,51 @@ from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import documented, rows
 from vitalfew.tasks.registry import METHODS, summary
 
-DOCS = Path(__file__).parent
+REFERENCE = Path(__file__).parent / "reference"
 EXPERIMENT = (Experiment, Method, Evaluate)
 COMPILED = (Method, Choose, Chosen)
 """Sections that an experiment's file writes in another form: the experiment's own table describes it."""
+
+
+# Markdown, line by line
+
+
+def prose(words: str) -> str:
+    """Plain words as Markdown: outside of code, no sign of theirs emphasises or begins a tag."""
+    return re.sub(r"(`[^`]*`)|((?<! )\*|\*(?! )|\\|<(?=[\w/!]))", lambda m: m[1] or f"\\{m[2]}", words)
+
+
+def code(words: str) -> str:
+    return f"`{words}`" if words else ""
+
+
+def table(*headings: str, of: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield a table, or nothing if it has no rows."""
+    cells = ([" ".join(words.split()).replace("|", "\\|") for words in row] for row in of)
+    if listed := [f"| {' | '.join(row)} |" for row in cells]:
+        yield f"| {' | '.join(headings)} |"
+        yield f"|{'---|' * len(headings)}"
+        yield from listed
+        yield ""
+
+
+def block(*commands: str, language: str = "sh") -> Iterator[str]:
+    yield from (f"```{language}", *commands, "```", "")
+
+
+def paragraphs(documentation: str) -> Iterator[str]:
+    """Yield a docstring; a paragraph of commands becomes a block of code."""
+    for paragraph in inspect.cleandoc(documentation).split("\n\n"):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        if all(line.startswith("vitalfew ") for line in lines):
+            yield from block(*lines)
+        else:
+            yield from (prose(" ".join(lines)), "")
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading, as code hosts and the site make it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def options(listed: Iterable[Setting]) -> Iterator[str]:
@@ -104,13 +139,14 @@ def _methods_page() -> Iterator[str]:
         if names and kind != "dataset":
             yield from (f"## {plural(kind)}", "", *_named_by(kind), *_overview(kind, plural(kind)[:-1].lower()))
             methods = [described(kind, name) for name in names]
-            every = [option for option in methods[0].own if all(option in method.own for method in methods)]
-            if every and len(methods) > 1:
+            shared = [option for option in methods[0].own if all(option in method.own for method in methods)]
+            every = shared if len(methods) > 1 else []
+            if every:
                 yield from (f"Every {kind} has these options:", "", *options(every))
             if methods[0].example:
                 yield from ("For example:", "", *block(*filter(None, (methods[0].before, methods[0].example))))
             for method in methods:
-                yield from _method(method, "###", every if len(methods) > 1 else [], methods[0])
+                yield from _method(method, "###", every, methods[0])
 
 
 WITHOUT_SECTION = {
@@ -196,22 +232,8 @@ def _command(command: Any, path: str) -> Iterator[str]:
         yield from _command(inner, f"{path} {name}")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A generated page: `source` is the code that its contents come from; `about` is shown above them."""
-
-    title: str
-    source: str
-    about: str
-    lines: Callable[[], Iterator[str]]
-
-    def text(self) -> str:
-        origin = f"<!-- Written by `make reference` from {self.source}: change that, not this page. -->"
-        return "\n".join([origin, f"# {self.title}", "", self.about, "", *self.lines()]).rstrip("\n") + "\n"
-
-
 PAGES = {
-    "settings": Page(
+    "settings": (
         "Settings",
         "configs/",
         "Settings come from a file (`--config FILE.yaml`, an experiment, a recipe, a corpus) and from `--set "
@@ -220,7 +242,7 @@ PAGES = {
         "have further settings.",
         _settings_page,
     ),
-    "formats": Page(
+    "formats": (
         "Formats of data sets",
         "tasks/datasets/",
         "A data set is `FORMAT:PATH?option=value&option=value`, or just `FORMAT` if it reads no path; several "
@@ -229,54 +251,50 @@ PAGES = {
         " with its offset and a reason.",
         _formats_page,
     ),
-    "methods": Page(
+    "methods": (
         "Methods",
         "tasks/registry.py and the classes that it names",
         "Methods that the [settings](settings.md) can name, by kind. Give `module:Class` instead of a name to use "
         "your class. For the formats of data sets see [formats](formats.md).",
         _methods_page,
     ),
-    "tables": Page(
+    "tables": (
         "Tables",
         "storage/schemas.py and storage/catalog/views.py",
         "Tables for `vitalfew sql`, and for any DuckDB that opens `store/catalog.duckdb`. Types are DuckDB's. "
         "[Macros](macros.md) answer the most frequent questions.",
         _tables_page,
     ),
-    "macros": Page(
+    "macros": (
         "Macros",
         "storage/catalog/macros.py",
         "Tables with parameters, for `vitalfew sql`. A `run` is the beginning of a run's id, or the name of its "
         "experiment or index; `''` is every run.",
         _macros_page,
     ),
-    "command_line": Page(
-        "Command line", "flows/cli/", "Every command with its arguments and options, as in `--help`.", _commands_page
+    "command_line": (
+        "Command line",
+        "flows/cli/",
+        "Every command with its arguments and options, as in `--help`.",
+        _commands_page,
     ),
 }
-"""The pages of docs/reference/, by file name."""
-PAPERS = Page(
-    "The papers, table by table", "configs/papers/ and docs/results/papers.json", papers.ABOUT, papers.papers_page
-)
-RESULTS = Page(
-    "Results",
-    "docs/results_index.py, docs/results/methods.json, docs/results/papers.json and the pages of docs/results/",
-    results_index.ABOUT,
-    results_index.lines,
-)
+"""Pages of docs/reference/, by file name: title, the code they are made of, what stands above the lines, and these."""
 
 
 def pages() -> dict[str, str]:
-    """Return the text of every page, by its place in docs/."""
-    reference = {f"reference/{name}.md": page.text() for name, page in PAGES.items()}
-    return {**reference, "papers.md": PAPERS.text(), "results/index.md": RESULTS.text()}
+    """Return the text of every page, by its file's name."""
+    written = {}
+    for name, (title, source, about, lines) in PAGES.items():
+        origin = f"<!-- Written by `make reference` from {source}: change that, not this page. -->"
+        written[f"{name}.md"] = "\n".join([origin, f"# {title}", "", about, "", *lines()]).rstrip("\n") + "\n"
+    return written
 
 
-def main(folder: Path = DOCS) -> None:
+def main() -> None:
     for name, text in pages().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        (REFERENCE / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main()

@@ -1,23 +1,22 @@
-"""docs/papers.md lists what there is: every experiment that repeats a paper, and none that does not exist."""
+"""docs/papers.md has a row for every table that configs/papers has the cells of."""
 
 import re
 
+import pytest
+
 from tests.support.documents import ROOT
-from vitalfew.flows.pipelines.experiments import find, names
-
-PAPERS = ROOT / "docs" / "papers.md"
-SECTIONS = {"ParetoRAG": "paretorag/", "PFE-Self-RAG": "pfe_self_rag/", "Sparse RAG": "sparse_rag/", "Oreo": "oreo/"}
+from vitalfew.configs.paper import FOLDER, paper_of
 
 
-def test_every_experiment_of_a_paper_is_in_its_section_and_every_named_one_exists() -> None:
-    sections = re.split(r"^## ", PAPERS.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    named = {section.partition("\n")[0]: set(re.findall(r"`(\w+/\w+)`", section)) for section in sections}
-    for title, folder in SECTIONS.items():
-        repeating = {name for name in names() if name.startswith(folder) and "repeats" in find(name)[1]}
-        assert repeating <= named[title], f"docs/papers.md, {title}, lacks {repeating - named[title]}"
-    assert {name for found in named.values() for name in found} <= set(names())
-
-
-def test_an_experiment_that_repeats_something_belongs_to_a_paper() -> None:
-    repeating = [name for name in names() if "repeats" in find(name)[1]]
-    assert all(name.startswith(tuple(SECTIONS.values())) for name in repeating), repeating
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_every_printed_table_has_its_row(name: str) -> None:
+    paper = paper_of(f"{name}/any")
+    assert paper
+    title = paper.paper.partition(" (")[0]
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    rows = re.findall(r"^\| ((?:tables?|Quade)\b.*?)[:|]", section, re.MULTILINE)
+    listed = {number for row in rows for number in re.findall(r"\d+|Quade", row)}
+    for table, printed in paper.tables.items():
+        assert re.findall(r"\d+|Quade", table)[0] in listed, table
+        assert all(len(cells) == len(printed["columns"]) for cells in printed["rows"].values()), table

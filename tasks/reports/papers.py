@@ -16,12 +16,12 @@ direction, marked as one measurement, and never a size.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
+from vitalfew.configs.paper import Figure, Ours, Repeated
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
@@ -51,13 +51,20 @@ LEGEND = (
 
 def beside(report: Report) -> list[Beside]:
     """A row for every printed figure; '–' where this run has no counterpart."""
-    return [*_rows(report, report.paper)] if report.paper else []
+    return [_row(report, printed) for printed in _repeated(report).figures]
 
 
-def _rows(report: Report, paper: Paper) -> Iterator[Beside]:
-    for printed in repeated(report).figures:
-        ours = our_figure(report, printed.ours)
-        yield compared(paper, printed, ours, report.column(printed.ours.metric).unit)
+def _row(report: Report, printed: Figure) -> Beside:
+    ours = report.counterparts.get(printed.ours) or _measured(report, printed.ours)
+    unit = report.column(printed.ours.metric).unit
+    return Beside(
+        printed.what,
+        "; ".join(filter(None, (printed.source, printed.note))),
+        _text(printed.ours, printed.target, unit),
+        _text(printed.ours, ours.mean, unit),
+        _interval(printed.ours, ours, unit),
+        verdict(printed, printed.target, ours),
+    )
 
 
 def conditions(report: Report) -> list[str]:
@@ -70,30 +77,12 @@ def conditions(report: Report) -> list[str]:
         lines.append("The questions are a sample, so the figures are estimates.")
     if report.paper.settings:
         lines.append(f"The paper: {report.paper.settings}.")
-    return [*lines, *repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
+    return [*lines, *_repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
 
 
-def repeated(report: Report) -> Repeated:
+def _repeated(report: Report) -> Repeated:
     """The figures that the experiment repeats; none where it repeats no paper."""
     return (report.paper.experiments.get(report.experiment) if report.paper else None) or Repeated()
-
-
-def our_figure(report: Report, ours: Ours) -> Interval:
-    """Our figure in a run; its mean is None where this run has no counterpart."""
-    return report.counterparts.get(ours) or _measured(report, ours)
-
-
-def compared(paper: Paper, printed: Figure, ours: Interval, unit: str) -> Beside:
-    """A figure of the paper beside ours. `unit`: that of our metric."""
-    size = paper.target(printed)
-    return Beside(
-        printed.what,
-        "; ".join(filter(None, (printed.source, printed.note))),
-        _text(printed.ours, size, unit),
-        _text(printed.ours, ours.mean, unit),
-        _interval(printed.ours, ours, unit),
-        verdict(printed, size, ours),
-    )
 
 
 def _measured(report: Report, ours: Ours) -> Interval:
@@ -169,7 +158,7 @@ def verdict(printed: Figure, size: float | None, ours: Interval) -> str:
         return ""
     sign = 1 if printed.claim == "higher" else -1
     mean, claimed = sign * (ours.mean - neutral), None if size is None else sign * (size - neutral)
-    margin = printed.margin * printed.scale
+    margin = printed.in_our_unit(printed.margin)
     if ours.low is None or ours.high is None:
         if ours.questions:
             return f"{OPEN}: at least {MIN_QUESTIONS} questions are needed"

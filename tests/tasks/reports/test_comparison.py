@@ -12,7 +12,7 @@ from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.paper import Figure, Ours, Paper, paper_of, papers
+from vitalfew.configs.paper import FOLDER, Paper, paper_of
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import evaluation, find, names
 from vitalfew.storage.indexes.opened import IndexMismatch
@@ -256,11 +256,6 @@ def test_printed_figures_stand_beside_ours(store: Path, monkeypatch: pytest.Monk
     assert "Another corpus." in told
 
 
-def test_a_figure_is_a_difference_or_a_ratio() -> None:
-    with pytest.raises(ValueError, match=r"set either minus \(a difference\)"):
-        Figure(what="x", ours=Ours(method="a", metric="f1", minus="b", over="c"))
-
-
 @pytest.mark.parametrize("name", names())
 def test_every_experiment_names_methods_that_it_has(name: str) -> None:
     settings = find(name)[1]
@@ -273,9 +268,11 @@ def test_every_experiment_names_methods_that_it_has(name: str) -> None:
         assert {each.ours.method, each.ours.minus or each.ours.method, each.ours.over or each.ours.method} <= methods
 
 
-def test_every_repeated_experiment_is_there() -> None:
-    for paper in papers().values():
-        assert paper.experiments.keys() <= set(names())
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_every_repeated_experiment_is_there(name: str) -> None:
+    paper = paper_of(f"{name}/any")
+    assert paper
+    assert paper.experiments.keys() <= set(names())
 
 
 # Two runs
@@ -356,20 +353,25 @@ def test_what_cannot_be_compared_says_why(store: Path) -> None:
 # Methods that an index may not be able to serve
 
 
-def test_an_optional_method_is_left_out_with_the_reason_where_the_index_has_no_keywords(store: Path) -> None:
+def test_an_optional_method_is_left_out_with_the_reason(store: Path) -> None:
     settings = {
         **TWO,
-        "optional": ["hybrid"],
-        "methods": {**TWO["methods"], "hybrid": {"retrieve": {"retriever": "hybrid", "alpha": [0.2, 0.6]}}},
+        "optional": ["hybrid", "exact"],
+        "methods": {
+            **TWO["methods"],
+            "hybrid": {"retrieve": {"retriever": "hybrid", "alpha": [0.2, 0.6]}},
+            "exact": {"variant": {"encode": {"context": "exact"}}},
+        },
     }
-    named = [method.name for method in report(store, settings).methods]
-    assert named == ["pareto", "naive", "hybrid alpha=0.2", "hybrid alpha=0.6"]
+    made = report(store, settings)
+    assert [method.name for method in made.methods] == ["pareto", "naive", "hybrid alpha=0.2", "hybrid alpha=0.6"]
+    assert "needs an index of the corpus of 'test' with encode.context=exact" in made.left_out["exact"]
     index(store, CORPUS, name="bare", encode={"context": "passage", "text": "unit"})
     made = report(store, settings, index="bare")
     assert [method.name for method in made.methods] == ["pareto", "naive"]
     assert "hybrid alpha=0.2 was left out: index 'bare' has no BM25; run its `vitalfew index`" in "\n".join(notes(made))
     with pytest.raises(IndexMismatch, match="has no BM25"):
-        report(store, {**settings, "optional": []}, index="bare")
+        report(store, {**settings, "optional": ["exact"]}, index="bare")
     for wrong in ("naive", "nobody"):
         with pytest.raises(ConfigError, match=rf"optional: '{wrong}' must be a method other than the baseline: pareto"):
             report(store, {**settings, "optional": [wrong]})
