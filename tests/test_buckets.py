@@ -1,4 +1,4 @@
-"""Commands on a store in a bucket whose server fails, cuts and delays requests, and 35 `kill -9` at random moments:
+"""Commands on a store in a bucket whose server fails, cuts and delays requests, and `kill -9` at random moments:
 nothing is lost, and nothing differs from a store on a disk."""
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""35 `kill -9` at random moments of indexing, judging, evaluating and training: nothing is lost, nothing differs."""
+"""`kill -9` at random moments of indexing, judging, evaluating and training: nothing is lost, nothing differs."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,10 +1,12 @@
-"""Every command of the guides, and of the front pages, runs, in its page's order, on files that a user could have.
+"""Every command of the guides, and of the front pages, runs, in its page's order, on files that a user could have and
+in one store, which all pages share.
 
 Here they run in this process, serially where the page leaves the runner open; those with servers and clusters run in
 `test_guides_served.py` (slow).
 """
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,14 +63,22 @@ def _vitalfew(arguments: list[str]) -> None:
     assert done.exit_code == 0, f"vitalfew {arguments}\n{done.output}"
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a reader who goes from page to page: what one page has computed, the next finds there."""
+    made = tmp_path_factory.mktemp("reader")
+    write_own_files(made)
+    return made
+
+
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    write_own_files(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("PREFECT_API_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    return Reader(monkeypatch)
+def reader(folder: Path) -> Iterator[Reader]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        for name in ("PREFECT_API_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+            monkeypatch.delenv(name, raising=False)
+        yield Reader(monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.own_files import write_own_packages
+from tests.support.own_files import write_own_files, write_own_packages
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("configs", "flows", "storage", "tasks")
@@ -57,7 +57,10 @@ def test_the_wheel_runs_outside_the_checkout(wheel: Path, tmp_path: Path) -> Non
     names = [f"vitalfew.{name}" for name in PACKAGES]
     script = f"import {', '.join(names)}; print(*({', '.join(f'{name}.__file__' for name in names)}))"
     assert all(path.startswith(str(site)) for path in run(str(commands / "python"), "-c", script).split())
-    assert "ParetoRAG" in run(str(commands / "vitalfew"), "demo")
+    write_own_files(empty)
+    run(str(commands / "vitalfew"), "index", "folder:handbook", "--name", "handbook", "--runner", "serial")
+    asked = ("Who approves a trip abroad?", "--index", "handbook", "--method", "quickstart:ParetoRAG")
+    assert "director" in run(str(commands / "vitalfew"), "answer", *asked)
 
     # A project whose own packages have the names of our folders, from the command line and as a library.
     project = tmp_path / "project"
