@@ -1,6 +1,7 @@
 """The benchmarks start, and what they invent fits the tables and questions of today."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,12 @@ def test_a_benchmark_has_help(benchmark: str) -> None:
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--help"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert "bench" in done.stdout
+
+
+@pytest.mark.slow
+def test_every_documented_query_answers_on_an_invented_store(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.catalog", "1", "--questions", "20"]
+    subprocess.run(command, cwd=tmp_path, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def test_invented_rows_fit_their_tables() -> None:
