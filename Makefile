@@ -183,46 +183,15 @@ setup-rivals: .venv-rivals/.ready  ## Make .venv-rivals: sentence-transformers w
 	.venv-rivals/bin/python -m pip install --quiet --requirement constraints-rivals.txt
 	@touch $@
 
-setup-compressors: .venv-compressors/.ready  ## Make .venv-compressors: the packages llmlingua and selective-context, for bench-compressors (1.4 GB)
-
-# Without dependencies: constraints-compressors.txt holds all of them.
-.venv-compressors/.ready: constraints-compressors.txt
-	$(PYTHON) -m venv .venv-compressors
-	$(call install_torch,.venv-compressors/bin/python,constraints-compressors.txt)
-	.venv-compressors/bin/python -m pip install --quiet --no-deps --requirement constraints-compressors.txt
-	@touch $@
-
 clean:  ## Remove what was built, but no store
-	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-rivals .venv-compressors .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-vllm .venv-integrations .venv-rivals .venv-docs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 ##@ To measure it
 
-bench: bench-split bench-encode bench-index  ## The benchmarks of split, encode and index
-
-bench-split: setup-tests  ## Splitter: boundary F1 and MB/s
-	$(BIN)/python -m benchmarks.split
+bench: bench-encode bench-catalog  ## The benchmarks of encoder and catalog
 
 bench-encode: setup-tests  ## Encoder, each way, against each of sentence-transformers' (OpenVINO, ONNX: make setup-rivals)
 	$(BIN)/python -m benchmarks.encode
-
-bench-index: setup-tests  ## Cost of ParetoRAG's index against naive RAG's, recall by alpha and by context mode
-	$(BIN)/python -m benchmarks.paretorag
-	$(BIN)/python -m benchmarks.contexts
-
-bench-titles: setup-tests  ## Recall and accuracy with titles before what is encoded and shown, and without
-	$(BIN)/python -m benchmarks.titles
-
-bench-when: setup-tests  ## Where sentences pay at equal tokens and where not: every corpus at hand, by what its passages are like
-	$(BIN)/python -m benchmarks.when
-
-bench-harder: setup-tests  ## Recall and accuracy where retrieval is hard: among all passages at hand and 10^5 look-alikes (hours)
-	$(BIN)/python -m benchmarks.harder
-
-bench-written: setup-tests  ## Do written questions rank methods as people's do? MODEL=DIR answers; without, the bundled reader (hours)
-	for corpus in SQuAD NQ; do \
-		$(BIN)/python -m benchmarks.written write $$corpus cloze && for of in people build/bench/written/$$corpus-cloze.jsonl; do \
-		$(BIN)/python -m benchmarks.written answer $$corpus $$of --n 300 $(if $(MODEL),--model $(MODEL)) || exit 1; done || exit 1; done
-	$(BIN)/python -m benchmarks.written compare
 
 bench-spans: setup-tests  ## Spans against every rival at equal tokens on every corpus, beside the goals (some hours)
 	$(BIN)/python -m benchmarks.spans
@@ -234,50 +203,11 @@ bench-methods: setup-tests  ## All methods on all corpora at 120 and 300 tokens 
 	$(BIN)/python -m benchmarks.spans --experiment all_methods --exact SQuAD "Python manual"
 	$(BIN)/python -m benchmarks.spans --experiment all_methods NQ HotpotQA Celery QMSum
 
-bench-hops: setup-tests  ## Questions of several hops over an invented world, and one hop against two on every corpus at hand
-	$(BIN)/python -m benchmarks.multi_hop
-
-bench-evaluate: setup-tests  ## Answers of the reader by naive RAG and ParetoRAG, on questions it has not seen; an alpha sweep
-	$(BIN)/python -m benchmarks.evaluation
-
-bench-faiss: setup-tests  ## Index types: recall, size and queries per second against flat, at a million vectors
-	$(BIN)/python -m benchmarks.index_types
-
-bench-scale: setup-tests  ## Memory and time from 10^4 to 10^6 generated passages (half an hour, 30 GB of disk)
-	$(BIN)/python -m benchmarks.commands scale
-
-bench-growth: setup-tests  ## What 10^4 to 10^7 generated passages take by stage, and what 10^8 come to (1.5 hours, 13 GB of disk)
+bench-growth: setup-tests  ## Work of 10^4 to 10^7 generated passages by stage, counted, and what 10^8 come to (1.5 hours, 13 GB of disk)
 	$(BIN)/python -m benchmarks.growth
-
-bench-vllm: setup-vllm  ## Generator `vllm` against a bare LLM.generate: ratio of throughput, overhead per prompt
-	.venv-vllm/bin/python -m benchmarks.engines vllm
-
-bench-llm: setup-tests setup-llm  ## Engine `transformers` on SmolLM2 against a plain model.generate: 64 short prompts, one core
-	$(BIN)/python -m benchmarks.engines transformers
-
-bench-sparse: setup-tests  ## Sparse RAG's prefill, decoding and copies against one dense prompt, beside the bounds (SmolLM2: make setup-llm)
-	$(BIN)/python -m benchmarks.sparse
-
-bench-oreo: setup-tests  ## Oreo's copier beside its goals: questions refined, SFT and PPO, length batching, memory
-	$(BIN)/python -m benchmarks.oreo
-
-bench-compressors: setup-tests setup-llm setup-compressors  ## LLMLingua, LLMLingua-2 and Selective-Context against their authors' packages: positions alike, speed
-	$(BIN)/python -m benchmarks.compressors
-
-bench-pfe: setup-tests  ## MMR and the selectors on one core; candidates in a batch against a bare one
-	$(BIN)/python -m benchmarks.pfe
 
 bench-catalog: setup-tests  ## SQL on a store with a million hits: seconds of each documented query, and of the rebuilding
 	$(BIN)/python -m benchmarks.catalog
 
-bench-runners: setup-tests  ## One process against one and two Ray workers
-	$(BIN)/python -m benchmarks.commands runners
-
 bench-serve: setup-tests  ## The server against direct calls: seconds by clients, memory, start, an exchange of the index, beside their goals
 	$(BIN)/python -m benchmarks.serve
-
-bench-gates: setup-tests  ## How often `check` errs: exactly, and in 500 simulated switches of every kind
-	$(BIN)/python -m benchmarks.gates
-
-bench-startup: setup-tests  ## Seconds that each command of the command line takes, beside its goal
-	$(BIN)/python -m benchmarks.commands startup

@@ -201,12 +201,11 @@ def make(count: int) -> None:
         artifact("split", "sentences", run.run_id, (sentences(ids) for ids in ranges(PASSAGES, SHARD)))
         artifact("encode", "vectors", run.run_id, (vectors(ids) for ids in ranges(PASSAGES, SHARD)))
         save_index(STORE, NamedIndex("bench", run.run_id, made, {}))
-    named: dict[str, dict[str, str]] = {}
+    named: dict[str, dict[str, str]] = {f"method {method}": {} for method in range(METHODS)}
     with recorded_run(STORE, "evaluate", "bench", {}, [], named) as run:
         of_questions = (question_vectors(ids) for ids in ranges(count, BATCH))
         artifact("encode_questions", "question_vectors", run.run_id, of_questions)
         for method in range(METHODS):
-            named[f"method {method}"] = {}
             for stage, (table, rows) in STAGES.items():
                 name = fingerprint(table=table, method=0 if table == "asked" else method)
                 named[f"method {method}"][table] = f"{table}/{name}"

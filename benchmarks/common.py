@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from vitalfew.flows.pipelines.evaluate import Evaluated
     from vitalfew.storage.artifacts import Artifact, ShardRecord
 
@@ -34,8 +32,6 @@ REAL = {
 NQ = DATA / "nq_gold" / "dev.jsonl"
 VITALFEW = [sys.executable, "-m", "vitalfew.flows.cli"]
 """The command line, in this environment."""
-SPAN = "date_diff('ms', min(started), max(started + to_milliseconds((wall_seconds * 1e3)::BIGINT))) / 1e3"
-"""SQL for the seconds from the beginning of the first of some rows of `costs` to the end of the last."""
 
 
 def options(about: str | None, store: Path | None = None) -> argparse.ArgumentParser:
@@ -68,11 +64,11 @@ def machine() -> str:
     return f"{names[0] if names else platform.machine()}, {cores} core{'s' * (cores != 1)}"
 
 
-def texts(kind: type, of: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the texts of passages or questions (`kind`): of the benchmark corpus, or of the data sets `of`."""
+def texts(kind: type) -> Iterator[str]:
+    """Yield the texts of the passages or questions (`kind`) of the benchmark corpus."""
     from vitalfew.tasks.datasets.specification import parse_dataset
 
-    for specification in of or specifications():
+    for specification in specifications():
         for _, record in parse_dataset(specification)[1].records():
             if isinstance(record, kind):
                 yield record.text  # type: ignore[attr-defined]
@@ -91,23 +87,6 @@ def sql_list(names: Sequence[str]) -> str:
     return "[" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + "]"
 
 
-def nq_articles(most: int | None = None) -> dict[str, Any]:
-    """Return NQ's gold passages with their questions in SQuAD's layout, from at most `most` rows."""
-
-    def asked(number: int, row: dict[str, Any]) -> dict[str, Any]:
-        answers = [{"text": answer, "answer_start": -1} for answer in row["answers"]]  # its place is not known
-        return {"id": f"nq-{number}", "question": row["question"], "answers": answers}
-
-    rows = [json.loads(line) for line in NQ.read_text(encoding="utf-8").splitlines()][:most]
-    articles = [
-        {"title": gold["title"], "paragraphs": [{"context": gold["text"], "qas": [asked(number, row)]}]}
-        for number, row in enumerate(rows)
-        for gold in row["ctxs"]
-        if gold["isgold"]
-    ]
-    return {"data": articles}
-
-
 def one_core() -> None:
     """Bind this process, and those that it starts, to one core, where the system can."""
     if hasattr(os, "sched_setaffinity"):
@@ -119,24 +98,6 @@ def clock(work: Callable[[], Any]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
-
-
-def cpu(work: Callable[[], Any]) -> float:
-    """Return the CPU seconds of this process that `work` takes."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def clock_and_cpu(work: Callable[[], Any]) -> tuple[float, float]:
-    """Return the seconds and the CPU seconds that `work` takes, with the processes that it starts and waits for."""
-
-    def used() -> float:
-        times = os.times()
-        return times.user + times.system + times.children_user + times.children_system
-
-    began = used()
-    return clock(work), used() - began
 
 
 def in_turns(rounds: int, *works: Callable[[], T], warm_up: int = 0) -> list[list[T]]:
@@ -152,31 +113,11 @@ def goal(figure: float, least: float) -> str:
     return "reached" if figure >= least else "MISSED"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown, as the rows come."""
-    yield from (f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
-    for cells in rows:
-        yield f"| {' | '.join(map(str, cells))} |"
-
-
 def show(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table in Markdown, every row as soon as it is there."""
-    for line in table(columns, rows):
-        print(line, flush=True)
-
-
-def difference(base: "np.ndarray", values: "np.ndarray") -> str:
-    """Return the mean difference of `values` to `base`, float64 (questions,), with its paired 95 % interval."""
-    from vitalfew.tasks.reports.statistics.paired import paired_bootstrap
-
-    [found] = paired_bootstrap(base, values[None])
-    return f"{found.mean_difference:+.3f} ({found.low:.3f} to {found.high:.3f})"
-
-
-def read_questions(passages: "Artifact") -> list[dict[str, Any]]:
-    """Return the rows of `questions` beside some passages, by id."""
-    shards = [passages.read(record.shard, "questions").to_pylist() for record in passages.completed().shards]
-    return sorted((row for rows in shards for row in rows), key=lambda row: row["question_id"])
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    for cells in rows:
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def complete(made: "Artifact", stage: str, records: "list[ShardRecord]", rows: dict[str, int], **more: Any) -> None:

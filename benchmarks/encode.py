@@ -129,7 +129,7 @@ def asked(ask: Ask, name: str, what: str, to: Path | None) -> tuple[float, float
 def rivals(texts: Path, stack: ExitStack) -> Iterator[Contender]:
     """Yield the ways that can be loaded; print the reasons of the others."""
     workers: dict[str, Ask] = {}
-    models = ["encoders", str(minilm_directory()), str(texts)]
+    models = [str(minilm_directory()), str(texts)]
     for name, (environment, _) in WAYS.items():
         python = Path(sys.executable) if environment == PRODUCT else Path(environment) / "bin/python"
         if not python.exists():

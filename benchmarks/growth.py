@@ -1,4 +1,4 @@
-"""`make bench-growth`: work that may grow no faster than the corpus, from 10^4 to 10^7 passages, and at 10^8.
+"""`make bench-growth`: work that may grow no faster than the corpus, from 10^4 to 10^7 passages, and what 10^8 come to.
 
     python -m benchmarks.growth [SIZE …] [--index ivf_pq] [--report]
 
@@ -19,34 +19,41 @@ Everything is counted from outside, in a process that runs the stages one after 
 - *put*, *get*, *head*, *list*, *delete*: calls of `vitalfew.storage.files` from outside, by what each is on an object
   store. A call is one at least: a large object is put in parts, and a table's columns are got one by one.
 - *peak*: largest resident memory, bytes; *cpu*: seconds of all threads.
+
+The tables have every figure per thousand passages or per passage, its exponent (the slope of log(figure) against
+log(passages) over the three largest sizes), and the sums at 10^8. Vectors of a real encoder are wider than those here,
+so that bytes of `encode` and all of `index` but its calls are larger there.
 """
 
 import argparse
 import functools
 import json
+import math
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import options
+from benchmarks.common import machine, options, show
 from vitalfew.configs.loading import build
-from vitalfew.configs.schema import IndexCorpus
+from vitalfew.configs.schema import IndexCorpus, LoadConfig
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.files import directory, places, records
 from vitalfew.storage.usage import Family
+from vitalfew.tasks.datasets.limits import SHARD_PASSAGES, CorpusSize, shard_count
 from vitalfew.tasks.stage import Stage
 
-ENCODER = "benchmarks.projection:Small"
+ENCODER = "benchmarks.projection:Projection"
 CHECK = "check"
 """The look of a second run whether there is anything to do; it is no stage."""
 AROUND = "around"
@@ -61,6 +68,7 @@ _BEGINNINGS = {
     "list": ("find", "folders", "statuses", "tree_bytes", "left_behind", "remove_leftovers"),
     "delete": ("remove",),
 }
+COUNTS = ("kept", "made", "opened", "parsed", *REQUESTS)
 counts: Counter[str] = Counter()
 
 
@@ -156,9 +164,8 @@ def parameters(size: int, store: Path, index: dict[str, Any], load: dict[str, An
     return build(IndexCorpus, {**given, **sections, "runner": "serial"})
 
 
-def measure(given: IndexCorpus, tell: Callable[[str, dict[str, float]], Any], until: str | None = None) -> None:
-    """Make the index; `tell` is given each stage's name and counts when it has ended, and those of AROUND at last.
-    `until`: the stage after which to stop, and nothing is told of AROUND."""
+def measure(given: IndexCorpus, tell: Callable[[str, dict[str, float]], Any]) -> None:
+    """Make the index; `tell` is given each stage's name and counts when it has ended, and those of AROUND at last."""
     within: Counter[str] = Counter()
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
@@ -171,12 +178,7 @@ def measure(given: IndexCorpus, tell: Callable[[str, dict[str, float]], Any], un
         return manifests
 
     with Count(given.store) as whole:
-        plan = graph(given)
-        if until:
-            names = [stage.name for stage in plan.stages]
-            execute(plan.stages[: names.index(until) + 1], "growth")
-            return
-        plan.run(execute)
+        graph(given).run(execute)
     rest = {name: number - within[name] for name, number in whole.total.items() if name != "peak"}
     tell(AROUND, {**rest, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
 
@@ -199,24 +201,32 @@ def check(given: IndexCorpus) -> dict[str, float]:
 
 
 RESULTS = Path("build/growth.json")
-PLOT = RESULTS.with_suffix(".svg")
 STORE = Path(os.environ.get("VITALFEW_GROWTH_STORE", "build/growth"))
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 LISTS = {10_000_000: 4096}
 """Lists of an IVF index, where the default number would take an hour or more of its own."""
-SHARDS = (4096, 25_000)
-"""Shards of a table of 10^8 passages: as many as it has by default, and as many as it has with 4,096 passages in
-each."""
+STAGES = ("load", "split", "encode", "index")
+TARGET = 100_000_000
+BY_ROW = ("read", "written", "bytes", "cpu")
+"""Figures that follow the rows, and not the shards."""
+LIMIT = 1.05
+"""The largest exponent of work that grows no faster than the corpus."""
+LARGEST = 3
+"""The sizes that a slope is of: small corpora have what is done once, whatever the size."""
+Results = dict[str, dict[str, Any]]
+"""By size, by stage: its figures."""
+Points = Mapping[int, float]
+"""A figure by the number of passages."""
 
 
-def known() -> dict[str, Any]:
+def known() -> Results:
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def keep(group: str, name: str, value: Any) -> None:
-    """Enter a figure in RESULTS."""
+def keep(size: int, name: str, value: Any) -> None:
+    """Enter the figures of a stage in RESULTS."""
     results = known()
-    results.setdefault(group, {})[name] = value
+    results.setdefault(str(size), {})[name] = value
     RESULTS.parent.mkdir(exist_ok=True)
     temporary = RESULTS.with_suffix(".tmp")
     temporary.write_text(json.dumps(results, indent=1))
@@ -229,35 +239,102 @@ def one(size: int, index: str, checking: bool) -> None:
     lists = {"nlist": LISTS[size]} if size in LISTS and index.startswith("ivf") else {}
     given = parameters(size, STORE, {"type": index, **lists}, {})
     if checking:
-        keep(str(size), CHECK, check(given))
+        keep(size, CHECK, check(given))
     else:
-        measure(given, lambda stage, total: keep(str(size), stage, total))
+        measure(given, lambda stage, total: keep(size, stage, total))
 
 
 def every(sizes: list[int], index: str) -> None:
     """Sizes that are not known yet, each in processes of its own."""
     for size in sizes:
-        if "check" in known().get(str(size), {}):
+        if CHECK in known().get(str(size), {}):
             continue
         shutil.rmtree(STORE, ignore_errors=True)
         for step in ("--measure", "--check"):
             command = [sys.executable, "-m", "benchmarks.growth", step, str(size), "--index", index]
             subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        keep(str(size), "index type", index)
         shutil.rmtree(STORE, ignore_errors=True)
 
 
-def machine() -> None:
-    """Measure once, whatever the sizes: the rates of an index at real widths, and the catalog."""
-    from benchmarks import growth_machine
+def exponent(figures: Points) -> float:
+    """Return the slope of log(figure) against log(passages): least squares over the LARGEST sizes, equally weighted.
 
-    if "rates" not in known():
-        growth_machine.measure_rates(lambda name, value: keep("rates", name, value), RESULTS.parent)
-    for shards in SHARDS:
-        if str(shards) not in known().get("catalog", {}):
-            figures: dict[str, Any] = {}
-            growth_machine.figures(shards, figures.__setitem__)
-            keep("catalog", str(shards), figures)
+    Zeros are left out, since they have no logarithm; with less than two other figures the slope is 0.
+    """
+    pairs = [(math.log(size), math.log(value)) for size, value in sorted(figures.items())[-LARGEST:] if value > 0]
+    return statistics.linear_regression(*zip(*pairs, strict=True)).slope if len(pairs) > 1 else 0.0
+
+
+def points(results: Results, stage: str, name: str) -> dict[int, float]:
+    """Return a figure of a stage by size."""
+    return {int(size): stages[stage][name] for size, stages in results.items() if stage in stages}
+
+
+def fitted(results: Results, stage: str, name: str) -> float:
+    """Return the exponent of a figure; of a count by shard, as if every shard were full.
+
+    The number of shards is a power of two: a shard has between 2,048 and 4,096 passages, and ten times the corpus eight
+    or sixteen times the shards.
+    """
+    figures = points(results, stage, name)
+    if name in BY_SHARD:
+        shards = points(results, "load", "shards")
+        figures = {size: value * size / SHARD_PASSAGES / shards[size] for size, value in figures.items()}
+    return exponent(figures)
+
+
+def extrapolated(results: Results, stage: str, name: str) -> float:
+    """Return a figure at TARGET, from that of the largest size.
+
+    Counts by shard grow as the shards do. `load` sorts runs, which follow the rows: its calls are taken to grow as the
+    corpus does, which is more than they do while shards grow instead of becoming more. A figure that follows the rows
+    grows by its exponent, or as the corpus does where that is less: work that was done once does not go on falling.
+    """
+    figures = points(results, stage, name)
+    largest = max(figures)
+    if name in BY_SHARD and (stage != "load" or name in ("kept", "records")):
+        before, after = (shard_count(CorpusSize(size, 0, 0), LoadConfig()) for size in (largest, TARGET))
+        return figures[largest] * after / before
+    slope = max(1.0, exponent(figures)) if name in BY_ROW else 1.0
+    return figures[largest] * (TARGET / largest) ** slope
+
+
+def counted(results: Results) -> Iterator[Sequence[str]]:
+    """Yield a row of every stage and size: counts per thousand passages, CPU seconds too, bytes of a passage, and the
+    peak of memory."""
+    for stage in (*STAGES, AROUND, CHECK):
+        for size in sorted(points(results, stage, "cpu")):
+            figures = results[str(size)][stage]
+            rare = (f"{1000 * figures[name] / size:.2f}" for name in (*COUNTS, "cpu"))
+            weights = (f"{figures[name] / size:,.1f}" for name in ("read", "written", "bytes", "records"))
+            yield stage, f"{size:,}", *rare, *weights, f"{figures['peak'] / 2**20:,.0f}"
+
+
+def exponents(results: Results) -> Iterator[Sequence[str]]:
+    for stage in (*STAGES, CHECK):
+        slopes = [fitted(results, stage, name) for name in (*BY_SHARD, *BY_ROW, "peak")]
+        yield stage, *(f"**{slope:.2f}**" if slope > LIMIT else f"{slope:.2f}" for slope in slopes)
+
+
+def sums(results: Results) -> Iterator[Sequence[str]]:
+    """Yield what TARGET passages take."""
+    for stage in STAGES:
+        hours = extrapolated(results, stage, "cpu") / 3600
+        gigabytes = (f"{extrapolated(results, stage, name) / 1e9:,.1f}" for name in ("bytes", "read", "written"))
+        kept, records = (extrapolated(results, stage, name) for name in ("kept", "records"))
+        requests = sum(extrapolated(results, stage, name) for name in REQUESTS)
+        yield stage, f"{hours:.2f}", *gigabytes, f"{kept:,.0f}", f"{records / 1e6:.2f}", f"{requests:,.0f}"
+
+
+def report(results: Results) -> None:
+    print(f"Per thousand passages; bytes of a passage; peak memory; {machine()}\n")
+    weights = ("CPU s", "read B", "written B", "kept B", "records B", "peak MiB")
+    show(("stage", "passages", *COUNTS, *weights), counted(results))
+    print(f"\nExponents; **above {LIMIT}**\n")
+    show(("stage", *BY_SHARD, *BY_ROW, "peak"), exponents(results))
+    print(f"\n{TARGET:,} passages, extrapolated\n")
+    heads = ("core-hours", "GB kept", "GB read", "GB written", "files kept", "records MB", "requests")
+    show(("stage", *heads), sums(results))
 
 
 def main() -> None:
@@ -273,11 +350,7 @@ def main() -> None:
         return
     if not given.report:
         every(given.sizes or list(SIZES), given.index)
-        machine()
-    from benchmarks.growth_report import drawn, report
-
-    PLOT.write_text(drawn(known()))
-    print(report(known()), f"\nThe plot is {PLOT}", sep="")
+    report(known())
 
 
 if __name__ == "__main__":

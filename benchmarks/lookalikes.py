@@ -1,5 +1,10 @@
 """Look-alikes: passages that are worded like real ones and say something else, to make a pool harder to search.
 
+    python -m benchmarks.lookalikes DATASET ... [--count N] [--seed N] [--out build/bench/lookalikes.json]
+
+writes a corpus of look-alikes of the gold passages of the data sets' questions, to be indexed beside the data sets:
+`vitalfew index DATASET ... titletext:build/bench/lookalikes.json`.
+
 A look-alike is a piece of a real passage whose names and numbers are exchanged for others that stand in real passages:
 a run of capitalised words for another one of its kind and length, a number for another one of its shape. What is
 exchanged is the same throughout a look-alike, and a part of a name ("Tesla" of "Nikola Tesla") becomes a part of the
@@ -15,13 +20,16 @@ None contains a gold answer of a question that is asked of its original, neither
 right passage and never answers its question. What it says is not true. All follows from the seed.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from random import Random
 
+from benchmarks.common import options
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Passage, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -234,3 +242,22 @@ def _by_kind(names: Iterable[str], kinds_of: Callable[[str], Iterator[Kind]]) ->
         for kind in kinds_of(name):
             found[kind].add(name)
     return {kind: sorted(of_kind) for kind, of_kind in found.items()}
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("datasets", nargs="+", metavar="DATASET", help="such as squad:dev-v1.1.json")
+    parser.add_argument("--count", type=int, default=100_000, help="look-alikes, at most; 100000")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("build/bench/lookalikes.json"))
+    given = parser.parse_args()
+    known = read_originals(given.datasets)
+    gold = [known[key] for key in sorted(known) if known[key].answers]
+    made = [*lookalikes(gold, Stock([*known.values()]), given.count, given.seed)]
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(json.dumps([{"title": each.title, "text": each.text} for each in made]), encoding="utf-8")
+    print(f"{len(made):,} look-alikes of {len(gold):,} passages: titletext:{given.out}")
+
+
+if __name__ == "__main__":
+    main()

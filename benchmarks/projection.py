@@ -1,4 +1,4 @@
-"""Encoders that cost next to nothing: what is left to measure is the pipeline around them."""
+"""An encoder that costs next to nothing: what is left to measure is the pipeline around it."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -13,10 +13,11 @@ BATCH = 4096
 
 
 class Projection:
-    """A random projection of a text's counts of bytes, unit length: linear in the text, the same everywhere."""
+    """A random projection of a text's counts of bytes, unit length: linear in the text, the same everywhere. Vectors
+    of 32 numbers are so small that ten million passages fit on a disk."""
 
     version: ClassVar[str] = "1"
-    dimension = 384
+    dimension = 32
     uses_gpu = False
     supports_late = False
 
@@ -45,9 +46,3 @@ class Projection:
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: Tick = ...) -> LateEncoded:  # type: ignore[assignment]
         raise NotImplementedError("this encoder has no token states")
-
-
-class Small(Projection):
-    """Vectors of 32 numbers, so small that ten million passages fit on a disk."""
-
-    dimension = 32

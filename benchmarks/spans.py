@@ -2,9 +2,9 @@
 
 Every corpus is indexed titled, with keywords and the default context mode, and answered by the bundled reader: SQuAD
 (the test half of the questions on articles that the reader was not trained on), NQ (test half) and HotpotQA's sample,
-each among 2WikiMultihopQA's passages, Python's manual (test half), and three on which nothing was set: QMSum, whose
-meetings are asked for summaries, so that the share of the supporting facts that is shown stands for accuracy; Celery's
-documentation (celery_docs.py); and generated questions over several hops (multi_hop.py).
+each among 2WikiMultihopQA's passages, Python's manual (test half), and two on which nothing was set: QMSum, whose
+meetings are asked for summaries, so that the share of the supporting facts that is shown stands for accuracy, and
+Celery's documentation (celery_docs.py).
 
 At 60, 120, 240 and 480 tokens spans are compared with every rival, and with the rival that is best there, by the paired
 difference (95 %, bootstrap over the questions). Oreo has its own length, and is compared at the budget nearest to it.
@@ -34,11 +34,8 @@ os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELIS
 
 import numpy as np
 
-from benchmarks import multi_hop
 from benchmarks.celery_docs import QUESTIONS, documentation, specification
-from benchmarks.common import evaluated, goal, index, options, show
-from benchmarks.when import FACTS, Corpus
-from benchmarks.when import corpora as others
+from benchmarks.common import DATA, NQ, REAL, evaluated, goal, held_out, index, options, show, sql_list
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import merged, parse_assignments
 from vitalfew.flows.pipelines.experiments import find
@@ -47,19 +44,29 @@ from vitalfew.tasks.reports.runs import Values, read_manifest, read_question_sco
 from vitalfew.tasks.reports.statistics.paired import Difference, paired_bootstrap
 
 BUILD = Path("build/bench/spans")
-MULTI_HOP = BUILD / "multi_hop.json"
 NAME, OURS, BEST = "spans/never_worse", "spans", "the best rival"
 MARGIN, OVER_ALL = -0.02, 0.0
 """The lowest bounds of a difference that reach the goals: of a corpus, and of all."""
 LIKELIHOOD = "answer_likelihood"
 PRIMARY = ("accuracy", LIKELIHOOD, f"{LIKELIHOOD}_per_token")
+FACTS = "sp_recall"
 TOKENS = "context_tokens"
 RESAMPLES = 10_000
-HOPS = 300
-"""Generated questions over several hops."""
 
 Way = tuple[str, int | None]
 """A method and its budget in tokens; None: its own length."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus of its `datasets`; `where` and `half` choose questions, `primary` is the metric of right and wrong.
+    `questions`: the data set of its questions, where that is none of them."""
+
+    datasets: tuple[str, ...]
+    where: str = "len(answers) > 0"
+    half: str | None = None
+    primary: str = "accuracy"
+    questions: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,19 +118,16 @@ class Scored:
 
 def corpora(celery: Path) -> dict[str, Corpus]:
     """Return the corpora by name; `celery`: the folder of Celery's documentation."""
-    known = others()
-    return known | {
-        "SQuAD": replace(known["SQuAD"], half="test"),
-        "NQ": replace(known["NQ"], half="test"),
-        "Multi-hop": Corpus((f"hotpotqa:{MULTI_HOP}",)),
+    wiki = f"titletext:{REAL['titletext']}"
+    unseen = f"len(list_intersect(titles, {sql_list(held_out())})) > 0"
+    return {
+        "SQuAD": Corpus((f"squad:{REAL['squad']}",), unseen, half="test"),
+        "HotpotQA": Corpus((f"hotpotqa:{REAL['hotpotqa']}", wiki)),
+        "NQ": Corpus((f"ctxs:{NQ}", wiki), half="test"),
+        "Python manual": Corpus(("python_manual:",), half="test"),
+        "QMSum": Corpus((f"qmsum:{DATA / 'qmsum' / 'val.jsonl'}",), "len(supporting_facts) > 0", primary=FACTS),
         "Celery": Corpus((specification(celery),), questions=f"jsonl:{QUESTIONS}"),
     }
-
-
-def write_multi_hop() -> None:
-    """Write the generated corpus."""
-    MULTI_HOP.parent.mkdir(parents=True, exist_ok=True)
-    MULTI_HOP.write_text(json.dumps([*multi_hop.questions(multi_hop.TEST, HOPS)]), encoding="utf-8")
 
 
 def indexed(store: Path, name: str, corpus: Corpus, suffix: str = "", **settings: Any) -> str:
@@ -338,8 +342,6 @@ def main() -> None:
         parser.error(
             f"experiment {given.experiment} has no method {OURS!r}: run `vitalfew evaluate {given.experiment}`"
         )
-    if "Multi-hop" in names:
-        write_multi_hop()
     for name in names if given.exact else ():
         indexed(given.store, name, known[name], "-exact", encode={"context": "exact"})
     found = [

@@ -24,8 +24,8 @@ change. For other values the variance is that of the empirical likelihood under 
 Two guards keep the level where few questions change, because then the distribution is discrete and skewed: a
 continuity correction (half the step between values), and the skewness (the first term of Cornish and Fisher's
 expansion, as in Gart and Nam, Approximate Interval Estimation of the Difference in Binomial Parameters, Biometrics 46,
-1990) where it widens the interval. `make bench-gates` computes the error rates exactly: 1.7 to 2.4 % from 20 questions
-on, where Tango's interval alone reaches 5 %.
+1990) where it widens the interval. The error rates, computed exactly (tests/tasks/reports/test_gates.py), are 1.7 to
+2.4 % from 20 questions on, where Tango's interval alone reaches 5 %.
 
 Deviation: for a metric of another unit than 0 to 1 nobody knows how far a difference can reach. Its values are taken to
 lie between 0 and the largest one seen, which is conservative where all questions change a little, and has to be: with
