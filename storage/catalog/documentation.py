@@ -1,7 +1,4 @@
-"""A catalog in words: its tables with their columns, its macros with examples, and SQL's keywords.
-
-The prompt of `vitalfew sql` and the page SQL complete from it.
-"""
+"""A catalog in words: its tables with their columns, and its macros with examples. The page SQL completes from it."""
 
 from dataclasses import dataclass, field
 
@@ -40,8 +37,3 @@ def entries(connection: duckdb.DuckDBPyConnection) -> list[CatalogEntry]:
     return tables + [
         CatalogEntry(macro.name, macro.about, call=macro.signature, example=macro.example) for macro in MACROS
     ]
-
-
-def keywords(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    found = connection.sql("SELECT DISTINCT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
-    return [keyword for (keyword,) in found]
