@@ -208,7 +208,7 @@ def significance(
         print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
         return
     out.print(_shown(result))
-    rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
+    rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
     out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
     for sentence in conclusion(result):
         say(escape(sentence))
@@ -216,17 +216,17 @@ def significance(
 
 def _shown(result: Any) -> Table:
     shown = table(Column("method", overflow="fold"))
-    for column in ("mean", "mean\nrank", "Quade\nranking", "z", "p", "p (Li)"):
+    for column in ("mean", "Quade\nranking", "z", "p"):
         shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
     shown.add_column("verdict", vertical="bottom", no_wrap=True)
     for method in sorted(result.methods, key=lambda method: method.ranking):
         name = escape(one_line(method.method))
-        figures = (f"{method.mean:.4g}", f"{method.mean_rank:.2f}", f"{method.ranking:.2f}")
+        figures = (f"{method.mean:.4g}", f"{method.ranking:.2f}")
         if method.z is None:
-            shown.add_row(name, *figures, "", "", "", "control")
+            shown.add_row(name, *figures, "", "", "control")
         else:
             verdict = "significant" if method.significant else "not shown"
-            shown.add_row(name, *figures, *(f"{value:.4f}" for value in (method.z, method.p, method.p_li)), verdict)
+            shown.add_row(name, *figures, f"{method.z:.4f}", f"{method.p:.4f}", verdict)
     return shown
 
 
