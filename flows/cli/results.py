@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say, table
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
 
     check_store(store)
     named = Column("run", no_wrap=True)  # to be copied
-    shown = table(named, "flow", "for", "state", "began (UTC)", figures=["took"], spare=["began (UTC)"])
+    shown = table(named, "flow", "for", "state", "began (UTC)", figures=["took"])
     for run in read_runs(store):
         began = datetime.fromisoformat(run.started)
         took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
         row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
         shown.add_row(*map(escape, row))
-    out.print(shown)
+    out.print(fitted(shown, "began (UTC)"))
     say("\nTo show the table of an evaluation:\n  vitalfew report RUN")
 
 
@@ -139,16 +139,15 @@ def _differences(pair: Any) -> Table:
     from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
     heads = [head.replace(" (", "\n(") for head in DIFFERENCE_HEADS]
-    spare = ("questions", "lower", "higher", "effect", "p")
-    figures = (*map(escape, pair.labels), *heads[1:])
-    shown = table(Column(heads[0], no_wrap=True), figures=figures, padding=(0, 1, 0, 0), spare=spare)
+    labels = (Column(escape(label), justify="right", overflow="fold") for label in pair.labels)
+    shown = table(Column(heads[0], no_wrap=True), *labels, figures=heads[1:], padding=(0, 1, 0, 0))
     for metric, difference in pair.differences.items():
         column = pair.a.columns[metric]
         means = [figure(pair.mean(side, metric), column.unit) for side in (pair.a, pair.b)]
         first, *cells = difference_cells(column.heading, difference)
         texts = [f"[bold]{text}[/]" if bold else text for text, bold in cells]
         shown.add_row(escape(first[0]), *means, *texts)
-    return shown
+    return fitted(shown, "questions", "lower", "higher", "effect", "p")
 
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
