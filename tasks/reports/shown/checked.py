@@ -31,7 +31,7 @@ def terminal_check(checked: Checked) -> Group:
         table.add_column(head, justify="left" if head == HEADS[-1] else "right", no_wrap=True)
     for metric, decided in checked.decision.metrics.items():
         *cells, verdict = _cells(checked, metric, decided)
-        table.addrow(*map(Text, cells), Text(verdict, style=_STYLES[decided.verdict]))
+        table.add_row(*map(Text, cells), Text(verdict, style=_STYLES[decided.verdict]))
     parts: list[RenderableType] = [Text(headline(checked), style=_STYLES[checked.decision.verdict]), Text(), table]
     parts += [Text(), *(Text(line) for line in notes(checked))]
     if checked.worsened:
