@@ -252,8 +252,10 @@ def _methods(rows: Sequence[Any]) -> Table:
     """Make a table of the methods of a quote, with their sum, without columns of tokens that are all zero."""
     names = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
     sums = (_figure(_QUOTED[name], sum(getattr(row, name) for row in rows)) for name in names)
-    columns = (Column(_QUOTED[name], total, justify="right") for name, total in zip(names, sums, strict=True))
-    shown = table(Column("method", "total"), *columns, show_footer=True)
+    columns = (
+        Column(_QUOTED[name], total, justify="right", no_wrap=True) for name, total in zip(names, sums, strict=True)
+    )
+    shown = table(Column("method", "total", overflow="fold"), *columns, show_footer=True)
     for row in rows:
         figures = [_figure(_QUOTED[name], getattr(row, name)) for name in names]
         shown.add_row(escape(row.method), *(["already done"] if row.there else figures))
@@ -285,7 +287,7 @@ _LEDGER = {
     "disk MiB": "disk_bytes / 1048576",
     "USD": "usd",
 }
-_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD paid", "USD, nothing known")
+_HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
 
 
 def costs(
@@ -314,7 +316,9 @@ def costs(
         if len(methods) > 1:
             out.print(_paid(("method",), methods), "")
         out.print(_paid(("day (UTC)",), _spending(connection, run, "s.day", "s.day")), "")
-        out.print(_paid(("run", "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id")))
+        out.print(
+            _paid((Column("run", no_wrap=True), "for"), _spending(connection, run, "s.run_id, runs.name", "s.run_id"))
+        )
         nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
         if len(nodes) > 1:
             out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
@@ -336,13 +340,14 @@ def _nothing(run: str) -> str:
     return "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
 
 
-def _paid(keys: tuple[str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
+def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
     """Make a table of costs, without the GPU columns if no GPU was used. A row has the keys, then the measures."""
     measured = [[value or 0 for value in row[len(keys) :]] for row in rows]
     sums = [sum(values) for values in zip(*measured, strict=True)]
     kept = [place for place, head in enumerate(_HEADS) if "GPU" not in head or sums[place]]
-    figures = (Column(_HEADS[at], _figure(_HEADS[at], sums[at]) if total else "", justify="right") for at in kept)
-    shown = table(*keys, *figures, keys=len(keys), show_footer=total)
+    totals = (_figure(_HEADS[at], sums[at]) if total else "" for at in kept)
+    figures = (Column(_HEADS[at], each, justify="right", no_wrap=True) for at, each in zip(kept, totals, strict=True))
+    shown = table(*keys, *figures, show_footer=total)
     if total:
         shown.columns[0].footer = "total"
     for row, values in zip(rows, measured, strict=True):

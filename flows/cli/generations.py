@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Column
+from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, FittedTable, StoreOption, out, say, table
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
 
 if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
@@ -54,15 +54,14 @@ def history(
             out.print("", escape(last), highlight=False)
 
 
-def _shown(listed: list[dict[str, Any]]) -> FittedTable:
+def _shown(listed: list[dict[str, Any]]) -> Table:
     columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
-    number = Column("generation", justify="right")
-    shown = table(number, *columns, "verdict", spare=("settings", "corpus"))
+    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict")
     for each in listed:
         made = each["made_at"][:16].replace("T", " ")
         own = (each["state"], made, each["run_id"], each["settings"][:8], each["corpus"][:8], each["verdict"])
         shown.add_row(str(each["generation"]), *map(escape, own))
-    return shown
+    return fitted(shown, "settings", "corpus")
 
 
 def promote(

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say, table
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
 
     check_store(store)
     named = Column("run", no_wrap=True)  # to be copied
-    shown = table(named, "flow", "for", "state", "began (UTC)", figures=["took"], spare=["began (UTC)"])
+    shown = table(named, "flow", "for", "state", "began (UTC)", figures=["took"])
     for run in read_runs(store):
         began = datetime.fromisoformat(run.started)
         took = f"{(datetime.fromisoformat(run.ended) - began).total_seconds():,.0f} s" if run.ended else ""
         row = (run.run_id, run.flow, run.name, run.state, f"{began:%Y-%m-%d %H:%M}", took)
         shown.add_row(*map(escape, row))
-    out.print(shown)
+    out.print(fitted(shown, "began (UTC)"))
     say("\nTo show the table of an evaluation:\n  vitalfew report RUN")
 
 
@@ -139,16 +139,15 @@ def _differences(pair: Any) -> Table:
     from vitalfew.tasks.reports.shown.columns import DIFFERENCE_HEADS, difference_cells, figure
 
     heads = [head.replace(" (", "\n(") for head in DIFFERENCE_HEADS]
-    spare = ("questions", "lower", "higher", "effect", "p")
-    figures = (*map(escape, pair.labels), *heads[1:])
-    shown = table(Column(heads[0], no_wrap=True), figures=figures, padding=(0, 1, 0, 0), spare=spare)
+    labels = (Column(escape(label), justify="right", overflow="fold") for label in pair.labels)
+    shown = table(Column(heads[0], no_wrap=True), *labels, figures=heads[1:], padding=(0, 1, 0, 0))
     for metric, difference in pair.differences.items():
         column = pair.a.columns[metric]
         means = [figure(pair.mean(side, metric), column.unit) for side in (pair.a, pair.b)]
         first, *cells = difference_cells(column.heading, difference)
         texts = [f"[bold]{text}[/]" if bold else text for text, bold in cells]
         shown.add_row(escape(first[0]), *means, *texts)
-    return shown
+    return fitted(shown, "questions", "lower", "higher", "effect", "p")
 
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -208,7 +207,7 @@ def significance(
         print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
         return
     out.print(_shown(result))
-    rule = f"significant: Quade's p and p (Li) are at most {alpha:g}"
+    rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
     out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
     for sentence in conclusion(result):
         say(escape(sentence))
@@ -216,17 +215,17 @@ def significance(
 
 def _shown(result: Any) -> Table:
     shown = table(Column("method", overflow="fold"))
-    for column in ("mean", "mean\nrank", "Quade\nranking", "z", "p", "p (Li)"):
+    for column in ("mean", "Quade\nranking", "z", "p"):
         shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
     shown.add_column("verdict", vertical="bottom", no_wrap=True)
     for method in sorted(result.methods, key=lambda method: method.ranking):
         name = escape(one_line(method.method))
-        figures = (f"{method.mean:.4g}", f"{method.mean_rank:.2f}", f"{method.ranking:.2f}")
+        figures = (f"{method.mean:.4g}", f"{method.ranking:.2f}")
         if method.z is None:
-            shown.add_row(name, *figures, "", "", "", "control")
+            shown.add_row(name, *figures, "", "", "control")
         else:
             verdict = "significant" if method.significant else "not shown"
-            shown.add_row(name, *figures, *(f"{value:.4f}" for value in (method.z, method.p, method.p_li)), verdict)
+            shown.add_row(name, *figures, f"{method.z:.4f}", f"{method.p:.4f}", verdict)
     return shown
 
 

@@ -115,7 +115,7 @@ def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
     rows = query(
         parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
     ).fetchall()
-    shown = table("quoted → actual", figures=(name.replace("_", " ") for name in measures))
+    shown = table("quoted → actual", figures=(name.replace("_", "\n") for name in measures))
     for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
         pairs = zip(row[2::2], row[3::2], strict=True)
         shown.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))

@@ -40,8 +40,8 @@ def sql(
         vitalfew sql "SELECT stage, sum(wall_seconds), sum(tokens) FROM costs GROUP BY 1"
         vitalfew sql "FROM passages" --format parquet > passages.parquet
 
-    Without a query, opens a prompt with history and completion, or reads the query from standard input if that is not
-    a terminal. For tables, columns and macros, see `vitalfew tables`. A query may take half of the memory.
+    Without a query, opens a prompt, or reads the query from standard input if that is not a terminal. For tables,
+    columns and macros, see `vitalfew tables`. A query may take half of the memory.
     """
     from vitalfew.storage.catalog.database import connect, limited
 

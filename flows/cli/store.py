@@ -18,7 +18,7 @@ from rich.table import Column
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, out, say, store_argument, table
+from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, fitted, out, say, store_argument, table
 from vitalfew.tasks.registry import as_recorded, completed
 
 if TYPE_CHECKING:
@@ -78,13 +78,8 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
 
 
 def _print_artifacts(entries: "list[StoredArtifact]") -> None:
-    names, figures = ("artifact", "stage", "state"), ("rows", "size", "age", "USD")
-    shown = table(
-        *(Column(heading, overflow="fold") for heading in names),
-        *(Column(heading, justify="right", no_wrap=True) for heading in figures),
-        *(Column(heading, overflow="fold") for heading in ("indexes", "runs")),
-        spare=("stage", "age"),
-    )
+    figures = (Column(heading, justify="right", no_wrap=True) for heading in ("rows", "size", "age", "USD"))
+    shown = table(Column("artifact", no_wrap=True), "stage", "state", *figures, "indexes", "runs")
     for entry in entries:
         shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
         state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
@@ -99,7 +94,7 @@ def _print_artifacts(entries: "list[StoredArtifact]") -> None:
             ", ".join(entry.indexes),
             f"{len({*entry.made_by, *entry.used_by})}",
         )
-    out.print(shown)
+    out.print(fitted(shown, "stage", "age"))
 
 
 def _age(seconds: float) -> str:

@@ -5,7 +5,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,11 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
-from rich.text import Text
 from typer.core import TyperGroup
 
 from vitalfew.configs.loading import parse_assignments, read_yaml
@@ -49,105 +48,29 @@ def say_error(message: str) -> None:
     err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
 
 
-_WORD = 28
-"""Longer words of a text, such as a path, are broken where the room is short."""
+def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> Table:
+    """Make a table without lines, whose texts take several lines where the terminal is narrow.
 
-
-class FittedTable(Table):
-    """A table that fits the terminal and cuts nothing off: texts take several lines, and figures never do.
-
-    Where the columns do not fit side by side, those named in `spare` go, the first of them first; the rest follows in
-    further tables below one another, which all begin with the first columns, `keys` of them.
+    `figures`: the headings of further columns, aligned right, whose cells stay on one line.
     """
-
-    def __init__(self, *columns: Column | str, spare: Sequence[str] = (), keys: int = 1, **settings: Any) -> None:
-        super().__init__(*columns, **settings)
-        self.spare, self.keys, self.settings = spare, keys, settings
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.expand:
-            yield from super().__rich_console__(console, options)
-            return
-        gap = sum(self.padding[1::2])
-        needs = [_needs(column, self._cells(place)) for place, column in enumerate(self.columns)]
-        left = [*range(len(self.columns))]
-        for name in self.spare:
-            if sum(needs[place][0] + gap for place in left) - gap > options.max_width:
-                left = [place for place in left if self.columns[place].header != name]
-        blocks = _blocks(left, self.keys, [least + gap for least, _ in needs], options.max_width + gap)
-        for number, block in enumerate(blocks):
-            if number:
-                yield Segment.line()
-            widths = _widths([needs[place] for place in block], options.max_width - gap * (len(block) - 1))
-            yield from self._of(block, widths).__rich_console__(console, options)
-
-    def _cells(self, place: int) -> Sequence[RenderableType]:
-        """The cells of a column, with its heading and its footer where they are shown."""
-        column = self.columns[place]
-        return [*([column.header] if self.show_header else []), *column.cells, *([column.footer] * self.show_footer)]
-
-    def _of(self, places: Sequence[int], widths: Sequence[int]) -> Table:
-        """Some of the columns, of these widths."""
-        columns = [self.columns[place].copy() for place in places]
-        for column, width in zip(columns, widths, strict=True):
-            column.width, column.overflow, column.no_wrap = width, "fold", False
-        part = Table(*columns, **self.settings)
-        for row, cells in zip(
-            self.rows, zip(*(self.columns[place].cells for place in places), strict=True), strict=True
-        ):
-            part.add_row(*cells, style=row.style, end_section=row.end_section)
-        return part
-
-
-def _needs(column: Column, cells: Sequence[RenderableType]) -> tuple[int, int]:
-    """The width that a column needs at least, and the one at which it takes no further line."""
-    texts = [cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain for cell in cells]
-    lines = [cell_len(line) for text in texts for line in text.split("\n")]
-    words = [cell_len(word) for text in texts for word in text.split()]
-    heading = max(map(cell_len, texts[0].split()), default=0) if texts else 0
-    if column.no_wrap:
-        least = max(lines, default=0)
-    elif column.justify == "right":
-        least = max([heading, *(cell_len(line) for text in texts[1:] for line in text.split("\n"))])
-    else:
-        least = min(max(words, default=0), max(_WORD, heading))
-    most = max(lines, default=0)
-    return max(1, min(least, column.max_width or least)), max(1, min(most, column.max_width or most))
-
-
-def _blocks(places: Sequence[int], keys: int, needs: Sequence[int], room: int) -> Iterator[list[int]]:
-    """As many columns at a time as fit beside the first ones, at least one."""
-    first = list(places[:keys])
-    block = list(first)
-    for place in places[keys:]:
-        if len(block) > len(first) and sum(needs[each] for each in [*block, place]) > room:
-            yield block
-            block = list(first)
-        block.append(place)
-    if block:
-        yield block
-
-
-def _widths(needs: Sequence[tuple[int, int]], room: int) -> list[int]:
-    """Widths between the least and the most: the widest column that can gives way first."""
-    widths = [most for _, most in needs]
-    while sum(widths) > room:
-        able = [place for place, (least, _) in enumerate(needs) if widths[place] > least] or [*range(len(widths))]
-        widest = max(able, key=lambda place: widths[place])
-        if widths[widest] == 1:
-            break
-        widths[widest] -= 1
-    return widths
-
-
-def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> FittedTable:
-    """Make a table without lines. `figures`: the headings of further columns, aligned right; `spare`, `keys`: of
-    `FittedTable`."""
     settings: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False, **options}
-    made = FittedTable(*columns, **settings)
+    texts = (Column(each, overflow="fold") if isinstance(each, str) else each for each in columns)
+    made = Table(*texts, **settings)
     for heading in figures:
-        made.add_column(heading, justify="right")
+        made.add_column(heading, justify="right", no_wrap=True)
     return made
+
+
+def fitted(shown: Table, *spare: str) -> Table:
+    """Leave out columns that a reader can do without, the first of them first, until the table fits the terminal."""
+    for heading in spare:
+        if out.measure(shown, options=out.options.update(max_width=_UNBOUNDED)).maximum > out.width:
+            kept = [column for column in shown.columns if column.header != heading]
+            shown.columns = [replace(column, _index=place) for place, column in enumerate(kept)]
+    return shown
+
+
+_UNBOUNDED = 10_000
 
 
 def store_argument(given: str | Path) -> Path:

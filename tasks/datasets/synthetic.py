@@ -2,160 +2,180 @@
 
 It exists to try a pipeline at a size for which no annotated corpus is available. Passage i is a function of the seed
 and i; question j is a function of the seed, j and the number of passages, over which the questions are spread. So
-memory does not grow with the corpus. It is a good test of context: every later sentence of a passage refers back ("It",
-"The club", "She"), so a sentence must be understood in its context. It is a bad model of language: a few hundred
-templates generate it, so figures on it say nothing about text that people wrote.
+memory does not grow with the corpus. Every later sentence of a passage refers back ("It", "The club", "She"), so it has
+to be understood in its context. It is a bad model of language: a few hundred templates generate it, so figures on it
+say nothing about text that people wrote.
 
 Twelve articles form a cluster, which shares a town and all names that depend on it. So every article has distractors,
 which name the same things and state different facts of the same sort.
 
-A notation (synthetic.txt) says what a passage can state and be asked. A line `# TOWN` begins the texts of a kind of
-article. A block is a set of lines, and blank lines separate blocks. Every line is a sign, a space and a template:
-
-    = a first sentence, which names the passage's subject; a passage uses one of the block's lines
-    - a later sentence, which does not name the subject; the lines of one block are phrasings of the same fact
-    ? FIELD: a question about the block's fact, whose answer is the value of FIELD
-    ~ a sentence that only names other things of the same cluster; no question asks about it
-
-A template's fields are names that its cluster shares ({town}), references back to the passage's subject ({It}), or
-values drawn anew for every sentence from synthetic_world.POOLS ({person}, {person2}).
+synthetic.txt says what a passage can state and be asked. A line `# TOWN` begins the texts of a kind of article. A block
+is one fact, and blank lines separate blocks; the first block has the first sentences, which name the subject, the last
+one asides, of which no question asks. A line `? FIELD: …` is a question about the fact, whose answer is the value of
+FIELD; every other line is one way to state it, behind a sign. A template's fields are names that the cluster shares
+({town}), references back to the subject ({It}), or values drawn for every sentence from POOLS ({person}, {person2}).
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from functools import cache
+from hashlib import blake2b
+from itertools import permutations, product
 from pathlib import Path
 from string import Formatter
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Dataset, DatasetOptions, Passage, Question, Record, Span
-from vitalfew.tasks.datasets.synthetic_world import (
-    GIVEN_MEN,
-    GIVEN_WOMEN,
-    POOLS,
-    REGIONS,
-    RIVER_ENDINGS,
-    SURNAMES,
-    TOWN_ENDINGS,
-    Draw,
-    Namer,
-    Pool,
-    coprime_step,
-)
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Phrasing:
-    """One way to say something. `drawn` lists the template's drawn fields with their pools."""
+class Fact(NamedTuple):
+    """The ways to state a fact, and the questions about it as (the answer's field, template)."""
 
-    template: str
-    drawn: tuple[tuple[str, Pool], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something a passage can state, in several phrasings, with questions about it as (answer's field, template)."""
-
-    phrasings: tuple[Phrasing, ...]
-    questions: tuple[tuple[str, str], ...]
+    phrasings: list[str]
+    questions: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Repertoire:
-    """Everything that passages of one kind can say."""
-
-    naming: Fact
-    facts: tuple[Fact, ...]
-    asides: Fact
+def _fact(block: str) -> Fact:
+    asked = [line[2:].partition(": ") for line in block.splitlines() if line.startswith("? ")]
+    stated = [line[2:] for line in block.splitlines() if not line.startswith("? ")]
+    return Fact(stated, [(field, template) for field, _, template in asked])
 
 
-def parse(notation: str) -> Repertoire:
-    """Parse the notation above. Raises ValueError if a line has no known sign."""
-    naming, asides, facts = Fact((), ()), Fact((), ()), []
-    for block in notation.strip().split("\n\n"):
-        lines = [(line[:2], line[2:]) for line in block.splitlines()]
-        unknown = [sign for sign, _ in lines if sign not in ("= ", "- ", "? ", "~ ")]
-        if unknown:
-            raise ValueError(f"unknown sign {unknown[0]!r} in {block!r}")
-        phrasings = tuple(_phrasing(template) for sign, template in lines if sign != "? ")
-        asked = (template.partition(": ") for sign, template in lines if sign == "? ")
-        questions = tuple((field, template) for field, _, template in asked)
-        match lines[0][0]:
-            case "= ":
-                naming = Fact(phrasings, questions)
-            case "~ ":
-                asides = Fact(phrasings, ())
-            case _:
-                facts.append(Fact(phrasings, questions))
-    return Repertoire(naming, tuple(facts), asides)
-
-
-def _phrasing(template: str) -> Phrasing:
-    fields = dict.fromkeys(name for _, name, _, _ in Formatter().parse(template) if name)
-    drawn = tuple((name, POOLS[name.rstrip("2")]) for name in fields if name.rstrip("2") in POOLS)
-    return Phrasing(template, drawn)
-
-
-def _notations() -> dict[str, str]:
-    """Return the texts of synthetic.txt by the kind of article."""
+def _texts() -> dict[str, list[Fact]]:
+    """Return the facts of synthetic.txt by the kind of article."""
     parts = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n# ")[1:]
-    return {kind: notation for kind, _, notation in (part.partition("\n") for part in parts)}
+    kinds = (part.partition("\n") for part in parts)
+    return {kind: [_fact(block) for block in blocks.strip().split("\n\n")] for kind, _, blocks in kinds}
 
 
-NOTATIONS = _notations()
-TEXTS = {kind: parse(notation) for kind, notation in NOTATIONS.items()}
-_STUBS_PER_HUNDRED = 3
+def _words() -> dict[str, list[str]]:
+    """Return the lists of synthetic_words.txt by their names."""
+    _, _, lists = Path(__file__).with_name("synthetic_words.txt").read_text(encoding="utf-8").partition("\n\n")
+    entries = (entry.partition(": ") for entry in lists.replace("\n  ", " ").splitlines())
+    return {name: [word.strip() for word in words.split("," if "," in words else None)] for name, _, words in entries}
+
+
+TEXTS, WORDS = _texts(), _words()
+for _name in ("plain surnames", "places"):
+    WORDS[_name] = [start + end for start, end in product(WORDS[f"{_name}, beginnings"], WORDS[f"{_name}, endings"])]
+REGIONS = [f"the {kind} of {name}" for kind, name in product(WORDS["regions, kinds"], WORDS["regions, names"])]
+
+
+class Draw:
+    """The choices for one passage or question, by BLAKE2 from its key: the same in every process and on every machine,
+    and uniform for counts far below 2⁶⁴."""
+
+    def __init__(self, *key: int | str) -> None:
+        self._key = ":".join(map(str, key)).encode()
+        self._bits = int.from_bytes(blake2b(self._key).digest(), "little")
+
+    def __call__(self, count: int) -> int:
+        """Return a number from 0 to count - 1."""
+        if self._bits < 1 << 64:
+            self._key += b"+"
+            self._bits = int.from_bytes(blake2b(self._key).digest(), "little")
+        self._bits, chosen = divmod(self._bits, count)
+        return chosen
+
+    def one(self, values: Sequence[T]) -> T:
+        return values[self(len(values))]
+
+
+def coprime_step(near: int, size: int) -> int:
+    """Return the first step from `near` on that visits all of range(size) before it returns to its start."""
+    return next(step for step in range(near, near + size + 1) if math.gcd(step, size) == 1)
+
+
+def unique_name(seed: int, kind: str, number: int) -> str:
+    """Return the name that no other number has: its digits over heads, middles and endings, in a seeded order.
+
+    Numbers beyond the names with one middle get two middles, then three, so there is no largest number.
+    """
+    heads, middles, endings = WORDS["heads"], WORDS["middles"], WORDS[kind]
+    size, length = len(heads) * len(middles) * len(endings), 1
+    while number >= size:
+        number, size, length = number - size, size * len(middles), length + 1
+    step, start = _order(seed, kind, length, size)
+    number, head = divmod((number * step + start) % size, len(heads))
+    number, ending = divmod(number, len(endings))
+    name = heads[head]
+    for _ in range(length):
+        number, middle = divmod(number, len(middles))
+        name += middles[middle]
+    return name + endings[ending]
+
+
+@cache
+def _order(seed: int, kind: str, length: int, size: int) -> tuple[int, int]:
+    """Return the step and the start of the order in which names of so many middles are given."""
+    draw = Draw(seed, "names", kind, length)
+    return coprime_step(draw(size), size), draw(size)
+
+
+def _person(draw: Draw, given: list[str]) -> str:
+    return f"{draw.one(given)} {draw.one(WORDS['plain surnames'])}"
+
+
+def _any_of(name: str) -> Callable[[Draw, int], str]:
+    return lambda draw, _: draw.one(WORDS[name])
+
+
+PLAIN = ("animal", "colour", "dish", "goods", "month", "plant", "stone", "subject", "trade", "weekday")
+POOLS: dict[str, Callable[[Draw, int], str]] = {
+    **{name: _any_of(name) for name in PLAIN},
+    "place": _any_of("places"),
+    "saint": lambda draw, _: f"St. {draw.one(WORDS['saint'])}",
+    "man": lambda draw, _: _person(draw, WORDS["men"]),
+    "woman": lambda draw, _: _person(draw, WORDS["women"]),
+    "person": lambda draw, _: _person(draw, WORDS["men"] + WORDS["women"]),
+    "first": lambda _, first: str(first),
+    "year": lambda draw, first: str(first + 20 + draw(56)),
+    "day": lambda draw, _: f"{1 + draw(28)} {draw.one(WORDS['month'])}",
+    "few": lambda draw, _: str(3 + draw(9)),
+    "count": lambda draw, _: str(12 + draw(85)),
+    "thousands": lambda draw, _: f"{2 + draw(60)},{draw(1000):03}",
+    "km": lambda draw, _: f"{2 + draw(48)}.{1 + draw(9)} km",
+    "metres": lambda draw, _: f"{14 + draw(180)}.{1 + draw(9)} m",
+    "tonnes": lambda draw, _: f"{90 + draw(800)}.{1 + draw(9)} tonnes",
+    "sum": lambda draw, _: f"{2 + draw(90)},{draw(10)}00 crowns",
+}
+"""How to draw a field, given the year from which the subject dates; `person2` is a second person of a sentence."""
+
+
+@cache
+def _drawn(template: str) -> dict[str, Callable[[Draw, int], str]]:
+    """Return the template's fields that are drawn, with their pools."""
+    fields = [name for _, name, _, _ in Formatter().parse(template) if name]
+    return {name: POOLS[name.rstrip("2")] for name in fields if name.rstrip("2") in POOLS}
+
+
+SLOTS = WORDS["slots"]
+"""The kinds of the articles of a cluster, which share their names."""
+_TITLES = {"RIVER": "River {river}", "SEASON": "{season} {club} season", "PERSON": "{who}"}
+_SINCE = {"RAILWAY": (1850, 1910), "SHIP": (1850, 1910)}
+"""The years from which a subject dates, where they are not 1700 to 1900."""
 _ORDERS = {count: tuple(permutations(range(count))) for count in (5, 6)}
+_STUBS_PER_HUNDRED = 3
 
 
-def _references(noun: str) -> tuple[dict[str, str], ...]:
-    """Return how later sentences refer back to a thing: mostly by the pronoun."""
+def _references(kind: str, is_woman: bool) -> tuple[dict[str, str], ...]:
+    """Return how later sentences refer back to the subject: mostly by the pronoun."""
+    if kind in ("SEASON", "SHIP"):
+        return ({},)
+    if kind == "PERSON":
+        he, his, him = ("She", "Her", "her") if is_woman else ("He", "His", "him")
+        pronoun = {"He": he, "he": he.lower(), "His": his, "his": his.lower(), "him": him}
+        noun = {"He": "The naturalist", "he": "the naturalist", "His": "The naturalist's", "his": "the naturalist's"}
+        return pronoun, pronoun, pronoun | noun
+    name = f"he {kind.lower()}"
     pronoun = {"It": "It", "it": "it", "Its": "Its", "its": "its"}
-    return pronoun, pronoun, {"It": f"The {noun}", "it": f"the {noun}", "Its": f"The {noun}'s", "its": f"the {noun}'s"}
-
-
-_NATURALIST = {"He": "The naturalist", "he": "the naturalist", "His": "The naturalist's", "his": "the naturalist's"}
-_HE = {"He": "He", "he": "he", "His": "His", "his": "his", "him": "him"}
-_SHE = {"He": "She", "he": "she", "His": "Her", "his": "her", "him": "her"}
-_BY_GENDER = (
-    (_HE, _HE, {**_NATURALIST, "him": "him"}),
-    (_SHE, _SHE, {**_NATURALIST, "him": "her"}),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of article. `since` is the range of years from which its subject can date."""
-
-    title: str
-    texts: Repertoire
-    references: tuple[dict[str, str], ...] = ({},)
-    since: tuple[int, int] = (1700, 1900)
-
-
-_PERSON = _Kind("{who}", TEXTS["PERSON"])
-_SEASON = _Kind("{season} {club} season", TEXTS["SEASON"])
-_CLUB = _Kind("{club}", TEXTS["CLUB"], _references("club"))
-_SLOTS = (
-    _Kind("{town}", TEXTS["TOWN"], _references("town")),
-    _Kind("River {river}", TEXTS["RIVER"], _references("river")),
-    _CLUB,
-    _SEASON,
-    _SEASON,
-    _PERSON,
-    _PERSON,
-    _Kind("{bridge}", TEXTS["BRIDGE"], _references("bridge")),
-    _Kind("{railway}", TEXTS["RAILWAY"], _references("railway"), (1850, 1910)),
-    _Kind("{observatory}", TEXTS["OBSERVATORY"], _references("observatory")),
-    _Kind("{festival}", TEXTS["FESTIVAL"], _references("festival")),
-    _Kind("{ship}", TEXTS["SHIP"], since=(1850, 1910)),
-)
-CLUSTER = len(_SLOTS)
-"""The number of articles that share their names."""
-_FIRST_SEASON, _FIRST_PERSON = _SLOTS.index(_SEASON), _SLOTS.index(_PERSON)
+    return pronoun, pronoun, {"It": f"T{name}", "it": f"t{name}", "Its": f"T{name}'s", "its": f"t{name}'s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +195,11 @@ class Article:
     """
 
     title: str
-    sentences: tuple[Statement, ...]
+    sentences: list[Statement]
     names: dict[str, str]
 
     def text(self) -> str:
-        return " ".join([sentence.text for sentence in self.sentences])
+        return " ".join(sentence.text for sentence in self.sentences)
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the half-open character ranges of the sentences in the text."""
@@ -190,96 +210,63 @@ class Article:
         return spans
 
 
-class Encyclopaedia:
-    """All articles of a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self._towns = Namer(seed, tuple(TOWN_ENDINGS), "town")
-        self._rivers = Namer(seed, tuple(RIVER_ENDINGS), "river")
-        self._surnames = Namer(seed, tuple(SURNAMES), "surname")
-        self._latest: tuple[int, dict[str, str]] = (-1, {})
-
-    def article(self, index: int) -> Article:
-        """Return article `index`, counted from 0. There is no last article."""
-        cluster, slot = divmod(index, CLUSTER)
-        kind = _SLOTS[slot]
-        draw = Draw(self.seed, "article", index)
-        names = self._names(cluster) | self._own_names(cluster, slot)
-        references = kind.references
-        if kind is _PERSON:
-            references = _BY_GENDER[_is_woman(cluster, slot)]
-        year = int(names["founded"]) if kind is _CLUB else kind.since[0] + draw(kind.since[1] - kind.since[0])
-        facts = [kind.texts.naming]
-        if draw(100) >= _STUBS_PER_HUNDRED:
-            order = _ORDERS[len(kind.texts.facts)]
-            facts += [kind.texts.facts[number] for number in order[draw(len(order))][: 3 + draw(3)]]
-            if draw(3) == 0:
-                facts.append(kind.texts.asides)
-        sentences = tuple([_write(fact, names, references, year, draw) for fact in facts])
-        return Article(kind.title.format_map(names), sentences, names)
-
-    def _names(self, cluster: int) -> dict[str, str]:
-        """Return the names that a cluster's articles share. Keeps the latest, as articles are mostly read in order."""
-        if self._latest[0] == cluster:
-            return self._latest[1]
-        draw = Draw(self.seed, "cluster", cluster)
-        town = self._towns(cluster)
-        season, number = 1905 + draw(50), 12 + draw(30)
-        names = {
-            "town": town,
-            "neighbour": self._towns(cluster + 1),
-            "river": self._rivers(cluster),
-            "surname": self._surnames(cluster),
-            "region": REGIONS[draw(len(REGIONS))],
-            "club": f"{town} {('Rovers', 'United', 'Albion', 'Athletic', 'Wanderers')[draw(5)]}",
-            "bridge": f"{town} {('Old Bridge', 'Toll Bridge', 'Long Bridge', 'Water Gate Bridge')[draw(4)]}",
-            "railway": f"{town} {('Light Railway', 'Valley Railway', 'Hill Railway')[draw(3)]}",
-            "observatory": f"{town} Observatory",
-            "festival": f"{town} {('Goose Fair', 'Bell Night', 'Straw Fair', 'Seal Feast', 'Candle Fair')[draw(5)]}",
-            "ship": f"SS {town}",
-            "season": str(season),
-            "number": str(number),
-            "founded": str(season - number),
-            "given": str(draw(1_000_000)),
-        }
-        self._latest = cluster, names
-        return names
-
-    def _own_names(self, cluster: int, slot: int) -> dict[str, str]:
-        """Return the names in which the two seasons and the two persons of a cluster differ."""
-        names = self._names(cluster)
-        if _SLOTS[slot] is _SEASON:
-            later = slot - _FIRST_SEASON
-            return {"season": str(int(names["season"]) + later), "number": str(int(names["number"]) + later)}
-        if _SLOTS[slot] is _PERSON:
-            other = 2 * _FIRST_PERSON + 1 - slot
-            return {"who": _full_name(names, cluster, slot), "cousin": _full_name(names, cluster, other)}
-        return {}
+def article(seed: int, index: int) -> Article:
+    """Return article `index`, counted from 0. There is no last article."""
+    cluster, slot = divmod(index, len(SLOTS))
+    kind = SLOTS[slot]
+    draw = Draw(seed, "article", index)
+    names = _names(seed, cluster, slot)
+    references = _references(kind, _is_woman(cluster, slot))
+    first, last = _SINCE.get(kind, (1700, 1900))
+    year = int(names["founded"]) if kind == "CLUB" else first + draw(last - first)
+    naming, *known, asides = TEXTS[kind]
+    facts = [naming]
+    if draw(100) >= _STUBS_PER_HUNDRED:
+        order = draw.one(_ORDERS[len(known)])
+        facts += [known[number] for number in order[: 3 + draw(3)]]
+        if draw(3) == 0:
+            facts.append(asides)
+    sentences = []
+    for fact in facts:
+        template = draw.one(fact.phrasings)
+        values = {name: pool(draw, year) for name, pool in _drawn(template).items()}
+        sentences.append(Statement(template.format_map(names | draw.one(references) | values), fact, values))
+    title = _TITLES.get(kind, "{" + kind.lower() + "}").format_map(names)
+    return Article(title, sentences, names)
 
 
-def _write(
-    fact: Fact, names: dict[str, str], references: tuple[dict[str, str], ...], year: int, draw: Draw
-) -> Statement:
-    """State a fact in one of its phrasings, with drawn values."""
-    phrasing = fact.phrasings[draw(len(fact.phrasings))]
-    values = {name: pool(draw, year) for name, pool in phrasing.drawn}
-    text = phrasing.template.format_map(names | references[draw(len(references))] | values)
-    return Statement(text, fact, values)
+def _names(seed: int, cluster: int, slot: int) -> dict[str, str]:
+    """Return the names that a cluster's articles share, and those in which its two seasons and persons differ."""
+    draw = Draw(seed, "cluster", cluster)
+    town = unique_name(seed, "town", cluster)
+    season, number = 1905 + draw(50), 12 + draw(30)
+    names = {
+        "town": town,
+        "neighbour": unique_name(seed, "town", cluster + 1),
+        "river": unique_name(seed, "river", cluster),
+        "region": draw.one(REGIONS),
+        "club": f"{town} {draw.one(WORDS['clubs'])}",
+        "bridge": f"{town} {draw.one(WORDS['bridges'])}",
+        "railway": f"{town} {draw.one(WORDS['railways'])}",
+        "observatory": f"{town} Observatory",
+        "festival": f"{town} {draw.one(WORDS['festivals'])}",
+        "ship": f"SS {town}",
+        "founded": str(season - number),
+    }
+    given, surname = draw(1_000_000), unique_name(seed, "surname", cluster)
+
+    def person(place: int) -> str:  # one cousin is a woman and the other a man, so their given names differ
+        among = WORDS["women" if _is_woman(cluster, place) else "men"]
+        return f"{among[given // (place + 1) % len(among)]} {surname}"
+
+    if SLOTS[slot] == "PERSON":
+        names |= {"who": person(slot), "cousin": person(2 * SLOTS.index("PERSON") + 1 - slot)}
+    later = slot - SLOTS.index("SEASON") if SLOTS[slot] == "SEASON" else 0
+    return names | {"season": str(season + later), "number": str(number + later)}
 
 
 def _is_woman(cluster: int, slot: int) -> bool:
     return (cluster + slot) % 2 == 0
-
-
-def _full_name(names: dict[str, str], cluster: int, slot: int) -> str:
-    """Return a person's name. One cousin is a woman and the other a man, so their given names differ."""
-    given = GIVEN_WOMEN if _is_woman(cluster, slot) else GIVEN_MEN
-    return f"{given[int(names['given']) // (slot + 1) % len(given)]} {names['surname']}"
-
-
-_GOLDEN = 0.6180339887498949
-"""Steps of this share of a range spread evenly over the range, after any number of steps (the golden section)."""
 
 
 class SyntheticOptions(DatasetOptions):
@@ -317,54 +304,51 @@ class Synthetic(Dataset):
 
     def records(self) -> Iterator[tuple[int, Record]]:
         passages, seed = self.options.passages, self.options.seed
-        world = Encyclopaedia(seed)
         for index in range(passages):
-            article = world.article(index)
-            yield index + 1, Passage(article.title, article.text(), f"p{index + 1}")
+            made = article(seed, index)
+            yield index + 1, Passage(made.title, made.text(), f"p{index + 1}")
         for number in range(self.options.questions):
-            yield passages + number + 1, _question(world, number, passages)
+            yield passages + number + 1, _question(seed, number, passages)
 
 
-def gold_sentences(seed: int, index: int) -> list[tuple[int, int]]:
-    """Return the half-open character ranges of the sentences of passage `index` (from 0), without the spaces between.
-
-    They serve to judge a sentence splitter: the texts have abbreviations and decimals.
-    """
-    return Encyclopaedia(seed).article(index).spans()
+_GOLDEN = 0.6180339887498949
+"""Steps of this share of a range spread evenly over the range, after any number of steps (the golden section)."""
 
 
-def _question(world: Encyclopaedia, number: int, passages: int) -> Question:
+def _question(seed: int, number: int, passages: int) -> Question:
     """Return question `number`. Every passage gets one question before any passage gets a second."""
-    start = Draw(world.seed, "questions", passages)(passages)
+    start = Draw(seed, "questions", passages)(passages)
     step = coprime_step(int(passages * _GOLDEN), passages)
     turn, position = divmod(number, passages)
     index = (position * step + start) % passages
-    article = world.article(index)
-    askable = _askable(article, Draw(world.seed, "question", index))
+    made = article(seed, index)
+    askable = _askable(made, Draw(seed, "question", index))
     sentence, field, template = askable[turn % len(askable)]
-    text, spans = article.text(), article.spans()
-    passage = passage_id(text)
+    spans, passage = made.spans(), passage_id(made.text())
     return Question(
-        text=template.format_map(article.names),
-        answers=(article.sentences[sentence].values.get(field) or article.names[field],),
+        text=template.format_map(made.names),
+        answers=(made.sentences[sentence].values.get(field) or made.names[field],),
         gold_passages=(passage,),
         supporting_facts=tuple(Span(passage, *spans[place]) for place in sorted({0, sentence})),
         source_id=f"q{number + 1}",
     )
 
 
-def _askable(article: Article, draw: Draw) -> list[tuple[int, str, str]]:
+def _askable(made: Article, draw: Draw) -> list[tuple[int, str, str]]:
     """Return (sentence, field of the answer, question template): every fact once, in a drawn order, then all again.
 
     Facts of the first sentence are asked about only if it is the only sentence.
     """
     by_sentence = []
-    for number, sentence in enumerate(article.sentences):
+    for number, sentence in enumerate(made.sentences):
         questions = [(number, *question) for question in sentence.fact.questions]
-        if questions and (number or len(article.sentences) == 1):
-            turn = draw(len(questions))
-            by_sentence.append(questions[turn:] + questions[:turn])
-    turn = draw(len(by_sentence))
-    ordered = by_sentence[turn:] + by_sentence[:turn]
+        if questions and (number or len(made.sentences) == 1):
+            by_sentence.append(_turned(questions, draw))
+    ordered = _turned(by_sentence, draw)
     most = max(len(questions) for questions in ordered)
     return [questions[rank] for rank in range(most) for questions in ordered if rank < len(questions)]
+
+
+def _turned(listed: list[T], draw: Draw) -> list[T]:
+    turn = draw(len(listed))
+    return listed[turn:] + listed[:turn]

@@ -340,16 +340,21 @@ class Store:
         import polars as pl
 
         from vitalfew.storage.catalog.database import connect
-        from vitalfew.storage.catalog.documentation import entries
+        from vitalfew.storage.catalog.macros import MACROS
+        from vitalfew.storage.catalog.views import documented
+        from vitalfew.storage.catalog.views import rows as documented_tables
 
         rows = list[tuple[str | None, ...]]()
         with connect(self.place) as connection:
-            for each in entries(connection):
-                kind = "macro" if each.is_macro else "table"
-                rows.append((kind, each.name, None, None, None, each.about, each.call or None, each.example or None))
-                for name, column in each.columns.items():
-                    unit = column.unit or None
-                    rows.append(("column", each.name, name, each.types.get(name), unit, column.about, None, None))
+            asked = "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal"
+            types = {(table, column): kind for table, column, kind in connection.sql(asked).fetchall()}
+            for table, about in documented_tables(connection).items():
+                rows.append(("table", table, None, None, None, about, None, None))
+                for column, info in documented(connection, table).items():
+                    kind = types.get((table, column))
+                    rows.append(("column", table, column, kind, info.unit or None, info.about, None, None))
+        for macro in MACROS:
+            rows.append(("macro", macro.name, None, None, None, macro.about, macro.signature, macro.example))
         names = ("kind", "name", "column", "type", "unit", "about", "call", "example")
         return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
 

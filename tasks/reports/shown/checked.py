@@ -13,7 +13,7 @@ from rich.text import Text
 from vitalfew.storage import files
 from vitalfew.tasks.reports.baselines import Checked, WorsenedQuestion
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure, signed, significant
-from vitalfew.tasks.reports.shown.markdown import escaped
+from vitalfew.tasks.reports.shown.markdown import escaped, row
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, NO_WORSE, WORSE, DecidedMetric
@@ -47,9 +47,9 @@ def markdown_check(checked: Checked) -> str:
     lines = [
         f"### {escaped(headline(checked))}",
         "",
-        _row([*heads, last]),
-        _row(["---", *("---:" for _ in heads[1:]), "---"]),
-        *(_row([*map(escaped, cells), f"**{verdict}**"]) for *cells, verdict in rows),
+        row([*heads, last]),
+        row(["---", *("---:" for _ in heads[1:]), "---"]),
+        *(row([*map(escaped, cells), f"**{verdict}**"]) for *cells, verdict in rows),
         "",
         *(f"- {escaped(line)}" for line in notes(checked)),
     ]
@@ -191,7 +191,3 @@ def _worsened(checked: Checked, each: WorsenedQuestion) -> str:
     unit = checked.units[each.metric]
     values = f"{figure(each.before, unit)} → {figure(each.after, unit)}"
     return f"{one_line(checked.headings[each.metric])} {values}: {shortened(one_line(each.question), _QUESTION)}"
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"

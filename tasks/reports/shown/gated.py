@@ -1,11 +1,11 @@
 """The verdict of a gate, for Prefect's page of a run and for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.tasks.reports.gating import LostQuestion
 from vitalfew.tasks.reports.shown.columns import figure, signed, significant
-from vitalfew.tasks.reports.shown.markdown import escaped
+from vitalfew.tasks.reports.shown.markdown import escaped, row
 
 HEADS = ("method", "metric", "current", "candidate", "difference", "95 % interval", "margin", "questions", "verdict")
 
@@ -17,7 +17,7 @@ def markdown_gate(generation: Generation, lost: Sequence[LostQuestion], cost: st
         return ""
     lines = [f"### {escaped(gate.said)}", ""]
     if gate.figures:
-        lines += [_row(HEADS), _row(["---"] * len(HEADS)), *(_row(map(escaped, cells(each))) for each in gate.figures)]
+        lines += [row(HEADS), row(["---"] * len(HEADS)), *(row(map(escaped, cells(each))) for each in gate.figures)]
         lines.append("")
     lines += [f"- {escaped(note)}" for note in notes(generation, cost)]
     if lost:
@@ -51,7 +51,3 @@ def _lost(each: LostQuestion) -> list[str]:
     values = f"{figure(each.before)} → {figure(each.after)}"
     sides = (("before", each.found_before), ("now", each.found_now))
     return [heading + values, *(f"  - {when}: {escaped(' | '.join(found)) or 'nothing'}" for when, found in sides)]
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -47,6 +47,7 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
 
 
 def figures(report: Report, metrics: Sequence[str]) -> Grid:
+    """The metrics of every method."""
     caption = "Selected metrics."
     columns = [cells(report, metric) for metric in metrics]
     if any(cell.best for column in columns for cell in column):

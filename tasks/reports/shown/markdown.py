@@ -1,13 +1,13 @@
 """The report as Markdown, for a Prefect artifact."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import DifferingQuestion, Report
 from vitalfew.tasks.reports.recommendation import recommendation
-from vitalfew.tasks.reports.shown import labels
-from vitalfew.tasks.reports.shown.columns import cells, chosen_columns, table_heading
+from vitalfew.tasks.reports.shown import grids, labels
+from vitalfew.tasks.reports.shown.columns import Cell, chosen_columns
 from vitalfew.tasks.reports.shown.notes import answer_mark, asked, differing, evidence, headline, notes
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -17,8 +17,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")
 
 def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str:
     """Title, table (the best of a column in bold) and notes. Raises ValueError for an unknown column."""
-    metrics = chosen_columns(report, columns)
-    table = [cells(report, metric) for metric in metrics]
+    figures = grids.figures(report, chosen_columns(report, columns))
     first = recommendation(report)
     lines = [
         *([f"**{escaped(first)}**", ""] if first else []),
@@ -28,14 +27,9 @@ def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str
         "",
         *_listed([*readings.sentences(report), *readings.warning(report)]),
         *_listed(headline(report)),
-        _row(["method", *(escaped(table_heading(report, metric)) for metric in metrics)]),
-        _row(["---", *("---:" for _ in metrics)]),
+        *_grid(figures),
     ]
-    for number, method in enumerate(report.methods):
-        figures = [column[number] for column in table]
-        bold = [(f"**{cell.text}**" if cell.best else cell.text, " ≈" if cell.alike else "") for cell in figures]
-        lines.append(_row([escaped(method.label), *map("".join, bold)]))
-    if any(cell.alike for column in table for cell in column):
+    if any(cell.alike for _, cells in figures.rows for cell in cells):
         lines += ["", f"≈ not distinguishable from {escaped(report.baseline())} (p ≥ 0.05)"]
     lines += ["", *_listed(notes(report)), *_labels(report), *_differing(report)]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -46,12 +40,8 @@ def _labels(report: Report) -> list[str]:
     said = report.labelled
     if not said:
         return []
-    lines = ["## Right answers, by judge and people", ""]
-    for heads, rows in ((labels.HEADS, labels.shares(said)), (labels.DIFFERENCE_HEADS, labels.differences(said))):
-        if rows:
-            lines += [_row([*heads]), _row(["---", "---", *("---:" for _ in heads[2:])])]
-            lines += [*(_row([*map(escaped, row)]) for row in rows), ""]
-    return [*lines, *_listed(labels.sentences(said))]
+    tables = [line for grid in grids.labelled(report) for line in [*_grid(grid), ""]]
+    return ["## Right answers, by judge and people", "", *tables, *_listed(labels.sentences(said))]
 
 
 def _differing(report: Report) -> list[str]:
@@ -77,7 +67,20 @@ def _listed(lines: Sequence[str]) -> list[str]:
     return [*(f"- {escaped(line)}" for line in lines), ""] if lines else []
 
 
-def _row(cells: list[str]) -> str:
+def _grid(grid: grids.Grid) -> list[str]:
+    """A table's lines: figures are aligned right."""
+    rules = ["---" if place <= grid.text_columns else "---:" for place in range(len(grid.heads))]
+    rows = [[escaped(name), *map(_cell, cells)] for name, cells in grid.rows]
+    return [row(map(escaped, grid.heads)), row(rules), *map(row, rows)]
+
+
+def _cell(cell: Cell) -> str:
+    text = escaped(cell.text)
+    return f"{f'**{text}**' if cell.best else text}{' ≈' if cell.alike else ''}"
+
+
+def row(cells: Iterable[str]) -> str:
+    """A line of a table; the cells are escaped already."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -1,4 +1,4 @@
-"""Do methods differ over several datasets? Quade's test and Li's procedure, as in PFE-Self-RAG (tables 2 and 3).
+"""Do methods differ over several datasets? Quade's test and Li's procedure, as in PFE-Self-RAG (tables 2 to 4).
 
 Quade (Using Weighted Rankings in the Analysis of Complete Blocks with Additive Block Effects, JASA 74, 1979) ranks the
 methods on every dataset and weights a dataset by the rank of its range (best minus worst): the datasets' figures must
@@ -20,35 +20,27 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-_DIGITS = 12  # after these, relative to the largest, two figures are the same, averaged in another order
+_DIGITS = 12  # after these, relative to the largest of the table, two figures are the same, averaged in another order
 
 
 @dataclass(frozen=True, slots=True)
 class Quade:
     """Quade's test of k methods on n datasets. `f`: infinite where all datasets agree, so that nothing is left over.
 
-    `ranks`: (k, n), 1 is best; `rankings`: (k,), their averages, weighted by dataset.
+    `rankings`: (k,), average ranks, weighted by dataset; 1 is best.
     """
 
     f: float
     degrees: tuple[int, int]
     p: float
-    ranks: NDArray[np.float64]
     rankings: NDArray[np.float64]
 
     def z(self, control: int) -> NDArray[np.float64]:
         """(k,): how far the rankings lie behind the control's, in standard errors (normal under no difference)."""
-        return (self.rankings - self.rankings[control]) / self._standard_error
-
-    @property
-    def smallest_p(self) -> float:
-        """The p between a method that is first and one that is last on every dataset: no other pair has a smaller."""
-        return float(two_sided((len(self.rankings) - 1) / self._standard_error))
-
-    @property
-    def _standard_error(self) -> float:
-        k, n = self.ranks.shape
-        return math.sqrt(k * (k + 1) * (2 * n + 1) * (k - 1) / (18 * n * (n + 1)))
+        k = len(self.rankings)
+        n = self.degrees[1] // self.degrees[0] + 1
+        error = math.sqrt(k * (k + 1) * (2 * n + 1) * (k - 1) / (18 * n * (n + 1)))
+        return (self.rankings - self.rankings[control]) / error
 
 
 def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
@@ -60,8 +52,9 @@ def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
     if table.ndim != 2 or min(table.shape) < 2 or not np.isfinite(table).all():
         raise ValueError(f"needs finite values of at least 2 methods on 2 datasets, got the shape {table.shape}")
     k, n = table.shape
-    ranks = scipy.stats.rankdata(_rounded(-table if higher_is_better else table, axis=0), axis=0)
-    weights = scipy.stats.rankdata(_rounded(np.ptp(table, axis=0), axis=None))
+    table = table / (np.abs(table).max() or 1)
+    ranks = scipy.stats.rankdata(np.round(-table if higher_is_better else table, _DIGITS), axis=0)
+    weights = scipy.stats.rankdata(np.round(np.ptp(table, axis=0), _DIGITS))
     weighted = weights * (ranks - (k + 1) / 2)
     # Multiples of 1/4, whose sums are exact: where the datasets agree, `left` is 0 and not nearly 0.
     between = float((weighted.sum(axis=1) ** 2).sum())
@@ -76,30 +69,17 @@ def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
         f, p = math.inf, math.factorial(k) ** -(n - 1.0)
     else:  # no method differs from another on any dataset
         f, p = 0.0, 1.0
-    return Quade(f, degrees, p, ranks, ranks @ weights / weights.sum())
+    return Quade(f, degrees, p, ranks @ weights / weights.sum())
 
 
-def li(p_values: Sequence[float], alpha: float = 0.05) -> tuple[list[float], float]:
-    """Li's adjusted p of every comparison with a control, and the threshold that an unadjusted p must not exceed.
+def li(p_values: Sequence[float], alpha: float = 0.05) -> float:
+    """Li's threshold for comparisons with a control: those are significant whose p does not exceed it.
 
-    With the largest p at most `alpha` all are rejected; else the others up to (1 − p_last) / (1 − alpha) · alpha.
-    It has little power where the largest p is near 1: one method that equals the control hides the others.
-    Raises ValueError without a p-value, or for one or an alpha that is not a probability.
+    With the largest p at most `alpha` all are; else those up to (1 − p_last) / (1 − alpha) · alpha. It has little power
+    where the largest p is near 1: one method that equals the control hides the others. Raises ValueError for an alpha
+    that is not between 0 and 1.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must be between 0 and 1, got {alpha}")
-    if not p_values or not all(0 <= p <= 1 for p in p_values):
-        raise ValueError(f"needs p-values between 0 and 1, got {list(p_values)}")
     last = max(p_values)
-    adjusted = [p / (p + (1 - last)) if p else 0.0 for p in p_values]
-    return adjusted, alpha if last <= alpha else (1 - last) / (1 - alpha) * alpha
-
-
-def two_sided(z: ArrayLike) -> NDArray[np.float64]:
-    """The p of a standard normal z, in both directions."""
-    return 2 * scipy.stats.norm.sf(np.abs(z))
-
-
-def _rounded(values: NDArray[np.float64], axis: int | None) -> NDArray[np.float64]:
-    largest = np.abs(values).max(axis=axis, keepdims=True)
-    return np.round(values / np.where(largest > 0, largest, 1), _DIGITS)
+    return alpha if last <= alpha else (1 - last) / (1 - alpha) * alpha

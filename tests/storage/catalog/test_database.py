@@ -3,18 +3,12 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from prompt_toolkit.application import create_app_session
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
-from prompt_toolkit.input import PipeInput, create_pipe_input
-from prompt_toolkit.output import DummyOutput
 from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied, evaluated
@@ -24,7 +18,7 @@ from tests.support.serving import row
 from tests.support.shared import indexed
 from vitalfew.flows.cli import show
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.prompt import CatalogCompleter, history, is_whole, prompt
+from vitalfew.flows.cli.prompt import is_whole, prompt
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
@@ -383,21 +377,26 @@ def test_a_query_from_standard_input(store: Path) -> None:
 
 
 @pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeInput]:
-    """What is typed at the prompt; its history lies in tmp_path/vitalfew."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
-        yield typed
+def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lines that are typed at the prompt, and then Ctrl-D. A line that ends with \x03 is Ctrl-C."""
+    lines: list[str] = []
+
+    def line(shown: str) -> str:
+        if not lines:
+            raise EOFError
+        if (text := lines.pop(0)).endswith("\x03"):
+            raise KeyboardInterrupt
+        return text
+
+    monkeypatch.setattr("builtins.input", line)
+    return lines
 
 
 def test_the_prompt_goes_on_after_errors_and_ctrl_c(
-    store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]
+    store: Path, typed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys.send_text("SELECT * FROM pasages;\r")
-    keys.send_text("SELECT wrong\x03")
-    keys.send_text("SELECT 40 +\r2 AS\rfound;\r")
-    keys.send_text("\\d scores\r\\x\r;\rDROP VIEW hits;\r")
-    keys.send_text("\\q\r")
+    typed += ["SELECT * FROM pasages;", "SELECT wrong", "and\x03", "SELECT 40 +", "2 AS", "found;"]
+    typed += ["\\d scores", "\\x", ";", "DROP VIEW hits;", "\\q", "SELECT 'after';"]
     prompt(store, "table")
     said = capsys.readouterr()
     assert "pasages" in said.err
@@ -407,7 +406,7 @@ def test_the_prompt_goes_on_after_errors_and_ctrl_c(
     assert "42" in said.out
     assert "wrong" not in said.out + said.err
     assert "a row is the value of one metric for one question" in said.out
-    assert "SELECT 40 +\n2 AS\nfound;" in list(history().load_history_strings())
+    assert typed == ["SELECT 'after';"]
 
 
 @pytest.mark.parametrize(("said", "raised"), [("Query interrupted", KeyboardInterrupt), ("another", RuntimeError)])
@@ -461,23 +460,10 @@ def test_limits_cannot_be_lifted(bare: Path) -> None:
     assert done.exit_code == 1
 
 
-def test_the_prompt_ends_with_ctrl_d(store: Path, keys: PipeInput, capsys: pytest.CaptureFixture[str]) -> None:
-    keys.send_text("FROM questions LIMIT 1;\r\x04")
+def test_the_prompt_ends_with_ctrl_d(store: Path, typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    typed += ["FROM questions LIMIT 1;"]
     prompt(store, "json")
     assert '"question_id"' in capsys.readouterr().out
-
-
-def completions(text: str) -> list[str]:
-    return [each.text for each in CatalogCompleter().get_completions(Document(text), CompleteEvent())]
-
-
-def test_what_is_completed() -> None:
-    assert "hits" in completions("SELECT * FROM hi")
-    assert "story(" in completions("FROM sto")
-    assert "SELECT" in completions("sel")
-    assert completions("SELECT costs.cpu") == ["cpu_seconds"]
-    assert "question_id" in completions("SELECT h.ques")
-    assert set(ROWS) <= set(completions("SELECT * FROM "))
 
 
 @pytest.mark.parametrize(
@@ -496,12 +482,6 @@ def test_what_is_completed() -> None:
 )
 def test_where_a_statement_ends(typed: str, whole: bool) -> None:
     assert is_whole(typed) == whole
-
-
-def test_a_state_directory_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert list(history().load_history_strings()) == []
 
 
 WRITER = """

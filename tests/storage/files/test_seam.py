@@ -20,7 +20,6 @@ NO_STORE = {
     "tasks/reports/trec.py": "the user's files of rankings and judgements",
     "flows/pipelines/named.py": "configs/corpora and configs/recipes, and the user's own",
     "flows/pipelines/experiments.py": "configs/experiments and the user's own",
-    "flows/cli/prompt.py": "the history of the user's queries, in the user's home",
     "flows/cli/start.py": "the user's folder of documents",
     "flows/serve.py": "what Prefect's processes say to each other, in their home",
 }

@@ -17,22 +17,14 @@ from pydantic import ValidationError
 from vitalfew.storage.ids import content_id, passage_id
 from vitalfew.tasks.datasets.base import Passage, Question, Record
 from vitalfew.tasks.datasets.synthetic import (
-    CLUSTER,
-    NOTATIONS,
-    Encyclopaedia,
+    SLOTS,
+    TEXTS,
+    WORDS,
     Synthetic,
     SyntheticOptions,
-    gold_sentences,
-    parse,
-)
-from vitalfew.tasks.datasets.synthetic_world import (
-    HEADS,
-    MIDDLES,
-    RIVER_ENDINGS,
-    SURNAMES,
-    TOWN_ENDINGS,
-    Namer,
+    article,
     coprime_step,
+    unique_name,
 )
 
 
@@ -63,8 +55,8 @@ def test_offsets_count_passages_then_questions() -> None:
 def test_a_passage_depends_on_the_seed_and_its_number_alone() -> None:
     long, short = generate(passages=100, questions=0, seed=5), generate(passages=40, questions=3, seed=5)
     assert long[:40] == short[:40]
-    article = Encyclopaedia(5).article(77)
-    assert long[77][1] == Passage(article.title, article.text(), "p78")
+    made = article(5, 77)
+    assert long[77][1] == Passage(made.title, made.text(), "p78")
     other = {passage.text for passage in passages_of(generate(passages=100, questions=0, seed=6))}
     assert not other & {passage.text for passage in passages_of(long)}
 
@@ -97,7 +89,7 @@ def test_texts_titles_and_questions_are_distinct(world: list[tuple[int, Record]]
 def test_passages_have_the_promised_shape(world: list[tuple[int, Record]]) -> None:
     lengths: Counter[int] = Counter()
     for index, passage in enumerate(passages_of(world)):
-        spans = gold_sentences(1, index) if index < 3000 else Encyclopaedia(1).article(index).spans()
+        spans = article(1, index).spans()
         lengths[len(spans)] += 1
         sentences = [passage.text[start:end] for start, end in spans]
         assert " ".join(sentences) == passage.text
@@ -107,25 +99,23 @@ def test_passages_have_the_promised_shape(world: list[tuple[int, Record]]) -> No
 
 
 def test_first_sentences_name_their_subject_and_most_later_ones_do_not(world: list[tuple[int, Record]]) -> None:
-    encyclopaedia = Encyclopaedia(1)
     later, naming = 0, 0
     for index in range(2_400):
-        article = encyclopaedia.article(index)
+        made = article(1, index)
         # A season's title is "1931 X season", and its first sentence says "the 1931 season ... X".
-        parts = article.title.split()
-        assert all(part in article.sentences[0].text for part in parts)
-        later += len(article.sentences) - 1
-        naming += sum(article.title in sentence.text for sentence in article.sentences[1:])
+        parts = made.title.split()
+        assert all(part in made.sentences[0].text for part in parts)
+        later += len(made.sentences) - 1
+        naming += sum(made.title in sentence.text for sentence in made.sentences[1:])
     assert naming < 0.05 * later
 
 
 def test_questions_are_answered_by_their_gold_sentences(world: list[tuple[int, Record]]) -> None:
     index_of = {passage_id(passage.text): index for index, passage in enumerate(passages_of(world))}
     texts = [passage.text for passage in passages_of(world)]
-    encyclopaedia = Encyclopaedia(1)
     for question in questions_of(world):
         index = index_of[question.gold_passages[0]]
-        sentences = encyclopaedia.article(index).spans()
+        sentences = article(1, index).spans()
         spans = [(span.start, span.end) for span in question.supporting_facts]
         assert spans[0] == sentences[0]
         assert set(spans) <= set(sentences)
@@ -172,32 +162,31 @@ def test_questions_are_spread_and_turn_to_other_facts_when_passages_run_out() ->
         assert len({question.gold_passages for question in questions[turn * 60 : turn * 60 + 60]}) == 60
     assert len({question.text for question in questions}) > 170
     early = [number_of[question.gold_passages[0]] for question in questions[:15]]
-    assert {number // CLUSTER for number in early} == set(range(5))
-    assert len({number % CLUSTER for number in early}) >= 6
+    assert {number // len(SLOTS) for number in early} == set(range(5))
+    assert len({number % len(SLOTS) for number in early}) >= 6
 
 
 def test_neighbours_share_names_and_state_other_facts() -> None:
-    encyclopaedia = Encyclopaedia(0)
-    towns = [encyclopaedia.article(index).names["town"] for index in range(2 * CLUSTER)]
-    assert towns[0] != towns[CLUSTER]
-    assert towns == [towns[0]] * CLUSTER + [towns[CLUSTER]] * CLUSTER
-    one, two = encyclopaedia.article(3), encyclopaedia.article(4)
+    towns = [article(1, index).names["town"] for index in range(2 * len(SLOTS))]
+    assert towns[0] != towns[len(SLOTS)]
+    assert towns == [towns[0]] * len(SLOTS) + [towns[len(SLOTS)]] * len(SLOTS)
+    one, two = article(0, 3), article(0, 4)
     assert int(two.names["season"]) == int(one.names["season"]) + 1
     assert one.names["club"] == two.names["club"]
-    cousins = [encyclopaedia.article(5), encyclopaedia.article(6)]
+    cousins = [article(0, 5), article(0, 6)]
     assert cousins[0].names["who"] == cousins[1].names["cousin"] != cousins[1].names["who"]
 
 
 def test_names_are_unique_far_out() -> None:
-    for endings in (TOWN_ENDINGS, RIVER_ENDINGS, SURNAMES):
-        assert not {middle + ending for middle in MIDDLES for ending in endings} & set(endings)
-        assert {len(head) for head in HEADS} == {3}
-        assert {len(middle) for middle in MIDDLES} == {2}
-    namer = Namer(3, tuple(TOWN_ENDINGS), "town")
-    size = len(HEADS) * len(MIDDLES) * len(TOWN_ENDINGS)
+    heads, middles = WORDS["heads"], WORDS["middles"]
+    for kind in ("town", "river", "surname"):
+        assert not {middle + ending for middle in middles for ending in WORDS[kind]} & set(WORDS[kind])
+        assert {len(head) for head in heads} == {3}
+        assert {len(middle) for middle in middles} == {2}
+    size = len(heads) * len(middles) * len(WORDS["town"])
     numbers = [*range(2 * size), *range(10**12, 10**12 + 1000)]
-    assert len({namer(number) for number in numbers}) == len(numbers)
-    assert len(Encyclopaedia(0).article(10**13).text()) < 2000
+    assert len({unique_name(3, "town", number) for number in numbers}) == len(numbers)
+    assert len(article(0, 10**13).text()) < 2000
 
 
 def test_memory_does_not_grow() -> None:
@@ -223,25 +212,19 @@ def test_an_empty_world_is_allowed() -> None:
     assert generate(passages=0, questions=0) == []
 
 
-@pytest.mark.parametrize("notation", NOTATIONS.values())
-def test_the_notation_can_be_asked_what_it_says(notation: str) -> None:
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_kind_can_be_asked_what_it_says(kind: str) -> None:
     """Every phrasing of a fact has the fields its questions ask for, so that each question has its answer."""
-    texts = parse(notation)
-    assert len(texts.naming.phrasings) >= 3
-    assert len(texts.facts) in (5, 6)
-    assert texts.asides.phrasings
-    for fact in (texts.naming, *texts.facts):
+    *facts, asides = TEXTS[kind]
+    assert len(facts) in (6, 7)
+    assert asides.phrasings
+    for fact in facts:
         assert len(fact.phrasings) >= 3
         assert fact.questions
-        for phrasing in fact.phrasings:
-            fields = {name for _, name, _, _ in Formatter().parse(phrasing.template)}
+        for template in fact.phrasings:
+            fields = {name for _, name, _, _ in Formatter().parse(template)}
             assert {field for field, _ in fact.questions} <= fields
-            assert phrasing.template.endswith(".")
-
-
-def test_the_notation_refuses_an_unknown_sign() -> None:
-    with pytest.raises(ValueError, match=r"unknown sign '\* '"):
-        parse("* {town} is a town.")
+            assert template.endswith(".")
 
 
 def test_steps_visit_everything_once() -> None:

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -28,6 +26,7 @@ GM,55.8,67.4,72.4,65.7
 full set,58.6,68.0,73.0,71.3
 """
 TABLE_3 = [6.5, 7.8, 5.4, 6.3, 3.65, 2.75, 2.6, 1.0]
+TABLE_4 = [0.055405, 0.121274, 0.135409, 0.215138, 0.455333, 0.622008, 0.652171]
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_the_papers_figures(paper: Path) -> None:
     assert found["threshold"] == pytest.approx(0.018307, abs=5e-7)
     p_values = {each["method"]: each["p"] for each in found["methods"]}
     assert p_values["full set"] is None
-    assert max(p for p in p_values.values() if p is not None) == pytest.approx(0.652171, abs=1e-6)
+    assert sorted(p for p in p_values.values() if p is not None) == pytest.approx(TABLE_4, abs=1e-6)
     assert found["degrees"] == [7, 21]
     assert found["f"] == pytest.approx(10.68, abs=0.005)
     assert not any(each["significant"] for each in found["methods"])
@@ -67,11 +66,10 @@ def test_why_the_paper_prints_another_f() -> None:
 
 def test_the_table_says_in_words_what_is_significant(paper: Path) -> None:
     shown = " ".join(run("significance", paper).output.split())
-    assert "full set 67.72 1.00 1.00 control" in shown
-    assert "GM 65.33 2.88 2.60 0.4507 0.6522 0.6522 not shown" in shown
+    assert "full set 67.72 1.00 control" in shown
+    assert "GM 65.33 2.60 0.4507 0.6522 not shown" in shown
     assert "F = 10.68 with 7 and 21 degrees of freedom" in shown
     assert "no method differs significantly from full set (no p is at most 0.01831)" in shown
-    assert "With 8 methods on 4 datasets, even a method that is last everywhere has p = 0.04861" in shown
 
 
 def test_against_another_control_better_and_worse_are_told(tmp_path: Path) -> None:
@@ -103,7 +101,7 @@ def test_no_difference_is_no_finding(tmp_path: Path) -> None:
     file.write_text("m,a,b,c\none,1,2,3\ntwo,1,2,3\n")
     found = json.loads(run("significance", file, "--json").stdout)
     assert (found["f"], found["p"]) == (0, 1)
-    assert found["methods"][1] | {"z": 0.0, "p": 1.0, "p_li": 1.0, "significant": False} == found["methods"][1]
+    assert found["methods"][1] | {"z": 0.0, "p": 1.0, "significant": False} == found["methods"][1]
     assert "finds no difference" in run("significance", file).output
 
 
@@ -119,14 +117,14 @@ def test_datasets_that_all_agree_leave_an_infinite_f(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("m,a,b\nx,1,\ny,1,2\n", ["line 2 (x), column 'b' is empty", "fill it in"]),
-        ("m,a,b\nx,1,2\ny,nan,2\n", ["line 3 (y), column 'a'", "not a finite number"]),
-        ("m,a,b\nx,1,2\ny,1,54%\n", ["line 3 (y), column 'b'", "'54%' is not a number"]),
-        ("m,a,b\nx,1,2\n", ["has 1 row(s)", "at least 2"]),
-        ("m,a\nx,1\ny,2\n", ["columns 'm', 'a'", "at least 2 datasets"]),
-        ("m,a,b\nx,1,2\nx,1,3\n", ["line 3 names the method 'x' a second time"]),
-        ("m,a,b\n,1,2\ny,1,3\n", ["line 2 names no method"]),
-        ("m,a,b\nx,1\ny,1,3\n", ["line 2 cannot be read", "2 fields instead of 3"]),
+        ("m,a,b\nx,1,\ny,1,2\n", ["row 1 (x), column 'b' is empty", "fill it in"]),
+        ("m,a,b\nx,1,2\ny,nan,2\n", ["row 2 (y), column 'a'", "not a finite number"]),
+        ("m,a,b\nx,1,2\ny,1,54%\n", ["row 2 (y), column 'b'", "'54%', not a finite number"]),
+        ("m,a,b\nx,1,2\n", ["1 method(s)", "at least 2"]),
+        ("m,a\nx,1\ny,2\n", ["1 dataset(s)", "at least 2"]),
+        ("m,a,b\nx,1,2\nx,1,3\n", ["row 2 names the method 'x' a second time"]),
+        ("m,a,b\n,1,2\ny,1,3\n", ["row 1 names no method"]),
+        ("m,a,b\nx,1\ny,1,3\n", ["row 1 (x), column 'b' is empty"]),
         ("m,a,a\nx,1,2\ny,1,3\n", ["'a' twice"]),
         ("", ["is empty (0 bytes)"]),
     ],
@@ -146,9 +144,9 @@ def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
     pq.write_table(pa.table({"m": ["x", "y"], "a": [1.0, None], "b": [2, 3]}), file)
     assert "row 2 (y), column 'a' is empty" in run("significance", file).output.replace("\n", " ")
     pq.write_table(pa.table([pa.array(["x"]), pa.array([1]), pa.array([1])], names=["m", "a", "a"]), file)
-    assert "'a' twice" in run("significance", file).output
+    assert "cannot be read" in run("significance", file).output
     file.write_text("no parquet")
-    assert "cannot be read as Parquet" in run("significance", file).output
+    assert "cannot be read" in run("significance", file).output
 
 
 @pytest.mark.parametrize(
@@ -188,20 +186,12 @@ def test_quade_as_in_conover() -> None:
     assert found.p == pytest.approx(0.01519, abs=5e-6)
 
 
-TABLES = st.tuples(st.integers(2, 6), st.integers(2, 6)).flatmap(
-    lambda size: st.lists(
-        st.lists(st.integers(0, 9), min_size=size[1], max_size=size[1]), min_size=size[0], max_size=size[0]
-    )
-)
-
-
-@given(TABLES, st.randoms(use_true_random=False))
-def test_quade_knows_neither_order_nor_direction(table, random) -> None:  # type: ignore[no-untyped-def]
-    values = np.array(table, dtype=float)
+@pytest.mark.parametrize("seed", range(20))
+def test_quade_knows_neither_order_nor_direction(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 10, size=random.integers(2, 7, size=2)).astype(float)
     one = quade(values)
-    rows, columns = list(range(values.shape[0])), list(range(values.shape[1]))
-    random.shuffle(rows)
-    random.shuffle(columns)
+    rows, columns = random.permutation(values.shape[0]), random.permutation(values.shape[1])
     other = quade(values[rows][:, columns])
     assert other.rankings == pytest.approx(one.rankings[rows])
     assert other.f == pytest.approx(one.f)
@@ -209,13 +199,11 @@ def test_quade_knows_neither_order_nor_direction(table, random) -> None:  # type
     assert turned.rankings == pytest.approx(one.rankings)
     assert 0 <= one.p <= 1
     assert one.rankings.mean() == pytest.approx((len(values) + 1) / 2)
-    spread = one.z(int(np.argmin(one.rankings)))
-    assert spread.min() == 0
-    assert 2 * stats.norm.sf(spread.max()) >= one.smallest_p - 1e-12
+    assert one.z(int(np.argmin(one.rankings))).min() == 0
 
 
 def test_figures_that_differ_in_the_last_bit_are_ties() -> None:
-    assert quade([[0.1 + 0.2, 1.0], [0.3, 0.5]]).ranks.tolist() == [[1.5, 1.0], [1.5, 2.0]]
+    assert quade([[0.1 + 0.2, 1.0], [0.3, 1.0]]).f == 0
 
 
 @pytest.mark.parametrize("wrong", [[[1.0, 2.0]], [[1.0], [2.0]], [1.0, 2.0], [[1.0, 2.0], [1.0, math.nan]]])
@@ -224,18 +212,6 @@ def test_quade_refuses_what_is_no_table(wrong: list[list[float]]) -> None:
         quade(wrong)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 0.2))
-def test_li_in_two_steps_and_by_adjusted_p_reject_the_same(p_values: list[float], alpha: float) -> None:
-    adjusted, threshold = li(p_values, alpha)
-    for p, adjusted_p in zip(p_values, adjusted, strict=True):
-        assert p <= adjusted_p + 1e-12
-        if max(p_values) <= alpha:
-            assert adjusted_p <= alpha + 1e-12
-        elif abs(p - threshold) > 1e-9:
-            assert (adjusted_p <= alpha) == (p < threshold)
-
-
-def test_li_refuses_what_is_no_probability() -> None:
-    for wrong in ([], [1.2], [math.nan]):
-        with pytest.raises(ValueError, match="p-values between"):
-            li(wrong)
+def test_lis_threshold() -> None:
+    assert li([0.001, 0.04]) == 0.05
+    assert li([0.055405, 0.652171]) == pytest.approx(0.018307, abs=5e-7)
