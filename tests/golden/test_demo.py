@@ -1,0 +1,30 @@
+"""Golden: the table that `vitalfew demo` prints, without its times and prices.
+
+The demo reads the manual that comes with Python: another Python has another text, and is left out.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import vitalfew as vf
+from tests.golden.evaluating import metrics
+from tests.golden.stores import lines, vitalfew
+
+PYTHON = (3, 11, 7)
+"""The Python whose manual the expected file is about."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:3] != PYTHON, reason="the manual of another Python is another text")
+def test_demo(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    """The precision is the one that a machine chooses: two decimals, and intervals are left out."""
+    printed = vitalfew("demo", "--store", tmp_path / "store")
+    commands = [line.partition(" --store")[0] for line in printed.splitlines() if line.startswith("$ vitalfew ")]
+    report = vf.Store(tmp_path / "store", progress=False).report()
+    table = [line.split(" | ") for line in metrics(report).splitlines()]
+    text = "\n".join(commands) + "\n\n"
+    text += lines((method, metric, f"{float(value):.2f}", questions) for method, metric, value, *_, questions in table)
+    golden("demo.txt", text)
