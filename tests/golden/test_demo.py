@@ -1,7 +1,8 @@
 """Golden: the commands that `vitalfew demo` prints, and the rows and columns of its table.
 
 Its figures are left out: the demo computes in the precision that a machine chooses, and they differ from processor to
-processor. Those of the same experiment in fp32 are in `quickstart/`. The demo reads the manual that comes with Python: another Python has another text, and is left out.
+processor. Those of the same experiment in fp32 are in `quickstart/`. The demo reads the manual that comes with
+Python: another Python has another text, and is left out.
 """
 
 import sys
