@@ -1,0 +1,30 @@
+"""Golden: the commands that `vitalfew demo` prints, and the rows and columns of its table.
+
+Its figures are left out: the demo computes in the precision that a machine chooses, and they differ from processor to
+processor. Those of the same experiment in fp32 are in `quickstart/`. The demo reads the manual that comes with
+Python: another Python has another text, and is left out.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import vitalfew as vf
+from tests.golden.evaluating import metrics
+from tests.golden.stores import lines, vitalfew
+
+PYTHON = (3, 11, 7)
+"""The Python whose manual the expected file is about."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info[:3] != PYTHON, reason="the manual of another Python is another text")
+def test_demo(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    printed = vitalfew("demo", "--store", tmp_path / "store")
+    commands = [line.partition(" --store")[0] for line in printed.splitlines() if line.startswith("$ vitalfew ")]
+    report = vf.Store(tmp_path / "store", progress=False).report()
+    table = [line.split(" | ") for line in metrics(report).splitlines()]
+    text = "\n".join(commands) + "\n\n"
+    golden("demo.txt", text + lines((method, metric, asked) for method, metric, *_, asked in table))
