@@ -1,4 +1,4 @@
-"""What several golden tests share: the command line, a text without what differs from run to run, one store, one server.
+"""What golden tests share: the command line, a text without what differs from run to run, one store, one server.
 
 Nothing here knows what lies below the command line, the HTTP interface and SQL.
 """
@@ -101,13 +101,17 @@ def results(store: Path) -> dict[str, str]:
     scores, weights."""
     timed = ("costs", "quotes", "readings", "refinements", "reports")
     found = {}
-    for path in sorted(store.glob("*/*/**/*")):
+    for path in sorted([*store.glob("*/*/*"), *store.glob("**/weights/*.safetensors")]):
         table = path.relative_to(store).parts[0]
-        is_result = path.suffix in (".parquet", ".faiss", ".npy", ".npz", ".safetensors") and table not in timed
-        if path.is_file() and is_result and not (table == "training_steps" and path.suffix == ".parquet"):
-            content = blake2b(path.read_bytes(), digest_size=16).hexdigest()
-            found[str(path.relative_to(store))] = content
+        is_step = table == "training_steps" and path.suffix == ".parquet"
+        if path.suffix in (".parquet", ".faiss", ".npy", ".npz", ".safetensors") and table not in timed and not is_step:
+            found[str(path.relative_to(store))] = blake2b(path.read_bytes(), digest_size=16).hexdigest()
     return found
+
+
+def tables(found: Mapping[str, str]) -> str:
+    """The names of the tables that have such files."""
+    return ", ".join(sorted({name.partition("/")[0] for name in found}))
 
 
 def _made(folder: Path) -> None:

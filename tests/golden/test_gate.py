@@ -1,4 +1,4 @@
-"""A corpus with a gate: a generation that is no worse is promoted, a worse one is not; and a person decides otherwise."""
+"""A corpus with a gate: a generation that is no worse is promoted, a worse one is not; a person decides otherwise."""
 
 import json
 from collections.abc import Callable, Sequence

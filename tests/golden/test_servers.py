@@ -51,6 +51,13 @@ def _reply(path: str, body: Any, attempt: int) -> Reply:
             return Reply({"error": {"message": words}}, status=status)
     prompt = body["messages"][0]["content"]
     (people,) = (str(100 * (number + 3)) for number, town in enumerate(TOWNS) if town in prompt)
+    reply = _answer(model, people)
+    if model == "no-usage":
+        del reply.body["usage"]
+    return reply
+
+
+def _answer(model: str, people: str) -> Reply:
     match model:
         case "thinks":
             return completion(f"<think>Is it 1700? No.</think>\n\n{people}")
@@ -71,10 +78,6 @@ def _reply(path: str, body: Any, attempt: int) -> Reply:
             return completion(SENTENCE.format(people))
         case "empty":
             return completion(" \n")
-        case "no-usage":
-            reply = completion(people)
-            del reply.body["usage"]
-            return reply
     return completion(people)
 
 
