@@ -25,14 +25,13 @@ ROOT = Path(__file__).parents[2]
 WIDTH = "160"
 """Columns of the terminal that the command line writes to."""
 
-METHODS = ("ParetoRAG", "naive", "PFE")
+METHODS = ("ParetoRAG", "PFE")
 """Those of `SHAPES`; the first is the one that agents ask."""
 SHAPES = """
-questions: {sample: 6, batch: 6}
+questions: {sample: 4, batch: 4}
 generate: {generator: reader, precision: fp32}
 methods:
   ParetoRAG: {retrieve: {retriever: core_context, top_k: 8}, refine: {max_tokens: 40}}
-  naive: {retrieve: {retriever: passage, top_k: 3}}
   PFE:
     retrieve: {retriever: passage, top_k: 4}
     refine: {refiner: mmr, top_k: 3}

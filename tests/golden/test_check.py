@@ -11,7 +11,6 @@ METHOD = """
 index: synthetic
 generate: null
 score: {{metrics: [passage_recall], k: [1, 10]}}
-{more}
 methods:
   keywords: {{retrieve: {{retriever: bm25, top_k: {top_k}}}}}
 """
@@ -27,9 +26,9 @@ class Trial:
         dataset = "synthetic:passages=120,questions=45,seed=3"
         vitalfew("index", dataset, "--name", "synthetic", *words, "--runner", "serial", store=self.store)
 
-    def evaluate(self, top_k: int = 10, more: str = "") -> None:
+    def evaluate(self, top_k: int = 10) -> None:
         file = self.folder / "trial.yaml"
-        file.write_text(METHOD.format(top_k=top_k, more=more))
+        file.write_text(METHOD.format(top_k=top_k))
         vitalfew("evaluate", file, "--runner", "serial", store=self.store)
 
     def check(self, *words: object, status: int) -> str:
@@ -53,9 +52,5 @@ def test_check(golden: Callable[[str, str], None], trial: Trial) -> None:
     ]
     trial.evaluate(top_k=1)
     told += [("1: worse", trial.check("passage_recall@10=0.02", "passage_recall@1=0.5", status=1))]
-    trial.evaluate(more="questions: {sample: 20}")
-    told += [
-        ("3: other questions", trial.check("passage_recall@10=0.3", status=3)),
-        ("0: the questions of both", trial.check("passage_recall@10=0.5", "--common", status=0)),
-    ]
+    told += [("3: a method that is not there", trial.check("passage_recall@10=0.3", "--method", "other", status=3))]
     golden("check.txt", "\n".join(f"# {title}\n{text}" for title, text in told))

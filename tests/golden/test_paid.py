@@ -44,7 +44,7 @@ class Trial:
         """What the server has counted, and what the store says of it."""
         table = columns(vitalfew("costs", store=self.store), "stage", "model", "tokens")
         asked = f"asked {len(self.server.prompts())} times, {self.server.paid_again()} of them again"
-        return f"{asked}; charged {self.usd():.3f} USD\n{lines_with(table, 'tiny')}"
+        return f"{asked}; charged {self.usd():.3f} USD\n{lines_with(table, 'tiny')}".strip()
 
 
 @pytest.fixture
@@ -53,29 +53,20 @@ def trial(tmp_path: Path) -> Iterator[Trial]:
         yield Trial(tmp_path, server)
 
 
-def test_nothing_is_paid_twice(golden: Callable[[str, str], None], trial: Trial) -> None:
-    told = []
-    for about, sample, top_k in (
-        ("8 questions, two methods", 8, 1),
-        ("the same", 8, 1),
-        ("16 questions, and keywords with two passages", 16, 2),
-    ):
-        trial.evaluate(sample=sample, top_k=top_k)
-        told += [f"# {about}", trial.counted()]
-    golden("paid.txt", "\n".join(told))
-
-
-def test_a_cap_is_never_passed(golden: Callable[[str, str], None], trial: Trial) -> None:
+def test_paid(golden: Callable[[str, str], None], trial: Trial) -> None:
     refused = trial.evaluate("--max-usd", 0.01, "--yes", status=1)
-    told = ["# less than a request may cost", _first_clause(refused), trial.counted()]
+    told = ["# a cap below what a request may cost", _first_clause(refused), trial.counted()]
     stopped = trial.evaluate("--max-usd", CAP, "--yes", status=1)
-    charged = trial.usd()
-    is_within = 0 < charged <= CAP
-    told += ["# less than all requests may cost", _first_clause(stopped)]
+    is_within = 0 < trial.usd() <= CAP
+    told += ["# a cap below what all requests may cost", _first_clause(stopped)]
     told += [f"something was paid, and not more than {CAP} USD: {is_within}"]
     trial.evaluate("--max-usd", 20, "--yes")
-    told += ["# enough", trial.counted()]
-    golden("paid-cap.txt", "\n".join(told))
+    told += ["# a cap that is high enough", trial.counted()]
+    trial.evaluate(sample=16, top_k=2)
+    told += ["# twice the questions, and keywords with two passages", trial.counted()]
+    trial.evaluate()
+    told += ["# the first questions and methods again", trial.counted()]
+    golden("paid.txt", "\n".join(line for line in told if line))
 
 
 def _first_clause(printed: str) -> str:
