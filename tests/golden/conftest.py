@@ -33,6 +33,4 @@ def _compare(name: str, text: str) -> None:
     expected = path.read_text()
     if text != expected:
         lines = unified_diff(expected.splitlines(), text.splitlines(), f"expected/{name}", "now", lineterm="")
-        pytest.fail(
-            "\n".join(lines) + "\nIf this is meant: make golden-update, and say why in the commit.", pytrace=False
-        )
+        pytest.fail("\n".join(lines) + "\nIf this is meant: make golden-update, and say why in the commit.", pytrace=False)
