@@ -1,0 +1,56 @@
+"""`vitalfew check`: a run against a baseline, in its four exit codes, as it is printed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.golden.surface import steady, vitalfew
+
+METHOD = """
+index: synthetic
+generate: null
+score: {{metrics: [passage_recall], k: [1, 10]}}
+methods:
+  keywords: {{retrieve: {{retriever: bm25, top_k: {top_k}}}}}
+"""
+
+
+class Trial:
+    """An experiment over an index by keywords, in a store of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.store = folder, folder / "store"
+        settings = ("encode.encoder=tests.support.fakes:HashEncoder", "bm25.enabled=true")
+        words = [word for setting in settings for word in ("--set", setting)]
+        dataset = "synthetic:passages=120,questions=45,seed=3"
+        vitalfew("index", dataset, "--name", "synthetic", *words, "--runner", "serial", store=self.store)
+
+    def evaluate(self, top_k: int = 10) -> None:
+        file = self.folder / "trial.yaml"
+        file.write_text(METHOD.format(top_k=top_k))
+        vitalfew("evaluate", file, "--runner", "serial", store=self.store)
+
+    def check(self, *words: object, status: int) -> str:
+        given = [word for each in words for word in (("--margin", each) if "=" in str(each) else (each,))]
+        against = ("--against", self.folder / "baseline.json")
+        return steady(vitalfew("check", "trial", *against, *given, store=self.store, status=status), self.folder)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return Trial(tmp_path)
+
+
+def test_check(golden: Callable[[str, str], None], trial: Trial) -> None:
+    trial.evaluate()
+    written = vitalfew("check", "trial", "--write", trial.folder / "baseline.json", store=trial.store)
+    told = [
+        ("--write", steady(written, trial.folder)),
+        ("0: no worse", trial.check("passage_recall@10=0.3", status=0)),
+        ("2: in doubt", trial.check("passage_recall@10=0.02", status=2)),
+    ]
+    trial.evaluate(top_k=1)
+    told += [("1: worse", trial.check("passage_recall@10=0.02", "passage_recall@1=0.5", status=1))]
+    told += [("3: a method that is not there", trial.check("passage_recall@10=0.3", "--method", "other", status=3))]
+    golden("check.txt", "\n".join(f"# {title}\n{text}" for title, text in told))
