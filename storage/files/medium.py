@@ -52,7 +52,7 @@ class Medium(Protocol):
     nothing unless the other overrides them."""
 
     def status(self, path: Path) -> Status:
-        """Raises FileNotFoundError, also for what is neither a file nor a folder: reading a pipe would never end."""
+        """Raises FileNotFoundError."""
 
     def statuses(self, path: Path) -> dict[Path, Status]:
         """List the files in a folder, as far as they are cheaper to have together. A list may be old: a file that is

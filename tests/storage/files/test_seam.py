@@ -34,7 +34,6 @@ ALLOWED = {
     },
     "flows/server/processes.py": {"self.log(name).read_text"},  # the output of Prefect's processes
     "storage/costs.py": {"path.read_text"},  # configs/prices.yaml, or the user's
-    "storage/indexes/faiss_trial.py": {"os.open", "path.stat", "faiss.read_index"},  # local files
     "storage/usage.py": {  # Linux's /proc
         "(_PROC / number / 'clear_refs').write_text", "(_PROC / number / 'status').read_text",
         "(_PROC / 'self' / 'task').glob", "file.read_text",

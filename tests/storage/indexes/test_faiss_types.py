@@ -41,11 +41,11 @@ def clustered(count: int, seed: int = 0) -> np.ndarray:
 
 def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards: int) -> list[FaissShard]:
     recipe = FaissRecipe(make(IndexConfig(type=kind), "index"), DIMENSION, len(vectors), len(vectors))
-    faiss_shards.write_template(folder / "template", recipe.template(vectors))
+    faiss_shards.write(folder / "template", recipe.template(vectors))
     opened = []
     for number, rows in enumerate(np.array_split(np.arange(len(vectors)), shards)):
         path = folder / f"{shards}.{number}.faiss"
-        empty = faiss_shards.read_template(folder / "template", DIMENSION)
+        empty = faiss_shards.read_template(folder / "template")
         faiss_shards.build(path, empty, ids[rows], iter([vectors[rows]]))
         opened.append(FaissShard(path))
     return opened
