@@ -1,12 +1,11 @@
 """A manifest and the table of its shards: what is written is read back, also in the form of earlier versions, and any
 damage is seen."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from vitalfew.storage import files, manifests
+from vitalfew.storage import manifests
 from vitalfew.storage.artifacts import Artifact, File, Manifest, ShardRecord
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.files import DamagedRecord
@@ -53,16 +52,6 @@ def test_a_manifest_is_read_back(tmp_path: Path, shards: int) -> None:
     assert "00000.parquet" not in (tmp_path / NAME / "manifest.json").read_text()  # shards are elsewhere
 
 
-def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """Its shards stood in manifest.json, and it had neither `version`, `model` nor `whole`."""
-    written = manifest_of(3)
-    files.write_json(tmp_path / NAME / "manifest.json", asdict(written))
-    assert manifests.read_manifest(tmp_path / NAME) == written
-    old = {name: value for name, value in asdict(written).items() if name not in ("version", "model", "whole")}
-    files.write_json(tmp_path / NAME / "manifest.json", old)
-    assert manifests.read_manifest(tmp_path / NAME).shards == written.shards
-
-
 def test_damage_of_the_table_of_shards_is_seen(tmp_path: Path) -> None:
     artifact = Artifact(tmp_path, *NAME.split("/"))
     artifact.complete(manifest_of(3))
@@ -78,17 +67,3 @@ def test_damage_of_the_table_of_shards_is_seen(tmp_path: Path) -> None:
         manifests.read_manifest(artifact.directory)
     table.write_bytes(content)
     assert artifact.recorded_manifest() == manifest_of(3)
-
-
-def test_a_manifest_is_parsed_once_while_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[Path] = []
-    read = manifests.read_manifest
-    monkeypatch.setattr(manifests, "read_manifest", lambda directory: parsed.append(directory) or read(directory))
-    artifact = Artifact(tmp_path, *NAME.split("/"))
-    assert artifact.recorded_manifest() is None
-    for shards in (2, 3):
-        artifact.complete(manifest_of(shards))
-        assert [len(artifact.completed().shards) for _ in range(5)] == [shards] * 5
-    assert len(parsed) == 2
-    files.remove(artifact.file("manifest.json"))
-    assert artifact.recorded_manifest() is None

@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -56,12 +56,6 @@ ENDED = f"{this_process()}1"
 """The name of a process that had the id of this one."""
 
 
-def test_a_run_whose_id_another_process_has_blocks_nothing(store: Path) -> None:
-    with_the_id_of_this_process(store, process=ENDED, state="running")
-    assert [run.state for run in runs.read_runs(store)] == ["interrupted"]
-    assert references(store, RetentionPolicy(unfinished_days=0)) == {}
-
-
 @pytest.mark.parametrize(
     "process",
     ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", None],
@@ -87,8 +81,3 @@ def test_only_its_own_runs_are_cancelled(store: Path) -> None:
         runs.cancel_own_runs(store)
         recorded = {run.name: run.state for run in runs.read_runs(store)}
     assert recorded == {"own": "cancelled", "demo": "interrupted"}
-
-
-def test_a_run_that_ended_long_ago_needs_no_process(store: Path) -> None:
-    with_the_id_of_this_process(store, state="completed", ended=str(datetime.now(UTC) - timedelta(days=400)))
-    assert states(store) == ["completed"]

@@ -53,16 +53,6 @@ def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int],
     assert stage.read("other", StagedShard(0, shards, runs)).num_rows == 0
 
 
-def test_some_rows_and_some_columns(tmp_path: Path) -> None:
-    stage, runs, every = written(tmp_path, [5, 3, 5, 1], 2)
-    place = StagedShard(0, 1, runs)
-    assert stage.read("one", place, ["key", "ordinal"]).to_pylist() == [
-        {"key": 1, "ordinal": 3}, {"key": 3, "ordinal": 1}, {"key": 5, "ordinal": 0}, {"key": 5, "ordinal": 2}
-    ]  # fmt: skip
-    chosen = stage.read("one", place, ordinals=pa.array([0, 3]).to_numpy())
-    assert chosen.to_pylist() == [every[3], every[0]]
-
-
 def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends it before and after every write and every removal in turn."""
     keys = [(place * 7919) % 97 * (ID_RANGE // 97) for place in range(80)]

@@ -118,11 +118,6 @@ def test_a_damaged_memory_costs_a_reading(tmp_path: Path, cache: Path, reads: li
     assert 3 <= len(reads) <= 4
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        files.checked(tmp_path / "none", "0" * 32)
-
-
 @pytest.mark.usefixtures("cache")
 def test_a_run_makes_again_what_this_machine_saw_damaged(tmp_path: Path) -> None:
     """Size and date are those it was written with: only who reads it knows."""

@@ -125,12 +125,6 @@ def test_half_a_table(tmp_path: Path) -> None:
                 reader(tmp_path / "half.parquet")
 
 
-def test_what_the_system_refuses_is_no_damage(tmp_path: Path) -> None:
-    for read in (*READERS.values(), files.read_schema, files.read_arrow, files.read_array, files.read_arrays):
-        with pytest.raises(FileNotFoundError):
-            read(tmp_path / "none")
-
-
 OTHERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any], bool]] = {
     "arrow": (lambda path: files.write_arrow(path, TEXTS), files.read_arrow, False),
     "npy": (lambda path: files.write_array(path, np.arange(100)), files.read_array, False),

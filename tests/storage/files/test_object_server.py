@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import obstore
 import pytest
-from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError
 from obstore.store import S3Store
 
 from tests.support.faulty import FaultyProxy, faulty
@@ -73,26 +73,6 @@ def test_one_of_many_makes_an_object(server: ObjectServer, prefix: str) -> None:
             made = list(pool.map(makes, [key] * CLIENTS, range(CLIENTS)))
             assert made.count(True) == 1
             assert read(stores[0], key) == str(made.index(True)).encode()
-
-
-def test_no_increment_under_a_tag_is_lost(server: ObjectServer, prefix: str) -> None:
-    stores = [client(server, prefix) for _ in range(CLIENTS)]
-    obstore.put(stores[0], "count", b"0")
-
-    def add(store: S3Store) -> None:
-        done = 0
-        while done < 3:
-            now = obstore.get(store, "count")
-            tag = now.meta["e_tag"]
-            try:
-                obstore.put(store, "count", str(int(bytes(now.bytes())) + 1).encode(), mode={"e_tag": tag})
-                done += 1
-            except PreconditionError:
-                continue
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        list(pool.map(add, stores))
-    assert read(stores[0], "count") == str(3 * CLIENTS).encode()
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -1,7 +1,7 @@
 """Index types: what each finds, that shards are one index, that bytes repeat, and that what is reported is true."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import faiss
 import numpy as np
@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.evaluating import copied
-from tests.support.indexing import contents, index, parameters, reused, sql, table
+from tests.support.indexing import contents, index, parameters, sql, table
 from tests.support.shared import indexed
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexConfig, IndexType, RetrieveConfig
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
@@ -20,7 +19,6 @@ from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import checksum
 from vitalfew.storage.indexes import faiss_shards
 from vitalfew.storage.indexes.faiss_shards import FaissShard, search
-from vitalfew.storage.indexes.recall import Recall, chosen
 from vitalfew.storage.indexes.types import FaissRecipe, efforts
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
@@ -135,21 +133,6 @@ def test_few_vectors(tmp_path_factory, kind: str, count: int, k: int, shards: in
     assert (top.rows[0][len(kept) :] == -1).all()
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.dictionaries(st.integers(1, 500), st.tuples(st.floats(0, 1), st.floats(0, 0.05)), min_size=1),
-    st.floats(0.01, 1),
-)
-def test_the_least_effort_that_is_enough_is_chosen(measured: dict[int, tuple[float, float]], target: float) -> None:
-    recalls = {effort: Recall(*each) for effort, each in measured.items()}
-    sure = {effort: each.mean - 2 * each.error for effort, each in recalls.items()}
-    best = chosen(recalls, target)
-    enough = [effort for effort, recall in sure.items() if recall >= target]
-    if enough:
-        assert best <= min(enough)
-    assert sure[best] >= min(target, max(sure.values()) - 0.0101)
-
-
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the vectors of 150 passages, and no index."""
@@ -212,44 +195,6 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path, layout: str) -> None:
                 for a, b, own in zip(answers, truth, asked.tolist(), strict=True)
             ]
             assert recall == pytest.approx(np.mean(shares), abs=0.01)
-
-
-def test_nprobe_of_all_lists_is_exact(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    index(store, name="lists", index={"type": "ivf_flat"})
-    every = RetrieveConfig(top_k=20, nprobe=10_000)
-    flat, lists = (Searcher.named(store, name).hits(QUESTION, every) for name in ("test", "lists"))
-    np.testing.assert_allclose([hit.score for hit in flat], [hit.score for hit in lists], atol=1e-5)
-    few = Searcher.named(store, "lists").search([QUESTION], RetrieveConfig(top_k=200, nprobe=1))
-    assert 0 < np.count_nonzero(few.ids >= 0) < 200
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"nlist": 3}, r"index\.nlist is a setting of index ivf_flat, ivf_pq, ivf_sq8"),
-        ({"type": "ivf_flat", "hnsw_m": 8}, r"index\.hnsw_m is a setting of index hnsw"),
-        ({"type": "sq8", "recall": 0.5}, r"index\.recall is a setting of index hnsw, ivf_flat"),
-        ({"alpha": 0.5}, r"index\.alpha: a dual index serves any alpha"),
-    ],
-)
-def test_settings_that_have_no_part_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        index(tmp_path, index=options)
-
-
-def test_another_number_of_lists_is_another_index(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    index(store, name="lists", index={"type": "ivf_flat"})
-    assert reused(index(store, name="few", index={"type": "ivf_flat", "nlist": 3})) == {"load", "split", "encode"}
-    template = faiss.read_index(
-        str(Artifact(store, "faiss", _fingerprint(store, "few")).directory / "sentence.template.faiss")
-    )
-    assert template.nlist == 3
-
-
-def _fingerprint(store: Path, name: str) -> str:
-    return Searcher.named(store, name).index.artifacts["faiss"].fingerprint
 
 
 SMALL = "synthetic:passages=40,questions=5,seed=3"

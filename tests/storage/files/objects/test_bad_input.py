@@ -56,13 +56,6 @@ def test_credentials_that_may_only_read(store: Path, proxy: FaultyProxy) -> None
     assert "PutObject" in output
 
 
-def test_credentials_that_may_do_nothing(store: Path, proxy: FaultyProxy) -> None:
-    proxy.forbid_all()
-    code, output = obey("store", "ls", "--store", str(store))
-    assert (code, "these credentials do not allow this (AccessDenied)" in output) == (1, True), output
-    assert proxy.count.total() < 10
-
-
 @pytest.mark.parametrize(
     ("code", "words"),
     [
@@ -77,12 +70,6 @@ def test_credentials_that_are_refused(store: Path, proxy: FaultyProxy, code: str
     with pytest.raises(BucketError) as refused:
         files.read_bytes(store / "runs" / "x.json")
     assert words in str(refused.value)
-
-
-def test_what_the_store_is_called_is_no_cause(store: Path, proxy: FaultyProxy) -> None:
-    proxy.fault(lambda asked, forward: refusal(400, "InvalidRequest"))
-    with pytest.raises(BucketError, match="cannot be reached: InvalidRequest"):
-        files.exists(store / "metadata" / "credential.json")
 
 
 def test_without_credentials_it_is_said_in_seconds(proxy: FaultyProxy, store: Path) -> None:

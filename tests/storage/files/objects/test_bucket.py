@@ -1,6 +1,5 @@
 """A bucket does what a directory does: the same operations, one after the other, have the same answers."""
 
-import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,8 @@ import pytest
 
 from tests.support.faulty import FaultyProxy
 from vitalfew.storage import files
-from vitalfew.storage.files import BucketError, Damaged, DamagedRecord, Medium
-from vitalfew.storage.files.directory import Directory
+from vitalfew.storage.files import BucketError, Damaged, DamagedRecord
 from vitalfew.storage.files.objects import bucket, client
-from vitalfew.storage.files.objects.bucket import Bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"
@@ -127,17 +124,6 @@ def test_the_same_operations_have_the_same_answers(store: Path, tmp_path: Path) 
     assert on_disk["what is no JSON"] is DamagedRecord
     assert on_disk["it is not"] is Damaged
     assert on_disk["a lock"] == [True, False, True, True]
-
-
-def test_both_have_the_same_functions() -> None:
-    asked = {name for name in vars(Medium) if not name.startswith("_")}
-    assert {"status", "find", "locked", "remove_tree"} < asked
-    for name in asked:
-        due, *those = (
-            [(each.name, each.default) for each in inspect.signature(getattr(kind, name)).parameters.values()]
-            for kind in (Medium, Directory, Bucket)
-        )
-        assert all([each for each in has if each[0] != "self"] == due[1:] for has in those), name
 
 
 def test_what_is_written_once_stays(store: Path, proxy: FaultyProxy) -> None:
