@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.faulty import FaultyProxy, faulty
-from tests.support.indexing import without_catalog
 from tests.support.object_store import ObjectServer, s3_server
 from vitalfew.configs.paths import BucketPath
 from vitalfew.flows.cli.main import app
@@ -272,18 +271,3 @@ def test_the_commands_beside_the_one_that_indexes(tmp_path: Path) -> None:
 
 def _day(store: Path) -> str:
     return generations.find(store, "notes", 1).made[:16].replace("T", " ")
-
-
-def test_a_build_that_is_not_new_says_which_generation_is_searched(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    given = ("--name", "notes", "--store", store, "--runner", "serial")
-    fake = ("--set", "encode.encoder=tests.support.fakes:HashEncoder")
-    corpora = [f"synthetic:passages={size},questions=2,seed=3" for size in (8, 9)]
-    with without_catalog():
-        for corpus in corpora:
-            code, said = command(corpus, *given, *fake)
-            assert (code, "A search finds" in said) == (0, False), said
-        assert command("rollback", "notes", "--store", store)[0] == 0
-        said = command(corpora[1], *given, *fake)[1]
-    assert "A search finds generation 1" in said
-    assert f"vitalfew index promote notes --store {store}" in said

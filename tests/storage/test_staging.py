@@ -87,24 +87,3 @@ def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch:
             attempts += 1
     assert attempts > 5
     assert {path.name: path.read_bytes() for path in (tmp_path / "broken").iterdir()} == expected
-
-
-def test_files_opened_grow_as_the_rows_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times the runs and the shards: every run in every shard would be 16 times the files."""
-    monkeypatch.setattr(staging, "PARTITIONS", 8)
-    monkeypatch.setattr(staging, "GROUP", 8)
-    read, opened, counts = staging.files.read_arrow, [0], []
-
-    def counted(path: Path) -> pa.Table:
-        opened[0] += 1
-        return read(path)
-
-    monkeypatch.setattr(staging.files, "read_arrow", counted)
-    for size in (16, 64):
-        keys = [place * (ID_RANGE // (20 * size)) for place in range(20 * size)]
-        stage, runs, _ = written(tmp_path / str(size), keys[::7] + keys[1::7], 5)
-        opened[0] = 0
-        stage.spread(runs)
-        list(gathered(stage, size, runs))
-        counts.append(opened[0])
-    assert counts[1] < 7 * counts[0]

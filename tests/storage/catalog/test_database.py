@@ -251,19 +251,6 @@ def test_questions_that_were_answered_worse(store: Path) -> None:
             sql(store, f"FROM regressed({runs})")
 
 
-def test_the_first_context_that_differs(store: Path, tmp_path: Path) -> None:
-    mine = copied(store, tmp_path / "store")
-    less = {**LONGER, "methods": {"naive": {"retrieve": {"retriever": "core_context"}}}}
-    evaluated(evaluation("less", less, {"store": mine, "runner": "serial"}))
-    rows = sql(mine, "SELECT answer_a, answer_b, context_a, context_b FROM regressed('less', 'longer', chars := 0)")
-    assert rows
-    for answer, longer, *contexts in rows:  # this generator answers with its first context
-        assert contexts == [answer, longer]
-    for one, other in sql(mine, "SELECT context_a, context_b FROM regressed('less', 'longer', chars := 40)"):
-        assert one != other
-        assert max(len(one), len(other)) <= 41
-
-
 def test_nearest_sentences(store: Path) -> None:
     ((sentence, text),) = sql(store, "SELECT sentence_id, text FROM sentences ORDER BY ALL LIMIT 1")
     found = sql(store, f"SELECT sentence_id, similarity FROM nearest({sentence}, n := 7)")
@@ -276,14 +263,6 @@ def test_nearest_sentences(store: Path) -> None:
     assert itself[0][1] == pytest.approx(1, abs=1e-5)
     assert sql(store, "FROM nearest(1)") == []
     assert sql(store, "FROM nearest_to([1, 2, 3])") == []  # no vector is that short
-
-
-def test_spending_adds_up_to_the_ledger(store: Path) -> None:
-    assert sql(store, "SELECT sum(tokens), round(sum(usd), 12) FROM spending()") == sql(
-        store, "SELECT sum(tokens), round(sum(usd), 12) FROM costs"
-    )
-    ((runs,),) = sql(store, "SELECT count(DISTINCT run_id) FROM spending('trial')")
-    assert runs == 1
 
 
 def test_costs(store: Path, bare: Path) -> None:
@@ -337,17 +316,9 @@ def test_the_prompt_goes_on_after_errors_and_ctrl_c(
     assert "SELECT 40 +\n2 AS\nfound;" in list(history().load_history_strings())
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [
-        "SELECT count(*) FROM range(1000000) a, range(1000000) b",
-        "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t",
-        "SELECT DISTINCT range % 3000000000 FROM range(4000000000)",
-    ],
-)
-@pytest.mark.parametrize("format", ["table", "json"])
-def test_a_query_ends_with_its_time(bare: Path, endless: str, format: str) -> None:
-    done = run("sql", endless, "--timeout", "0.5", "--format", format, "--store", bare)
+def test_a_query_ends_with_its_time(bare: Path) -> None:
+    endless = "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
+    done = run("sql", endless, "--timeout", "0.5", "--store", bare)
     assert done.exit_code == 1
     assert "the query was stopped after 0.5 s" in done.output
     assert "--timeout SECONDS" in done.output
@@ -366,12 +337,6 @@ def test_a_query_takes_no_more_than_its_memory(bare: Path, monkeypatch: pytest.M
     assert "the query needs more memory than it may take (64MB" in done.output
     assert not [*bare.glob("spilled/*")]
     assert run("sql", "SELECT 41 + 1 AS n", "--store", bare).exit_code == 0
-
-
-def test_limits_cannot_be_lifted(bare: Path) -> None:
-    assert query(bare, "SELECT current_setting('temp_directory')").fetchall() == [(database.LIMITS["temp_directory"],)]
-    done = run("sql", "SET memory_limit = '1TB'", "--store", bare)
-    assert done.exit_code == 1
 
 
 def completions(text: str) -> list[str]:
@@ -409,11 +374,3 @@ def test_readers_go_on_while_another_process_writes(store: Path, tmp_path: Path)
         assert writer.stdout.readline() == "held\n"
         assert sql(store, "SELECT count(*) FROM hits") == before  # locked: another catalog takes its place
         writer.communicate("")
-
-
-@pytest.mark.parametrize("command", [["sql", "SELECT 1"], ["sql"], ["costs"]])
-def test_no_store(command: list[str], tmp_path: Path) -> None:
-    done = run(*command, "--store", tmp_path / "none", given="SELECT 1")
-    assert done.exit_code == 1
-    assert "no store at" in done.output
-    assert "Traceback" not in done.output

@@ -43,16 +43,6 @@ def test_empty_tables_have_the_same_columns(tmp_path: Path) -> None:
         assert relation.fetchall() == []
 
 
-def test_tables_join_without_a_server(store: Path) -> None:
-    orphans = sql(store, "SELECT count(*) FROM sentences LEFT JOIN passages USING (passage_id) WHERE title IS NULL")
-    assert orphans == [(0,)]
-    ((run, stages),) = sql(store, "SELECT run_id, count(DISTINCT stage) FROM costs GROUP BY 1")
-    assert stages == 4
-    assert sql(store, "SELECT run_id, state FROM runs") == [(run, "completed")]
-    ((tokens,),) = sql(store, "SELECT sum(tokens) FROM costs WHERE stage = 'encode'")
-    assert tokens > 0
-
-
 def test_vectors_are_arrays(store: Path) -> None:
     ((similarity,),) = sql(
         store, "SELECT min(array_cosine_similarity(vector::FLOAT[32], vector::FLOAT[32])) FROM vectors"
@@ -64,48 +54,22 @@ def test_vectors_are_arrays(store: Path) -> None:
 
 REFUSED = [
     "SELECT * FROM read_csv('/etc/passwd')",
-    "SELECT * FROM read_text('../../etc/hostname')",
-    "SELECT * FROM read_text('{store}/../../../../../etc/hostname')",
     "SELECT * FROM read_text('{store}/link/passwd')",
-    "SELECT size FROM read_blob('/etc/passwd')",
     "SELECT * FROM '/etc/passwd'",
-    "SELECT * FROM sniff_csv('/etc/passwd')",
-    "SELECT * FROM parquet_metadata('/etc/passwd')",
-    "SELECT * FROM read_csv('/proc/self/environ')",
     "SELECT * FROM read_text('https://example.org/')",
     "SELECT * FROM glob('/*')",
     "SELECT getenv('HOME')",
-    "SELECT * FROM duckdb_secrets()",
     "CREATE SECRET mine (TYPE s3)",
     "INSTALL httpfs",
-    "LOAD httpfs",
-    "LOAD '{out}.duckdb_extension'",
-    "COPY (SELECT 1) TO '{out}.csv'",
-    "COPY (SELECT 1) TO '{store}/new.csv'",
     "COPY (SELECT 1) TO '{shard}'",
     "WITH a AS (COPY (SELECT 1) TO '{shard}') SELECT * FROM a",
-    'WITH a AS (COPY (SELECT 1) TO \'{shard}\') PIVOT a ON "Count" IN (1) USING sum("Count")',
     "SELECT * FROM query('WITH a AS (COPY (SELECT 1) TO ''{shard}'') SELECT * FROM a')",
-    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{shard}'",
     "SELECT 1) AS a; COPY (SELECT 1) TO '{shard}'; SELECT * FROM (SELECT 1",
-    "SELECT 1; COPY (SELECT 1) TO '{shard}'",
     "EXPORT DATABASE '{out}'",
-    "EXPORT DATABASE '{store}/export'",
-    "IMPORT DATABASE '/tmp'",
-    "ATTACH '{out}.duckdb'",
     "ATTACH '{store}/new.duckdb'",
-    "ATTACH ':memory:' AS mine",
-    "DROP VIEW passages",
     "CREATE TABLE mine AS SELECT 1",
-    "CREATE TEMP TABLE mine AS SELECT 1",
-    "INSERT INTO runs SELECT * FROM runs",
     "SET enable_external_access = true",
-    "SET allowed_directories = ['/']",
-    "RESET allowed_directories",
-    "SET log_query_path = '{store}/log'",
     "PRAGMA profiling_output = '{store}/profile'",
-    "CALL enable_logging()",
-    "SELEC 1",
     "SELECT * FROM pasages",
     "",
 ]
@@ -131,12 +95,7 @@ def test_refused_statements(store: Path, statement: str) -> None:
     [
         "/* which */ SELECT stage FROM costs; -- all",
         "FROM costs",
-        "WITH paid AS (SELECT usd FROM costs) SELECT sum(usd) FROM paid",
-        "DESCRIBE passages",
-        "SHOW TABLES",
-        "SUMMARIZE costs",
         "PIVOT costs ON stage IN ('load', 'split') USING sum(usd)",
-        "VALUES (1)",
         "SELECT 'COPY; (SELECT 1)' AS text",
     ],
 )
@@ -151,25 +110,6 @@ def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:
     assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
     (tmp_path / "there" / CATALOG).write_bytes(b"no database")
     assert sql(tmp_path / "there", "SELECT count(*) FROM passages") == rows
-
-
-@pytest.fixture
-def moved(store: Path, tmp_path: Path) -> Path:
-    """A copy of the store, one of whose tables and one of whose artifacts lie on another disk."""
-    copy, disk = tmp_path / "store", tmp_path / "disk"
-    shutil.copytree(store, copy, symlinks=True)
-    disk.mkdir()
-    (one,) = copy.glob("passages/*")
-    for name, place in (("sentences", copy / "sentences"), (one.name, one), ("costs", copy / "costs")):
-        shutil.move(place, disk / name)
-        place.symlink_to(disk / name)
-    return copy
-
-
-def test_a_table_may_lie_elsewhere(store: Path, moved: Path) -> None:
-    for table in ("sentences", "passages", "costs", "vectors"):
-        count = f"SELECT count(*) FROM {table}"
-        assert sql(moved, count) == sql(store, count) != [(0,)]
 
 
 KILLED = """

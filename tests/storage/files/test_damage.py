@@ -28,11 +28,6 @@ VECTORS = pa.table(
 )
 
 
-def row_groups(path: Path) -> pa.Table:
-    with files.open_table(path) as file:
-        return pa.concat_tables(file.read_row_group(number) for number in range(file.num_row_groups))
-
-
 def batches(path: Path) -> pa.Table:
     with files.open_table(path) as file:
         return pa.Table.from_batches(file.iter_batches(1000))
@@ -40,10 +35,7 @@ def batches(path: Path) -> pa.Table:
 
 READERS: dict[str, Callable[[Path], pa.Table]] = {
     "whole": files.read_table,
-    "mapped": lambda path: files.read_table(path, mapped=True),
     "where": lambda path: files.read_table(path, where=pc.scalar(True)),
-    "together": lambda path: files.read_tables([path]),
-    "row groups": row_groups,
     "batches": batches,
 }
 

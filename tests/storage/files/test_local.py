@@ -48,16 +48,6 @@ files.write_atomically(Path({str(target)!r}), write)
     assert names(tmp_path) == ["file"]
 
 
-def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    def write(temporary: Path) -> None:
-        temporary.write_text("half")
-        raise ValueError("its own")
-
-    with pytest.raises(ValueError, match="its own"):
-        files.write_atomically(tmp_path / "new" / "file", write)
-    assert names(tmp_path / "new") == []
-
-
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
@@ -65,10 +55,7 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
             r"No space left on device.*There are [\d,.]+ MiB left",
         ),
-        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "make room"),
-        (OSError(errno.EFBIG, os.strerror(errno.EFBIG)), "ulimit -f"),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), "check its permissions"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS)), "another --store DIR"),
         # as FAISS and DuckDB say it
         (RuntimeError(f"Error in write_index: {os.strerror(errno.ENOSPC)}"), "make room"),
     ],
@@ -108,10 +95,9 @@ def test_a_record_sees_every_byte_that_is_changed(tmp_path: Path) -> None:
     assert files.read_json(path) == value
     assert json.loads(content)["parts"] == value["parts"]  # JSON for whoever reads it
     for place in range(len(content)):
-        for bit in range(8):
-            path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
-            with pytest.raises(DamagedRecord, match=r"record\.json is damaged"):
-                files.read_json(path)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(DamagedRecord, match=r"record\.json is damaged"):
+            files.read_json(path)
 
 
 # What is there

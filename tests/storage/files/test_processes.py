@@ -50,7 +50,7 @@ def test_another_process_with_the_same_id_is_another() -> None:
     assert has_ended(f"{place}-{'9' * 30}-1")
 
 
-@pytest.mark.parametrize("name", ["", "1", "4194304", "4194304-8d9f0a1b52263", "ubuntu 4194304-1", "0123456789ab-1-1"])
+@pytest.mark.parametrize("name", ["", "4194304", "0123456789ab-1-1"])
 def test_of_another_place_or_version_nothing_is_known(name: str) -> None:
     assert not is_in_sight(name)
     assert not has_ended(name)

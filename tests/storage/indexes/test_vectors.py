@@ -38,14 +38,7 @@ def test_it_is_the_mean_by_length(given) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "kind"),
-    [
-        ("dual", "flat"),
-        ("fused", "flat"),
-        ("dual", "sq8"),
-        ("fused", "sqfp16"),
-        ("fused", "hnsw"),
-        ("dual", "ivf_flat"),
-    ],
+    [("dual", "flat"), ("fused", "hnsw")],
 )
 def test_every_layout_and_type_explains_its_scores(tmp_path: Path, layout: str, kind: str) -> None:
     encode = {"context": "pooled", "units": ["sentence"]}

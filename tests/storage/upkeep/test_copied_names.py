@@ -133,18 +133,6 @@ def test_an_artifact_behind_a_symbolic_link_is_not_copied(store: Path, tmp_path:
     assert "is a symbolic link, or behind one" in output
 
 
-def test_a_report_that_is_a_symbolic_link_is_not_copied(store: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    run = only(store, "runs/*.json").stem
-    (store / "reports" / run).mkdir(parents=True)
-    (store / "reports" / run / "report.html").symlink_to(secret)
-    code, output = command("store", "copy", str(store), str(tmp_path / "ours"))
-    assert code == 0, output
-    assert "report.html is a symbolic link" in output
-    assert not any(path.read_bytes() == b"secret" for path in (tmp_path / "ours").rglob("*") if path.is_file())
-
-
 def test_a_remedy_is_safe_to_paste(store: Path) -> None:
     (only(store, "passages/*/done") / "x;touch pwned.json").write_text("{")
     _, output = command("store", "verify", "--store", str(store))

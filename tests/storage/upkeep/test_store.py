@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage import generations, runs
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process
-from vitalfew.storage.runs import Run, find_index
+from vitalfew.storage.runs import find_index
 from vitalfew.storage.upkeep.inventory import RetentionPolicy, artifacts
 from vitalfew.storage.upkeep.removal import plan, remove
 
@@ -117,15 +117,8 @@ def test_ls_says_what_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "encode.context=late" in shown
 
 
-def test_a_whole_store_has_no_fault(store: Path) -> None:
-    done = store_command("verify", "--store", store)
-    assert done.exit_code == 0, done.output
-    assert "No faults in 6 artifacts" in done.output
-
-
 FAULTS = {
     "changed bytes": (lambda s: flip(first(s, "vectors/*/00002.parquet")), "differs from what was written"),
-    "missing file": (lambda s: first(s, "rejects/*/00000.parquet").unlink(), "is missing"),
     "short file": (lambda s: os.truncate(first(s, "faiss/*/*.faiss"), 9), "has 9 bytes and was written with"),
     "missing costs": (lambda s: first(s, "costs/*/*.parquet").unlink(), "00000.parquet is missing"),
     "half a manifest": (lambda s: halve(first(s, "sentences/*/manifest.json")), "manifest.json is damaged"),
@@ -181,15 +174,6 @@ def test_faults_outside_of_artifacts(store: Path) -> None:
     ):  # fmt: skip
         assert words in done.output, done.output
     assert "Traceback" not in done.output
-
-
-def test_gc_is_dry_unless_told_otherwise(store: Path) -> None:
-    before = tree(store)
-    found = gc(store)
-    assert {removal["name"].split("/")[0] for removal in found["removals"]} == {"vectors", "faiss"}
-    assert found["bytes"] > 0
-    assert tree(store) == before
-    assert "Nothing was removed" in store_command("gc", "--store", store).output
 
 
 def test_gc_frees_what_was_superseded_and_keeps_its_costs(store: Path) -> None:
@@ -282,18 +266,6 @@ def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.M
     assert store_command("verify", "--store", store).exit_code == 0
 
 
-def test_a_run_elsewhere_is_believed_for_a_week(store: Path) -> None:
-    began = "2026-01-01T00:00:00+00:00"
-    run = Run("r", "index_corpus", "test", {}, began, host="elsewhere", pid=1, process="0123456789ab-1-1")
-    (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
-    run.fingerprints = [spare.name]
-    (store / "runs" / "r.json").write_text(json.dumps(asdict(run)))
-    assert "running on elsewhere" in gc(store)["kept"][spare.name]
-    for place in (spare.directory, spare.directory / "done"):
-        os.utime(place, (time.time() - 8 * 86_400,) * 2)
-    assert spare.name not in gc(store)["kept"]
-
-
 def test_gc_leaves_what_a_process_works_on(store: Path) -> None:
     (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
     code = f"import fcntl, time; f = open({str(spare.lock)!r}); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
@@ -375,28 +347,6 @@ def test_gc_removes_what_was_left_behind(store: Path) -> None:
     assert foreign_new.exists()
 
 
-def test_gc_follows_no_link_out_of_the_store(store: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
-    shutil.move(spare.directory, outside)
-    spare.directory.symlink_to(outside)
-    before = tree(outside)
-    assert "symbolic link" in gc(store, "--delete")["kept"][spare.name]
-    assert tree(outside) == before
-    # inside a directory that is removed, a link goes and what it leads to stays
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "data").write_text("x")
-    spare.directory.unlink()
-    shutil.move(outside, spare.directory)
-    shutil.rmtree(spare.directory / "done")
-    (spare.directory / "done").symlink_to(precious)
-    (spare.directory / "more").symlink_to(precious)
-    gc(store, "--delete")
-    assert not spare.directory.exists()
-    assert (precious / "data").read_text() == "x"
-
-
 @pytest.mark.parametrize("record", ["runs/*.json", "indexes/*.json", "faiss/*/*.json"])
 def test_gc_does_not_guess(store: Path, record: str) -> None:
     for path in store.glob(record):
@@ -411,7 +361,7 @@ def test_gc_does_not_guess(store: Path, record: str) -> None:
 CONTEXTS = ("passage", "pooled", "late", "exact")
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*CONTEXTS, "rm", "gc"])), max_size=6))
 def test_every_named_index_survives_whatever_was_done(tmp_path_factory, steps: list[tuple[str, str]]) -> None:
     store = tmp_path_factory.mktemp("steps")

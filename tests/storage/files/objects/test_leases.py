@@ -134,10 +134,9 @@ def test_who_is_known_to_have_ended_holds_nothing(lock: Path, monkeypatch: pytes
         assert record(lock)["token"] == 8
 
 
-@pytest.mark.parametrize("process", ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", "4194304"])
-def test_a_holder_out_of_sight_is_believed_whatever_its_host_is_called(lock: Path, process: str) -> None:
-    """As one in another container of this machine, on another machine of the same name, or of an older version."""
-    leave(lock, f"{socket.gethostname()} {process}")
+def test_a_holder_out_of_sight_is_believed_whatever_its_host_is_called(lock: Path) -> None:
+    """As one in another container of this machine, or on another machine of the same name."""
+    leave(lock, f"{socket.gethostname()} 0123456789ab-4194304-1")
     assert files.is_locked(lock)
     with files.locked(lock, wait=False) as held:
         assert not held
