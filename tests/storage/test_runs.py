@@ -78,9 +78,10 @@ def test_only_its_own_runs_are_cancelled(store: Path) -> None:
 
 
 def test_a_text_that_commands_a_terminal_is_shown_as_pictures(store: Path) -> None:
-    """Such as a server's error, which a run's record has."""
-    with pytest.raises(ValueError, match="owned"), runs.recorded_run(store, "index_corpus", "demo", {}, []):
-        raise ValueError("\x1b]0;owned\x07\x1b[2J[/b]\u202e")
+    """Such as a server's error, or a title, in a run's record."""
+    commands = "\x1b]0;owned\x07\x1b[2J[/b]\u202e"
+    with pytest.raises(ValueError, match="owned"), runs.recorded_run(store, "index_corpus", commands, {}, []):
+        raise ValueError(commands)
     for words in (["runs"], ["sql", "SELECT error FROM runs"]):
         shown = CliRunner().invoke(app, [*words, "--store", str(store)]).output
         assert "owned" in shown
