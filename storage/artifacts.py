@@ -147,8 +147,7 @@ class Artifact:
         return [self._whole(record, seen) for record in known]
 
     def pending(self, shards: Sequence[int]) -> list[int]:
-        """The shards that have to be done (again). In a bucket, one that an old list lacks may be among them, which
-        costs its work and nothing else."""
+        """The shards that have to be done (again)."""
         listed = shards
         if files.is_in_bucket(self.store):
             there = files.statuses(self.directory / "done")

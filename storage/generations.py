@@ -312,7 +312,7 @@ def _place(store: Path, name: str, number: int) -> Path:
 
 
 def _places(store: Path, name: str) -> dict[int, Path]:
-    """The records of a name's generations by number, oldest first; a kill may have kept the last from being written."""
+    """The records of a name's generations by number, oldest first."""
     split = ((path, path.stem.rpartition(".")) for path in files.find(store / "generations", "*.json"))
     own = {int(number): path for path, (of, _, number) in split if of == name and re.fullmatch(r"[0-9]{5,9}", number)}
     return dict(sorted(own.items()))

@@ -1,7 +1,7 @@
 """The names in a store's records: tables, artifacts, files, runs.
 
-A store may be somebody else's, so its records are input like any other. What they name becomes a path, a word of SQL or
-a line on a terminal; a record with another name than these is damaged.
+A store may be copied from elsewhere. What its records name becomes a path, a word of SQL or a line on a terminal; a
+record with another name than these is damaged.
 
 The name of a shard's file also says who wrote it, where several may without knowing of each other. In a directory an
 artifact's lock keeps its writers apart, and a shard's file is `00007.parquet`. In a bucket a lease can be lost without

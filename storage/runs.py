@@ -140,7 +140,7 @@ def is_running(store: Path, run_id: str) -> bool:
 
 
 def _read_run(path: Path) -> Run | None:
-    """Read a run's record; None for a run that was killed before its record was written."""
+    """Read a run's record; None for one that was removed meanwhile."""
 
     def named(value: dict[str, Any]) -> Run:
         # A run of an earlier version has only the id of its process.
@@ -188,7 +188,7 @@ def save_index(store: Path, index: NamedIndex) -> None:
 
 def index_names(store: Path) -> list[str]:
     found = files.find(store / "indexes", "*.json")
-    return sorted(path.stem for path in found if _NAME.fullmatch(path.stem) and files.exists(path))
+    return sorted(path.stem for path in found if _NAME.fullmatch(path.stem))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:

@@ -115,7 +115,7 @@ class Index(Stage):
 
         recipe, path = self.recipe(unit, count), self.staging / f"{unit}.sample.npy"
         files.write_rows(path, (count, recipe.dimension), rows())
-        faiss_shards.write_template(self.template(unit), recipe.template(files.map_array(path)))
+        faiss_shards.write(self.template(unit), recipe.template(files.map_array(path)))
         files.remove(path)
         questions = np.concatenate([part.questions for part in probes])
         if unit == "sentence":
@@ -161,12 +161,10 @@ class Index(Stage):
                 faiss_shards.build(path, self.recipe(unit).template(), ids, batches)
             else:
                 exact = Exact(Probes.load(self.prepared_file(self.probes(unit))), ids)
-                template = self.prepared_file(self.template(unit))
-                empty = faiss_shards.read_template(template, self.recipe(unit).dimension)
+                empty = faiss_shards.read_template(self.prepared_file(self.template(unit)))
                 faiss_shards.build(path, empty, ids, exact.watch(batches))
                 near.append(neighbours(unit, exact, FaissShard(path)))
             written.append(self.artifact.describe(path, self.table, len(ids)))
-            faiss_shards.vouch(written[-1].checksum)
         rows_in = sum(record.files[0].rows for record in self.vectors.completed().shards if record.shard in covered)
         progress(rows_in, 0)
         tables = {"neighbours": pa.concat_tables(near)} if near else {}

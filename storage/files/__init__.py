@@ -31,10 +31,8 @@ from vitalfew.storage.files.checksums import (
     checksum_now,
     copy,
     has_checksum,
-    is_vouched_for,
     remembered_checksum,
     seen_otherwise,
-    vouch,
 )
 from vitalfew.storage.files.directory import user_cache
 from vitalfew.storage.files.medium import BucketError, CacheFull, LeaseLost, Medium, NotWritten, Status
@@ -73,11 +71,11 @@ if TYPE_CHECKING:
 __all__ = [
     "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten",
     "OpenTable", "Record", "Status", "append_line", "append_lines", "cache_folder", "checked", "checksum",
-    "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight", "is_vouched_for",
+    "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight",
     "make_private_folder", "map_array", "move_private", "open_private", "open_table", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
     "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
-    "this_process", "user_cache", "vouch", "write_array", "write_arrays", "write_arrow", "write_json",
+    "this_process", "user_cache", "write_array", "write_arrays", "write_arrow", "write_json",
     "write_json_once", "write_private", "write_rows", "write_table", "write_tensors",
 ]  # fmt: skip
 

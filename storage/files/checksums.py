@@ -130,19 +130,6 @@ def seen_otherwise(path: Path, now: Status, expected: str) -> bool:
     return _beside(path).known(path, now) not in (None, expected)
 
 
-def vouch(kind: str, checksum: str) -> None:
-    """Have this machine remember that any file with this checksum is a good one of a kind."""
-    _logged(kind).say(checksum, "", "good")
-
-
-def is_vouched_for(kind: str, checksum: str) -> bool:
-    """Return true if this machine remembers that files with this checksum are good ones of a kind."""
-    memory = _logged(kind)
-    if checksum not in memory.checksums:
-        memory.read_on()
-    return checksum in memory.checksums
-
-
 class _Memory:
     """The checksums of a folder's files, by name: a log in the cache directory, to which any process adds lines."""
 
@@ -193,13 +180,9 @@ def _memory(log: Path) -> _Memory:
     return _Memory(log)
 
 
-def _logged(name: str) -> _Memory:
-    home = user_cache()
-    return _memory(home / "checked" / f"{name}.jsonl" if home else Path(os.devnull))
-
-
 def _beside(path: Path) -> _Memory:
-    return _logged(blake2b(os.fsencode(str(path.parent.absolute())), digest_size=16).hexdigest())
+    home, name = user_cache(), blake2b(os.fsencode(str(path.parent.absolute())), digest_size=16).hexdigest()
+    return _memory(home / "checked" / f"{name}.jsonl" if home else Path(os.devnull))
 
 
 def _key(now: Status) -> str:

@@ -8,7 +8,6 @@ import errno
 import fcntl
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,8 +31,6 @@ class Directory(Medium):
             entry = path.stat()
         except NotADirectoryError as error:  # a file stands where a folder of the path is to be
             raise FileNotFoundError(*error.args) from error
-        if not (stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode)):
-            raise FileNotFoundError(f"{path} is neither a file nor a folder")
         return Status(entry.st_size, entry.st_mtime_ns, entry.st_ctime_ns, entry.st_dev, entry.st_ino)
 
     def exists(self, path: Path) -> bool:

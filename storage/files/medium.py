@@ -52,11 +52,10 @@ class Medium(Protocol):
     nothing unless the other overrides them."""
 
     def status(self, path: Path) -> Status:
-        """Raises FileNotFoundError, also for what is neither a file nor a folder: reading a pipe would never end."""
+        """Raises FileNotFoundError."""
 
     def statuses(self, path: Path) -> dict[Path, Status]:
-        """List the files in a folder, as far as they are cheaper to have together. A list may be old: a file that is
-        not in it may be there."""
+        """List the files in a folder, as far as they are cheaper to have together."""
         return {}
 
     def exists(self, path: Path) -> bool: ...
@@ -91,7 +90,7 @@ class Medium(Protocol):
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
         """List what lies below a folder and matches (`*/*/manifest.json`), in the order of names; nothing without the
-        folder. A record that a kill kept from being written may be in the list."""
+        folder."""
 
     def folders(self, path: Path) -> list[Path]:
         """List the folders in a folder, in the order of names; nothing without it."""

@@ -56,7 +56,7 @@ def read_json(path: Path) -> Any:
     or not as it was sealed; one without a seal (written by hand, or before November 2026) is read as it is."""
     try:
         return _opened(medium(path).read_bytes(path))
-    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, not as it was sealed; nested without end
+    except ValueError as error:  # not UTF-8, not JSON, not as it was sealed
         raise DamagedRecord(f"{path} is damaged: {error}") from error
 
 
@@ -77,8 +77,6 @@ def _opened(content: bytes) -> Any:
     if sealed and _digest(before + after) != seal.decode():
         raise ValueError("it differs from what was written (seal)")
     value = json.loads(content)
-    if rb"\ud" in content.lower():  # half of a pair is no character: neither DuckDB nor a file takes it
-        _text(value).encode()
     if isinstance(value, dict):
         return {name: member for name, member in value.items() if name not in (*_FIRST, _SEAL)}
     return value

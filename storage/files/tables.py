@@ -1,8 +1,6 @@
 """Tables as files: Parquet, and Arrow for what is read once more and removed."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,10 +20,6 @@ _CHECKED: dict[str, Any] = {"page_checksum_verification": True}
 """A page that has no checksum, as in files written before November 2026, is read all the same."""
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
 """pyarrow's errors for bytes that it does not understand."""
-_MOST_ROWS = 1 << 20
-"""Rows in a row group of any table of a store: a footer that announces more would take memory for all of them."""
-_MOST_BYTES = 1 << 32
-"""Bytes of a buffer that a table of a store can need: its texts have offsets of 32 bits."""
 
 
 def write_table(path: Path, table: pa.Table) -> None:
@@ -59,7 +53,7 @@ def read_table(
     """Read a Parquet file, or some of its columns, or the rows that fulfil `where`; `mapped`: pages are read from the
     disk as they are touched. Raises FileNotFoundError, and Damaged where the bytes of a page have changed."""
     names = columns and [*columns]
-    with _damage_named(path):
+    with damage_named(path, *_UNREADABLE):
         place = medium(path).local(path)
         if where is not None:
             _check_rows(pq.read_metadata(place))
@@ -73,25 +67,11 @@ def read_table(
             return table.select(names) if names else table
 
 
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Within the block, errors of pyarrow say that the file is damaged; so does one about memory that no table needs.
-    Raises Damaged."""
-    with damage_named(path, *_UNREADABLE):
-        try:
-            yield
-        except pa.ArrowMemoryError as error:
-            asked = re.search(r"\d+", str(error))
-            if asked and int(asked[0]) > _MOST_BYTES:
-                raise pa.ArrowInvalid(f"it announces a buffer of {asked[0]} bytes") from error
-            raise
-
-
 def _check_rows(footer: pq.FileMetaData) -> None:
-    """Raises ArrowInvalid where a file's row groups cannot have the rows that its footer announces."""
-    rows = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-    if not all(0 <= count <= _MOST_ROWS for count in rows) or sum(rows) != footer.num_rows:
-        raise pa.ArrowInvalid(f"its footer announces {footer.num_rows} rows, and row groups of {rows[:3]}")
+    """Raises ArrowInvalid where a footer, which has no checksum, says two numbers of rows."""
+    rows = sum(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    if rows != footer.num_rows:
+        raise pa.ArrowInvalid(f"its footer announces {footer.num_rows} rows, and its row groups {rows}")
 
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -116,16 +96,16 @@ class OpenTable(pq.ParquetFile):
 
     def __init__(self, path: Path) -> None:
         self._place = path
-        with _damage_named(path):
+        with damage_named(path, *_UNREADABLE):
             super().__init__(medium(path).local(path), **_CHECKED)
             _check_rows(self.metadata)
 
     def read_row_group(self, *arguments: Any, **named: Any) -> pa.Table:
-        with _damage_named(self._place):
+        with damage_named(self._place, *_UNREADABLE):
             return _whole(super().read_row_group(*arguments, **named))
 
     def iter_batches(self, *arguments: Any, **named: Any) -> Iterator[pa.RecordBatch]:
-        with _damage_named(self._place):
+        with damage_named(self._place, *_UNREADABLE):
             yield from map(_whole, super().iter_batches(*arguments, **named))
 
 
@@ -135,7 +115,7 @@ def open_table(path: Path) -> OpenTable:
 
 def read_schema(path: Path) -> pa.Schema:
     """Raises FileNotFoundError, Damaged."""
-    with _damage_named(path):
+    with damage_named(path, *_UNREADABLE):
         return pq.read_schema(medium(path).local(path))
 
 
@@ -154,7 +134,7 @@ def read_arrow(path: Path) -> pa.Table:
 
     Raises FileNotFoundError, and Damaged where its form is not as it was written: changed values are not seen.
     """
-    with _damage_named(path), pa.memory_map(str(place := medium(path).local(path))) as file:
+    with damage_named(path, *_UNREADABLE), pa.memory_map(str(place := medium(path).local(path))) as file:
         table = pa.ipc.open_file(file).read_all()
         # An offset that leads out of a mapped table would end the process that follows it.
         if _validated.get(place) != (now := DIRECTORY.status(place)):

@@ -4,8 +4,6 @@ A file is an `IndexIDMap` over its vectors, so that plain FAISS opens it and ans
 Here the inner index is searched: it answers with rows, from which texts and vectors are read without a look-up by id.
 Files are mapped with IO_FLAG_MMAP_IFC, which for every type leaves the vectors, codes and links on the disk until a
 search touches them (IO_FLAG_MMAP copies flat and scalar-quantized ones); ids alone are read into memory.
-
-A file that this machine did not write is tried before it is opened (faiss_trial.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vitalfew.storage import files
-from vitalfew.storage.indexes import NOTHING, TopK, Vectors, best_first, faiss_trial, merged
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors, best_first, merged
 from vitalfew.storage.indexes.types import one_thread
 
 Rows = NDArray[np.int64]
 Bits = NDArray[np.uint8]
 _FAISS: Any = faiss
 """FAISS without its types, which lack the arguments of search parameters."""
-_KIND = f"faiss-{faiss.__version__}"
 
 WAITING = 4_000_000
 """Units that wait to be merged, at most: what memory follows when there are many shards."""
@@ -36,38 +33,9 @@ def write(path: Path, index: faiss.Index) -> None:
     files.write_atomically(path, lambda temporary: faiss.write_index(index, str(temporary)))
 
 
-def write_template(path: Path, template: faiss.Index) -> None:
-    """Write an index without vectors, for `read_template`."""
-    write(path, template)
-    vouch(files.checksum(path))
-
-
-def read_template(path: Path, width: int) -> faiss.Index:
-    """Read an index without vectors into memory, to be filled with vectors of `width` numbers. Raises Damaged."""
-    here, checksum = files.local(path), files.checksum(path)
-    if not files.is_vouched_for(_KIND, checksum):
-        if fault := faiss_trial.faults([here], width, "template").get(here):
-            raise files.Damaged.because(path, fault)
-        vouch(checksum)
-    return faiss.read_index(str(files.local(here)))
-
-
-def vouch(checksum: str) -> None:
-    """Let this machine open files with this checksum without a trial: it wrote one."""
-    files.vouch(_KIND, checksum)
-
-
-def confirm(shards: Sequence["FaissShard"], width: int) -> None:
-    """Try what this machine did not write: vectors of `width` numbers. Raises FileNotFoundError, Damaged."""
-    unknown = [shard for shard in shards if shard.checksum and not files.is_vouched_for(_KIND, shard.checksum)]
-    if not unknown:
-        return
-    here = {files.checked(shard.path, str(shard.checksum)): shard for shard in unknown}
-    faults = faiss_trial.faults([*here], width)
-    for path, shard in here.items():
-        if path in faults:
-            raise files.Damaged.because(shard.path, faults[path])
-        vouch(str(shard.checksum))
+def read_template(path: Path) -> faiss.Index:
+    """Read an index without vectors into memory, to be filled."""
+    return faiss.read_index(str(files.local(path)))
 
 
 def build(path: Path, template: faiss.Index, ids: Rows, batches: Iterable[Vectors]) -> None:

@@ -34,7 +34,6 @@ class OpenedIndex:
         self.units = Units(self.artifacts, self.encoding.context)
         self.selection: Selection | None = None
         self._views: dict[str, OpenedIndex] = {}
-        self._confirmed: set[Unit] = set()
         self._checksums = {
             self.artifacts[role].store / file.path: file.checksum
             for role, manifest in self.manifests.items()
@@ -192,9 +191,6 @@ class OpenedIndex:
 
         `nprobe`, `ef_search`: None is the effort that was chosen when the index was built.
         """
-        if unit not in self._confirmed:
-            faiss_shards.confirm(self.faiss[unit], queries.shape[1])
-            self._confirmed.add(unit)
         effort = self._effort(unit, nprobe, ef_search)
         top = faiss_shards.search(self.faiss[unit], queries, k, effort, chosen=self._chosen(unit))
         shards, rows = np.full_like(top.shards, NOTHING), np.full_like(top.rows, NOTHING)

@@ -50,7 +50,7 @@ def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifes
     whole = {artifact.name: (artifact, manifest) for artifact, manifest in complete_artifacts(source)}
     for path in files.find(source, "*/*/manifest.json"):
         if f"{path.parent.parent.name}/{path.parent.name}" not in whole:
-            with suppress(FileNotFoundError):  # a kill kept it from being written
+            with suppress(FileNotFoundError):  # it was removed meanwhile
                 read_manifest(path.parent)
     wanted = [name for index in indexes for name in runs.find_index(source, index).artifacts.values()] or [*whole]
     ordered: dict[str, tuple[Artifact, Manifest]] = {}

@@ -122,7 +122,7 @@ def _latest_references(store: Path, policy: RetentionPolicy) -> Callable[[], dic
 
 
 def _seen(record: Path) -> Status | None:
-    with suppress(FileNotFoundError):  # a kill kept it from being written
+    with suppress(FileNotFoundError):  # it was removed meanwhile
         return files.status(record)
     return None
 

@@ -62,25 +62,3 @@ def test_what_ends_within_a_shard_counts_once(engine: Connection) -> None:
     with Meter() as meter:
         pass
     assert meter.cost.cpu_seconds < 0.1
-
-
-def test_a_process_that_lived_before_and_ends_within_a_shard_counts_with_its_share() -> None:
-    busy = [sys.executable, "-c", BUSY.format(0.3) + "\nprint(flush=True)\ninput()"]
-    with subprocess.Popen(busy, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()  # it has lived before
-        with Meter() as meter:
-            child.communicate(b"\n")
-    assert meter.cost.cpu_seconds < 0.2
-
-
-def test_a_grandchild_counts() -> None:
-    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY.format(0.3)!r}])"
-    with Meter() as meter:
-        subprocess.run([sys.executable, "-c", inner], check=True)
-    assert meter.cost.cpu_seconds >= 0.28
-
-
-def test_without_children_nothing_is_looked_for() -> None:
-    code = "import psutil; from vitalfew.storage.costs import Meter; psutil.Process = None\nwith Meter() as meter: pass"
-    subprocess.run([sys.executable, "-c", code], check=True)  # as a process of its own: this one may have children

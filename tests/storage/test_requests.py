@@ -14,7 +14,7 @@ import pytest
 from tests.support.serving import row, until
 from vitalfew.storage import files, requests
 from vitalfew.storage.catalog.database import query
-from vitalfew.storage.requests import FILE, RequestLog
+from vitalfew.storage.requests import RequestLog
 
 
 def written(store: Path) -> list[str]:
@@ -31,17 +31,6 @@ def test_rows_are_written_while_the_server_works(tmp_path: Path) -> None:
     assert len(requests.paths(tmp_path)) == 1
     steps = "SELECT request_id, steps['retrieve'], question FROM requests ORDER BY 1"
     assert query(tmp_path, steps).fetchall() == [("00000000", 0.25, None), ("00000001", 0.25, None)]
-
-
-def test_a_file_is_bounded_and_servers_have_their_own(tmp_path: Path) -> None:
-    logs = [RequestLog(tmp_path, every=0.01) for _ in range(2)]
-    for number in range(FILE + 10):
-        logs[0].add(row(number))
-    logs[1].add(row(9_999_999))
-    for log in logs:
-        log.close()
-    assert sorted(written(tmp_path)) == [f"{number:08}" for number in [*range(FILE + 10), 9_999_999]]
-    assert sorted(files.open_table(path).metadata.num_rows for path in requests.paths(tmp_path)) == [1, 10, FILE]
 
 
 def test_rows_wait_while_the_disk_is_full(

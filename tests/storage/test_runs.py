@@ -4,12 +4,14 @@ import json
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.support.indexing import sql
+from vitalfew.flows.cli.main import app
 from vitalfew.storage import runs
 from vitalfew.storage.files import this_process
 from vitalfew.storage.upkeep.inventory import SILENCE, RetentionPolicy, references
@@ -56,25 +58,11 @@ ENDED = f"{this_process()}1"
 """The name of a process that had the id of this one."""
 
 
-def test_a_run_whose_id_another_process_has_blocks_nothing(store: Path) -> None:
-    with_the_id_of_this_process(store, process=ENDED, state="running")
-    assert [run.state for run in runs.read_runs(store)] == ["interrupted"]
-    assert references(store, RetentionPolicy(unfinished_days=0)) == {}
-
-
-@pytest.mark.parametrize(
-    "process",
-    ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", None],
-    ids=["elsewhere", "before places", "before starts"],
-)
-def test_a_run_out_of_sight_is_believed_until_it_is_silent(store: Path, process: str | None) -> None:
-    """One in another container of this machine, or of an earlier version, whose host has the same name."""
+def test_a_run_out_of_sight_is_believed_until_it_is_silent(store: Path) -> None:
+    """One in another container of this machine, whose host has the same name."""
     with_the_id_of_this_process(store)
     (path,) = store.glob("runs/*.json")
-    record = json.loads(path.read_text())
-    del record["process"]
-    if process:
-        record["process"] = process
+    record = json.loads(path.read_text()) | {"process": "0123456789ab-4194304-1"}
     for age, kept in ((SILENCE / 2, True), (SILENCE * 2, False)):
         path.write_text(json.dumps(record | {"state": "running", "started": str(datetime.now(UTC) - age)}))
         assert [run.state for run in runs.read_runs(store)] == ["running"]
@@ -89,6 +77,12 @@ def test_only_its_own_runs_are_cancelled(store: Path) -> None:
     assert recorded == {"own": "cancelled", "demo": "interrupted"}
 
 
-def test_a_run_that_ended_long_ago_needs_no_process(store: Path) -> None:
-    with_the_id_of_this_process(store, state="completed", ended=str(datetime.now(UTC) - timedelta(days=400)))
-    assert states(store) == ["completed"]
+def test_a_text_that_commands_a_terminal_is_shown_as_pictures(store: Path) -> None:
+    """Such as a server's error, or a title, in a run's record."""
+    commands = "\x1b]0;owned\x07\x1b[2J[/b]\u202e"
+    with pytest.raises(ValueError, match="owned"), runs.recorded_run(store, "index_corpus", commands, {}, []):
+        raise ValueError(commands)
+    for words in (["runs"], ["sql", "SELECT error FROM runs"]):
+        shown = CliRunner().invoke(app, [*words, "--store", str(store)]).output
+        assert "owned" in shown
+        assert not {"\x1b", "\x07"} & {*shown}

@@ -53,16 +53,6 @@ def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int],
     assert stage.read("other", StagedShard(0, shards, runs)).num_rows == 0
 
 
-def test_some_rows_and_some_columns(tmp_path: Path) -> None:
-    stage, runs, every = written(tmp_path, [5, 3, 5, 1], 2)
-    place = StagedShard(0, 1, runs)
-    assert stage.read("one", place, ["key", "ordinal"]).to_pylist() == [
-        {"key": 1, "ordinal": 3}, {"key": 3, "ordinal": 1}, {"key": 5, "ordinal": 0}, {"key": 5, "ordinal": 2}
-    ]  # fmt: skip
-    chosen = stage.read("one", place, ordinals=pa.array([0, 3]).to_numpy())
-    assert chosen.to_pylist() == [every[3], every[0]]
-
-
 def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends it before and after every write and every removal in turn."""
     keys = [(place * 7919) % 97 * (ID_RANGE // 97) for place in range(80)]
@@ -97,24 +87,3 @@ def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch:
             attempts += 1
     assert attempts > 5
     assert {path.name: path.read_bytes() for path in (tmp_path / "broken").iterdir()} == expected
-
-
-def test_files_opened_grow_as_the_rows_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times the runs and the shards: every run in every shard would be 16 times the files."""
-    monkeypatch.setattr(staging, "PARTITIONS", 8)
-    monkeypatch.setattr(staging, "GROUP", 8)
-    read, opened, counts = staging.files.read_arrow, [0], []
-
-    def counted(path: Path) -> pa.Table:
-        opened[0] += 1
-        return read(path)
-
-    monkeypatch.setattr(staging.files, "read_arrow", counted)
-    for size in (16, 64):
-        keys = [place * (ID_RANGE // (20 * size)) for place in range(20 * size)]
-        stage, runs, _ = written(tmp_path / str(size), keys[::7] + keys[1::7], 5)
-        opened[0] = 0
-        stage.spread(runs)
-        list(gathered(stage, size, runs))
-        counts.append(opened[0])
-    assert counts[1] < 7 * counts[0]

@@ -19,7 +19,7 @@ from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, TypedDict, Unpack
 
-from tests.support.object_store import HOST, Answer, Asked, ObjectServer, everything_in, listing, refusal
+from tests.support.object_store import HOST, Answer, Asked, ObjectServer, refusal
 
 CONDITIONS = ("if-match", "if-none-match")
 WRITES = ("PUT", "POST", "DELETE")
@@ -130,11 +130,6 @@ class FaultyProxy:
             return answer
 
         return self.fault(later, **which)
-
-    def old_lists(self) -> Fault:
-        """Lists tell of the bucket as it is now, whatever is written later; all else is up to date."""
-        listed = everything_in(self.server)
-        return self.fault(lambda asked, forward: listing(self.server.bucket, listed, asked.query), kinds=("LIST",))
 
     def forbid_writes(self) -> Fault:
         return self.fault(lambda asked, forward: refusal(403), kinds=WRITES)

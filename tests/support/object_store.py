@@ -161,39 +161,6 @@ def everything_in(server: ObjectServer) -> list[Listed]:
                 return sorted(found, key=lambda entry: entry.key.encode())
 
 
-def listing(bucket: str, listed: list[Listed], query: dict[str, str]) -> Answer:
-    """ListObjectsV2 of these objects: prefix, delimiter, start-after, max-keys, continuation-token, encoding-type."""
-    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-    most = min(int(query.get("max-keys", 1000)), 1000)
-    after, token = query.get("start-after", "").encode(), query.get("continuation-token", "").encode()
-
-    quoted = query.get("encoding-type") == "url"
-
-    def shown(text: str) -> str:
-        return escape(quote(text) if quoted else text)
-
-    entries: dict[str, str] = {}
-    for item in listed:
-        if not item.key.startswith(prefix) or item.key.encode() <= after:
-            continue
-        before, found, _ = item.key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
-        name = prefix + before + found if found else item.key
-        common = f"<CommonPrefixes><Prefix>{shown(name)}</Prefix></CommonPrefixes>"
-        whole = common if found else f"<Contents><Key>{shown(name)}</Key>{item.rest}</Contents>"
-        if name.encode() > token:
-            entries[name] = whole
-    names = list(entries)[:most]
-    more = len(names) < len(entries)
-    further = f"<NextContinuationToken>{escape(names[-1])}</NextContinuationToken>" if more and names else ""
-    body = (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-        f"<Name>{bucket}</Name><Prefix>{shown(prefix)}</Prefix><KeyCount>{len(names)}</KeyCount><MaxKeys>{most}</MaxKeys>"
-        f"<IsTruncated>{str(more).lower()}</IsTruncated>{''.join(entries[name] for name in names)}{further}"
-        f"{'<EncodingType>url</EncodingType>' if quoted else ''}</ListBucketResult>"
-    )
-    return Answer(200, {"content-type": "application/xml"}, body.encode())
-
-
 class OneAtATime:
     """A WSGI application whose requests are worked on one after another, each once its body is here."""
 

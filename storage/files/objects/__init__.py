@@ -1,4 +1,4 @@
-"""A store in a bucket: write-once objects, leases, a register of what there is, copies in a bounded cache.
+"""A store in a bucket: write-once objects, leases, copies in a bounded cache.
 
-Nothing here relies on a list of objects being complete: the clouds' own are, those of a server between may be old.
+A list of objects has what was written before it was asked for, as those of the clouds have (S3 since December 2020).
 """

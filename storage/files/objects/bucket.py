@@ -15,18 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
 
 import obstore
 
-from vitalfew.storage.files.medium import Medium, Status
-from vitalfew.storage.files.objects import cache, leases, register
+from vitalfew.storage.files.medium import RECORDS, Medium, Status
+from vitalfew.storage.files.objects import cache, leases
 from vitalfew.storage.files.objects.client import client, explained, fetched, key, seen
 
 _ATTEMPT = re.compile(r"\d+\.by-[\w-]+\..+")
 """A name that says which attempt wrote it: no other attempt writes it again (storage/artifacts.py)."""
+_WILD = re.compile(r"[*?[]")
 _LARGE = 64 << 20
 """Bytes from which an object is uploaded in parts."""
 
@@ -40,7 +41,6 @@ def _status(meta: Any) -> Status:
 class Bucket(Medium):
     """The operations of `Medium` in a bucket."""
 
-    version = staticmethod(register.version)
     locked = staticmethod(leases.locked)
     is_locked = staticmethod(leases.is_locked)
     confirm_lock = staticmethod(leases.confirm_lock)
@@ -61,7 +61,7 @@ class Bucket(Medium):
             return not path.suffix and _has_some(path)
 
     def is_folder(self, path: Path) -> bool:
-        return bool(register.version(path)) or _has_some(path)
+        return _has_some(path)
 
     def is_writable(self, path: Path) -> bool:
         probe = path / ".writable"
@@ -113,10 +113,11 @@ class Bucket(Medium):
         return fetched(path)[1]
 
     def find(self, path: Path, pattern: str = "*") -> list[Path]:
-        """Records by the register; anything else by a list, and folders among it."""
-        if (known := register.find(path, pattern)) is not None:
-            return known
-        wanted = pattern.split("/")
+        """Objects, and folders among them; below the folders that the pattern names, by one list."""
+        *above, last = pattern.split("/")
+        while above and not _WILD.search(above[0]):
+            path = path / above.pop(0)
+        wanted = [*above, last]
         if len(wanted) > 1:
             names = [name for name, _ in _objects(path)]
         else:
@@ -137,10 +138,14 @@ class Bucket(Medium):
         """By the server's clock, of all that is below a folder."""
         return max((meta["last_modified"].timestamp() for _, meta in _objects(path)), default=0.0)
 
+    def version(self, path: Path) -> str:
+        """A hash of the names and entity tags of all records, by one list of the store."""
+        tags = [(name, str(meta["e_tag"])) for name, meta in _objects(path) if _is_record(name)]
+        return blake2b(repr(sorted(tags)).encode(), digest_size=16).hexdigest() if tags else ""
+
     def remove(self, path: Path) -> None:
         with suppress(FileNotFoundError), explained(path):
             obstore.delete(client(path), key(path))
-        register.forget(path)
 
     def remove_tree(self, path: Path) -> None:
         places = [path / name for name, _ in _objects(path)]
@@ -152,16 +157,12 @@ class Bucket(Medium):
             except FileNotFoundError:  # another process removed one of them: some servers stop there
                 for place in some:
                     self.remove(place)
-        for place in places:
-            register.forget(place)
 
     def write_bytes(self, path: Path, content: bytes) -> None:
-        register.note(path)
         with explained(path):
             obstore.put(client(path), key(path), content, use_multipart=False)
 
     def write_once(self, path: Path, content: bytes) -> bool:
-        register.note(path)
         while True:
             try:
                 with explained(path):
@@ -216,12 +217,17 @@ def _upload(path: Path, fill: Callable[[Path], Any], replaced: Any) -> None:
         temporary = folder / path.name
         with cache.room_explained():
             fill(temporary)
-        register.note(path)
         large, part = temporary.stat().st_size > _LARGE, _LARGE // 4
         with explained(path):
             put = obstore.put(client(path), key(path), temporary, mode=replaced, use_multipart=large, chunk_size=part)
         version = "" if _ATTEMPT.fullmatch(path.name) else str(_number(put["e_tag"]))
         cache.keep(cache.place(str(path), version, path.name), temporary)
+
+
+def _is_record(name: str) -> bool:
+    """Return true for the name of a record, from the store on."""
+    place = PurePosixPath(name)
+    return any(len(place.parts) == pattern.count("/") + 1 and place.match(pattern) for pattern in RECORDS)
 
 
 def _has_some(path: Path) -> bool:

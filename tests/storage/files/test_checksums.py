@@ -1,6 +1,5 @@
 """A file that does not see damage by itself is read once per machine, and again whenever it may have changed."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -75,52 +74,6 @@ def test_a_flipped_bit_is_seen_whatever_size_and_date_say(tmp_path: Path, reads:
     flip(tmp_path / "index")
     assert files.checked(tmp_path / "index", expected)
     assert len(reads) == 4
-
-
-def test_what_was_written_a_moment_ago_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that ticks every few milliseconds gives two writes one date."""
-    expected = written(tmp_path / "index")
-    for _ in range(20):
-        files.checked(tmp_path / "index", expected)
-        flip(tmp_path / "index")
-        with pytest.raises(Damaged):
-            files.checked(tmp_path / "index", expected)
-        flip(tmp_path / "index")
-
-
-@pytest.mark.parametrize("cache_home", ["/proc/nothing", "relative", None])
-def test_without_a_cache_directory_a_file_is_read_once_per_process(
-    tmp_path: Path, cache: Path, reads: list[str], cache_home: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files.write_text(tmp_path / "file", "a file, and no folder")
-    monkeypatch.setenv("XDG_CACHE_HOME", cache_home or str(tmp_path / "file"))
-    expected = written(tmp_path / "index")
-    for _ in range(3):
-        files.checked(tmp_path / "index", expected)
-    assert reads == ["index"]
-    assert in_another_process(tmp_path / "index", expected) == 1
-    assert not cache.exists()
-
-
-@pytest.mark.parametrize("damage", [b"{", b"\xff\n", b"[1, 2]\n", b'["index", "', b"\n\n"])
-def test_a_damaged_memory_costs_a_reading(tmp_path: Path, cache: Path, reads: list[str], damage: bytes) -> None:
-    expected = written(tmp_path / "index")
-    files.checked(tmp_path / "index", expected)
-    (log,) = cache.rglob("*.jsonl")
-    (line,) = log.read_bytes().splitlines(keepends=True)
-    name, key, _ = json.loads(line)
-    for content in (damage + line, damage, json.dumps([name, key, "0" * 32]).encode() + b"\n"):
-        log.write_bytes(content)
-        module._memory.cache_clear()
-        assert files.checked(tmp_path / "index", expected)
-    module._memory.cache_clear()
-    assert files.checked(tmp_path / "index", expected)
-    assert 3 <= len(reads) <= 4
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        files.checked(tmp_path / "none", "0" * 32)
 
 
 @pytest.mark.usefixtures("cache")

@@ -28,11 +28,6 @@ VECTORS = pa.table(
 )
 
 
-def row_groups(path: Path) -> pa.Table:
-    with files.open_table(path) as file:
-        return pa.concat_tables(file.read_row_group(number) for number in range(file.num_row_groups))
-
-
 def batches(path: Path) -> pa.Table:
     with files.open_table(path) as file:
         return pa.Table.from_batches(file.iter_batches(1000))
@@ -40,10 +35,7 @@ def batches(path: Path) -> pa.Table:
 
 READERS: dict[str, Callable[[Path], pa.Table]] = {
     "whole": files.read_table,
-    "mapped": lambda path: files.read_table(path, mapped=True),
     "where": lambda path: files.read_table(path, where=pc.scalar(True)),
-    "together": lambda path: files.read_tables([path]),
-    "row groups": row_groups,
     "batches": batches,
 }
 
@@ -123,12 +115,6 @@ def test_half_a_table(tmp_path: Path) -> None:
         for reader in (*READERS.values(), files.read_schema):
             with pytest.raises(Damaged, match=r"half\.parquet is damaged"):
                 reader(tmp_path / "half.parquet")
-
-
-def test_what_the_system_refuses_is_no_damage(tmp_path: Path) -> None:
-    for read in (*READERS.values(), files.read_schema, files.read_arrow, files.read_array, files.read_arrays):
-        with pytest.raises(FileNotFoundError):
-            read(tmp_path / "none")
 
 
 OTHERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any], bool]] = {

@@ -1,18 +1,14 @@
 """Files that grow by a line: whatever tears or changes one line, the others are read as they were written."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vitalfew.storage import files
-from vitalfew.storage.files import NotWritten
 
 values = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.floats(allow_nan=False)), max_size=6)
-quickly = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quickly = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def fresh(path: Path, lines: list[dict[str, object]]) -> Path:
@@ -50,28 +46,3 @@ def test_a_changed_byte_is_seen_and_costs_its_own_line_alone(
     read = files.read_lines(path).values
     assert len(lines) - 2 <= len(read) < len(lines) or (place == 0 and read == lines)
     assert all(value in lines for value in read)
-
-
-def test_a_whole_line_with_other_bytes_is_counted(tmp_path: Path) -> None:
-    path = fresh(tmp_path / "lines", [{"answer": "one"}, {"answer": "two"}])
-    path.write_bytes(path.read_bytes().replace(b"two", b"six"))
-    assert files.read_lines(path) == ([{"answer": "one"}], 1)
-
-
-def test_threads_append_whole_lines(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "lines"
-    with ThreadPoolExecutor(8) as pool:
-        [*pool.map(lambda number: files.append_line(path, {"n": number, "text": "x" * 5000}), range(200))]
-    values, damaged = files.read_lines(path)
-    assert (sorted(value["n"] for value in values), damaged) == ([*range(200)], 0)
-    assert files.read_lines(tmp_path / "none") == ([], 0)
-
-
-def test_what_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    write: Callable[..., int] = full
-    monkeypatch.setattr("vitalfew.storage.files.directory.os.write", write)
-    with pytest.raises(NotWritten, match=r"lines cannot be written: No space left on device\..*make room"):
-        files.append_line(tmp_path / "lines", {})

@@ -39,14 +39,3 @@ def test_a_fork_of_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
             assert is_free(lock)
         finally:
             os.kill(child, signal.SIGKILL)
-
-
-def test_a_fork_leaves_the_lock_to_its_parent(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    with files.locked(lock):
-        child = os.fork()
-        if not child:
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert not is_free(lock)
-    assert is_free(lock)

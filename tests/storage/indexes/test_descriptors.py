@@ -85,7 +85,3 @@ def of_every_type(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_retriever_opens_few_files(store: Path, few: list[Any]) -> None:
     assert few[0] == json.loads(json.dumps(in_an_index(store)))
-
-
-def test_faiss_shards_of_every_type_hold_no_file_open(of_every_type: Path, few: list[Any]) -> None:
-    assert few[1] == in_shards_of_every_type(of_every_type)

@@ -111,23 +111,7 @@ def test_a_damaged_source_is_named_and_nothing_of_it_counts(tmp_path: Path, buck
     done = CliRunner().invoke(app, ["store", "copy", str(tmp_path / "store"), str(bucket)])
     assert done.exit_code == 1
     assert "00000.sentence.faiss is damaged" in " ".join(done.output.split())
-    assert not files.find(bucket, "faiss/*/manifest.json") or not files.exists(
-        files.find(bucket, "faiss/*/manifest.json")[0]
-    )
-
-
-def test_what_an_index_uses_alone(store: Path, tmp_path: Path) -> None:
-    index(store, CORPUS, name="other", **{**SETTINGS, "index": {"type": "flat"}})
-    copy(store, tmp_path / "part", "--index", "other")
-    assert sql(tmp_path / "part", "SELECT count(*) FROM artifacts WHERE stage = 'index'") == [(1,)]
-    assert find_index(tmp_path / "part", "other") == find_index(store, "other")
-
-
-def test_an_index_of_that_name_is_kept_and_told(store: Path, tmp_path: Path) -> None:
-    index(tmp_path / "store", "synthetic:passages=20,questions=2,seed=9")
-    other = find_index(tmp_path / "store", "test")
-    assert "index test refers to other artifacts there" in copy(store, tmp_path / "store")
-    assert find_index(tmp_path / "store", "test") == other
+    assert not files.find(bucket, "faiss/*/manifest.json")
 
 
 @pytest.mark.parametrize(

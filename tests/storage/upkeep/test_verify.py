@@ -1,23 +1,20 @@
 """Whatever a store holds: verify finds no fault while nothing touches it, and sees a changed byte in any file."""
 
-import logging
 import random
 import re
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from tests.support.damage import flip
-from tests.support.evaluating import copied, evaluated
-from tests.support.indexing import contents, index, sql
+from tests.support.evaluating import evaluated
+from tests.support.indexing import contents, index
 from tests.support.shared import indexed, shared
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.upkeep import inventory
 from vitalfew.storage.upkeep.verify import StoreFault, verify, verify_records
@@ -96,26 +93,6 @@ def store(tmp_path: Path) -> Path:
 def test_a_changed_byte_in_any_file_of_an_evaluation_is_seen(store: Path) -> None:
     assert {"asked", "hits", "candidates", "scores"} <= {artifact.table for artifact, _ in belonging(store)}
     assert_a_changed_byte_is_seen(store)
-
-
-def test_what_a_preparation_leaves_is_no_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    index(tmp_path, bm25=KEYWORDS, index={"type": "sq8"})
-    assert sql(tmp_path, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'preparation'") == [(0,)]
-    assert not [record.message for record in caplog.records if record.levelno > logging.INFO]
-
-
-def test_a_quote_of_an_artifact_is_no_fault(tmp_path: Path) -> None:
-    """Where the disk is not ample, a run is quoted first, and its quotes are kept under the artifacts' fingerprints."""
-    store = copied(indexed(), tmp_path / "store")
-    for artifact in inventory.artifacts(store):
-        files.write_table(store / "quotes" / artifact.fingerprint / "00000.parquet", pa.table({"rows": [60]}))
-    assert [*verify(inventory.artifacts(store), lambda read: None), *verify_records(store)] == []
-
-
-def test_a_quote_of_a_plan_that_was_not_run_is_no_fault(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    files.write_table(store / "quotes" / ("0" * 16) / "00000.parquet", pa.table({"rows": [60]}))
-    assert [*verify(inventory.artifacts(store), lambda read: None), *verify_records(store)] == []
 
 
 def test_what_verify_saw_damaged_of_an_evaluation_is_made_anew_by_its_command(store: Path) -> None:

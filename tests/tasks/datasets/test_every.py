@@ -162,7 +162,7 @@ def test_a_file_that_grows_while_it_is_read_gives_what_was_there(tmp_path: Path,
     assert [pair for pair in first + rest if pair in records] == records
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", HERE)
 @given(data=st.data())
 def test_mutated_files_give_records_or_an_input_error(
@@ -185,12 +185,8 @@ def test_mutated_files_give_records_or_an_input_error(
 
 @st.composite
 def mutated(draw: st.DrawFn, content: bytes) -> bytes:
-    """Other bytes altogether, or the content with some changes in it: bytes replaced, put in, left out or repeated."""
-    if draw(st.integers(0, 5)) == 0:
-        return draw(st.binary(max_size=200))
-    telling = st.sampled_from(
-        [b'"', b'""', b"\t", b",", b"\n", b"\r", b"\0", b"\xff", b"{", b"[", b"}", b"\xef\xbb\xbf"]
-    )
+    """Return the content with some changes in it: bytes replaced, put in, left out or repeated; maybe packed."""
+    telling = st.sampled_from([b'"', b"\t", b",", b"\n", b"\0", b"\xff", b"{", b"[", b"}", b"\xef\xbb\xbf"])
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(content)))
         end = draw(st.integers(start, min(len(content), start + 20)))

@@ -56,19 +56,10 @@ def test_credentials_that_may_only_read(store: Path, proxy: FaultyProxy) -> None
     assert "PutObject" in output
 
 
-def test_credentials_that_may_do_nothing(store: Path, proxy: FaultyProxy) -> None:
-    proxy.forbid_all()
-    code, output = obey("store", "ls", "--store", str(store))
-    assert (code, "these credentials do not allow this (AccessDenied)" in output) == (1, True), output
-    assert proxy.count.total() < 10
-
-
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         ("InvalidAccessKeyId", "these credentials are not valid (InvalidAccessKeyId): set AWS_ACCESS_KEY_ID"),
-        ("SignatureDoesNotMatch", "these credentials are not valid (SignatureDoesNotMatch): set AWS_ACCESS_KEY_ID"),
-        ("ExpiredToken", "these credentials are not valid (ExpiredToken)"),
         ("RequestTimeTooSkewed", "the clock of this machine is wrong"),
     ],
 )
@@ -77,12 +68,6 @@ def test_credentials_that_are_refused(store: Path, proxy: FaultyProxy, code: str
     with pytest.raises(BucketError) as refused:
         files.read_bytes(store / "runs" / "x.json")
     assert words in str(refused.value)
-
-
-def test_what_the_store_is_called_is_no_cause(store: Path, proxy: FaultyProxy) -> None:
-    proxy.fault(lambda asked, forward: refusal(400, "InvalidRequest"))
-    with pytest.raises(BucketError, match="cannot be reached: InvalidRequest"):
-        files.exists(store / "metadata" / "credential.json")
 
 
 def test_without_credentials_it_is_said_in_seconds(proxy: FaultyProxy, store: Path) -> None:
@@ -121,10 +106,8 @@ def test_a_server_that_cannot_be_used(store: Path, monkeypatch: pytest.MonkeyPat
     ("place", "words"),
     [
         ("s3://", "write s3://BUCKET/PREFIX"),
-        ("s3://key:secret@bucket/x", "the address must not contain credentials; set them in the environment"),
         ("s3://bucket/x?token=secret", "the address must not contain credentials; set them in the environment"),
         ("http://bucket/x", "a store must be a directory, or a prefix of a bucket"),
-        ("s3://bucket/a b", "without spaces"),
         ("s3://bucket/../x", "write s3://BUCKET/PREFIX"),
     ],
 )
@@ -132,11 +115,10 @@ def test_an_address_that_cannot_be_a_stores(
     place: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for arguments in (["sql", "SELECT 1"], [*INDEX, "--name", "n"], ["store", "ls"]):
-        code, output = obey(*arguments, "--store", place)
-        assert code == 2, output
-        assert words in " ".join(output.split()), output
-        assert "secret" not in output
+    code, output = obey("store", "ls", "--store", place)
+    assert code == 2, output
+    assert words in " ".join(output.split()), output
+    assert "secret" not in output
     assert list(tmp_path.iterdir()) == []
 
 

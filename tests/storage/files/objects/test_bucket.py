@@ -1,6 +1,5 @@
 """A bucket does what a directory does: the same operations, one after the other, have the same answers."""
 
-import inspect
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,8 @@ import pytest
 
 from tests.support.faulty import FaultyProxy
 from vitalfew.storage import files
-from vitalfew.storage.files import BucketError, Damaged, DamagedRecord, Medium
-from vitalfew.storage.files.directory import Directory
+from vitalfew.storage.files import BucketError, Damaged, DamagedRecord
 from vitalfew.storage.files.objects import bucket, client
-from vitalfew.storage.files.objects.bucket import Bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"
@@ -129,17 +126,6 @@ def test_the_same_operations_have_the_same_answers(store: Path, tmp_path: Path) 
     assert on_disk["a lock"] == [True, False, True, True]
 
 
-def test_both_have_the_same_functions() -> None:
-    asked = {name for name in vars(Medium) if not name.startswith("_")}
-    assert {"status", "find", "locked", "remove_tree"} < asked
-    for name in asked:
-        due, *those = (
-            [(each.name, each.default) for each in inspect.signature(getattr(kind, name)).parameters.values()]
-            for kind in (Medium, Directory, Bucket)
-        )
-        assert all([each for each in has if each[0] != "self"] == due[1:] for has in those), name
-
-
 def test_what_is_written_once_stays(store: Path, proxy: FaultyProxy) -> None:
     marker = store / ARTIFACT / "done" / "00000.json"
     assert files.write_json_once(marker, {"by": "first"})
@@ -179,12 +165,12 @@ def test_appended_lines_of_many_at_once(store: Path, proxy: FaultyProxy) -> None
     assert len(files.read_lines(path).values) == 41
 
 
-@pytest.mark.parametrize("held", [range(1), range(1, 33)], ids=["the first", "a window"])
 def test_what_was_appended_before_a_kill_is_found(
-    store: Path, proxy: FaultyProxy, held: range, monkeypatch: pytest.MonkeyPatch
+    store: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some writes of 64 threads are on their way when the process is killed; the others could overtake them."""
     monkeypatch.setattr(client, "_PATIENCE", {**client._PATIENCE, "max_retries": 0})
+    held = range(1, 33)
     path, killed, returned = store / ARTIFACT / "journal" / "00000.jsonl", threading.Event(), list[int]()
     all_else = threading.Event()
 

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import obstore
 import pytest
 
 from tests.support.faulty import FaultyProxy
-from tests.support.object_store import ROOT
 from vitalfew.storage import files
 from vitalfew.storage.files import CacheFull, Damaged
 from vitalfew.storage.files.objects import cache, client
@@ -53,11 +50,6 @@ def test_the_least_lately_used_goes_first(store: Path, own_cache: Path) -> None:
     assert int(files.read_array(paths["b"])[0]) == ord("b"), "it is fetched again"
 
 
-def test_what_was_used_lately_stays(store: Path) -> None:
-    paths = [written(store, str(number), 3) for number in range(5)]
-    assert all(files.local(path).exists() for path in paths)
-
-
 def test_what_is_there_is_not_fetched_again(store: Path, proxy: FaultyProxy) -> None:
     path = written(store, "a")
     expected = files.checksum(path)
@@ -77,14 +69,6 @@ def test_a_damaged_copy_is_fetched_again(store: Path) -> None:
     obstore.put(client.client(path), client.key(path), b"other")
     with pytest.raises(Damaged, match=r"a\.npy is damaged"):
         files.checked(path, expected)
-
-
-def test_another_version_has_another_copy(store: Path) -> None:
-    path = store / "parameters.json"
-    files.write_text(path, "one")
-    first = files.local(path)
-    files.write_text(path, "two")
-    assert (files.local(path).read_text(), first.read_text()) == ("two", "one")
 
 
 def test_a_full_disk(store: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,45 +91,3 @@ def test_a_full_disk(store: Path, own_cache: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "open", opened)
     assert len(files.read_array(path)) == 1.9 * MEGABYTE
     assert not files.exists(store / "b.npy")
-
-
-def test_a_full_disk_has_room_once_old_copies_have_gone(
-    store: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = files.local(written(store, "old")), written(store, "new")
-    cache.drop(files.local(new))
-    os.utime(old.parent, (LONG_AGO, LONG_AGO))
-    opened = Path.open
-
-    def full(self: Path, *mode: Any, **options: Any) -> Any:
-        if self.is_relative_to(own_cache / "scratch") and "wb" in mode and old.exists():
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return opened(self, *mode, **options)
-
-    monkeypatch.setattr(Path, "open", full)
-    assert len(files.read_array(new)) == 1.9 * MEGABYTE
-    assert not old.exists()
-
-
-def test_a_bound_that_is_none(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VITALFEW_CACHE_GB", "much")
-    with pytest.raises(CacheFull, match="VITALFEW_CACHE_GB must be a number of gigabytes, got 'much'"):
-        written(store, "a")
-
-
-def test_processes_share_it(store: Path, proxy: FaultyProxy, own_cache: Path) -> None:
-    path = written(store, "a")
-    cache.drop(files.local(path))
-    script = (
-        "import sys\nfrom vitalfew.configs.paths import store_place\nfrom vitalfew.storage import files\n"
-        "print(files.local(store_place(sys.argv[1])), flush=True)\n"
-    )
-    others = [
-        subprocess.Popen([sys.executable, "-c", script, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = {other.communicate()[0].strip() for other in others}
-    before = fetched(proxy)
-    assert said == {str(files.local(path))}
-    assert fetched(proxy) == before
-    assert len(files.read_array(path)) == 1.9 * MEGABYTE

@@ -105,15 +105,6 @@ def test_one_of_many_has_it(lock: Path) -> None:
     assert record(lock)["token"] == 4
 
 
-def test_it_need_not_be_waited_for(lock: Path) -> None:
-    with files.locked(lock, wait=False) as first, files.locked(lock, wait=False) as second:
-        assert (first, second) == (True, False)
-        assert files.is_locked(lock)
-    assert not files.is_locked(lock)
-    with files.locked(lock, wait=False) as again:
-        assert again
-
-
 @pytest.mark.slow
 def test_beats_keep_it_though_the_clock_is_an_hour_ahead(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
@@ -135,17 +126,6 @@ def test_the_silent_lose_it(lock: Path, proxy: FaultyProxy) -> None:
     assert str(record(lock)["holder"])[:8] == "another-", "who lost a lease does not let go of another's"
 
 
-@pytest.mark.slow
-def test_silence_that_nobody_used(lock: Path, proxy: FaultyProxy) -> None:
-    """The server did not answer for longer than a lease lasts, and nobody was waiting."""
-    with files.locked(lock):
-        with proxy.fail(503, kinds=("PUT",), within="/lock"):
-            while files.is_locked(lock):
-                time.sleep(0.05)
-        files.confirm_lock(lock)
-        assert files.is_locked(lock)
-
-
 def test_who_is_known_to_have_ended_holds_nothing(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "LEASE_SECONDS", 3600.0)
     leave(lock, f"{socket.gethostname()} {files.this_process()}1")
@@ -154,22 +134,13 @@ def test_who_is_known_to_have_ended_holds_nothing(lock: Path, monkeypatch: pytes
         assert record(lock)["token"] == 8
 
 
-@pytest.mark.parametrize("process", ["0123456789ab-4194304-1", "4194304-8d9f0a1b52263", "4194304"])
-def test_a_holder_out_of_sight_is_believed_whatever_its_host_is_called(lock: Path, process: str) -> None:
-    """As one in another container of this machine, on another machine of the same name, or of an older version."""
-    leave(lock, f"{socket.gethostname()} {process}")
+def test_a_holder_out_of_sight_is_believed_whatever_its_host_is_called(lock: Path) -> None:
+    """As one in another container of this machine, or on another machine of the same name."""
+    leave(lock, f"{socket.gethostname()} 0123456789ab-4194304-1")
     assert files.is_locked(lock)
     with files.locked(lock, wait=False) as held:
         assert not held
     assert record(lock)["token"] == 7
-
-
-@pytest.mark.slow
-def test_who_is_silent_on_another_machine_holds_it_for_a_while(lock: Path) -> None:
-    leave(lock, "another-machine 1-1")
-    assert files.is_locked(lock)
-    with files.locked(lock):
-        assert record(lock)["token"] == 8
 
 
 @pytest.mark.parametrize("kind", ["ignore_conditions", "refuse_conditions"])
@@ -178,10 +149,3 @@ def test_without_conditional_writes_there_is_no_lock(lock: Path, proxy: FaultyPr
     with pytest.raises(BucketError, match="does not support conditional writes"), files.locked(lock):
         pass
     assert proxy.count.total() < 20
-
-
-def test_a_clock_that_the_server_refuses(lock: Path, proxy: FaultyProxy) -> None:
-    proxy.skew(hours=1)
-    with pytest.raises(BucketError, match=r"the clock of this machine is wrong.*set the clock \(NTP\)"):
-        files.read_bytes(lock)
-    assert proxy.count.total() < 10

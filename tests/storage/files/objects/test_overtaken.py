@@ -69,11 +69,9 @@ class Paying(Stage):
     ("turns", "runs"),
     [
         ("aabbbbbfaaa", "ab"),  # a falls silent, and goes on after b has completed the artifact
-        ("aabbbbbaaaf", "ab"),
         ("aabaabbafbb", "ab"),  # a is overtaken, and is first all the same
         ("aabaabbbacccccbf", "abc"),
         ("aabbbaaabbf", "aa"),  # a worker that its own run has given up
-        ("aaaaabbbbbf", "ab"),
     ],
 )
 def test_the_ledger_has_what_every_attempt_paid(store: Path, turns: str, runs: str) -> None:
