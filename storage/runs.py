@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from vitalfew.storage import files
+from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord, Record
 from vitalfew.storage.names import (
@@ -102,7 +102,9 @@ def recorded_run(
     artifacts: Sequence[str],
     methods: dict[str, dict[str, str]] | None = None,
 ) -> Iterator[Run]:
-    """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there."""
+    """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there. Raises
+    OtherVersion."""
+    version.check(store)
     started = datetime.now(UTC)
     identity = f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}"
     run = Run(identity, flow, name, config, started.isoformat(), fingerprints=[*artifacts], methods=methods or {})
@@ -122,7 +124,9 @@ def recorded_run(
 
 
 def read_runs(store: Path) -> list[Run]:
-    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted."""
+    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted. Raises
+    OtherVersion."""
+    version.check(store)
     found = files.find(store / "runs", "*.json")
     return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
@@ -187,12 +191,15 @@ def save_index(store: Path, index: NamedIndex) -> None:
 
 
 def index_names(store: Path) -> list[str]:
+    """Raises OtherVersion."""
+    version.check(store)
     found = files.find(store / "indexes", "*.json")
     return sorted(path.stem for path in found if _NAME.fullmatch(path.stem) and files.exists(path))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
-    """Raises IndexNotFound, and DamagedRecord where its record is not as it was written."""
+    """Raises IndexNotFound, OtherVersion, and DamagedRecord where its record is not as it was written."""
+    version.check(store)
     path = _index_path(store, name)
 
     def named(value: dict[str, Any]) -> NamedIndex:

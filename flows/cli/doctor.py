@@ -195,14 +195,20 @@ def _disk(store: Path) -> Check:
 
 
 def _store(store: Path) -> list[Check]:
-    from vitalfew.storage import files
+    from vitalfew.storage import files, version
     from vitalfew.storage.runs import index_names, read_runs
 
     if not files.is_folder(store):
         return [Check("store", True, f"{store} does not exist yet; `vitalfew index` creates it", needed=False)]
+    try:
+        version.check(store)
+    except ValueError as error:
+        return [Check("store", False, str(error))]
     writable = files.is_writable(store)
     indexes = index_names(store)
-    checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
+    checks = [
+        Check("store", writable, f"{store}, version {version.VERSION}" + ("" if writable else ": it is not writable"))
+    ]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
     latest = {run.name: run for run in read_runs(store) if run.name}
     if ended := sorted(name for name, run in latest.items() if run.state in ("cancelled", "interrupted")):

@@ -53,7 +53,9 @@ def ui(
     from vitalfew.flows.server.home import prepare as prepare_home
     from vitalfew.flows.server.processes import ProcessEnded
     from vitalfew.flows.server.service import service
+    from vitalfew.storage import version
 
+    version.check(store)
     if told := prepare_home(store):
         err.print(escape(told), soft_wrap=True)
     read, bad = read_corpora(store, corpora)

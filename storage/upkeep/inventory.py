@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from vitalfew.storage import files, generations, journals, runs
+from vitalfew.storage import files, generations, journals, runs, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import seen_together
@@ -75,11 +75,12 @@ class UnknownReferences(ValueError):
 
 
 def check_store(store: Path) -> None:
-    """Raises FileNotFoundError where there is none."""
+    """Raises FileNotFoundError where there is none, and OtherVersion."""
     if not files.is_folder(store):
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
+    version.check(store)
 
 
 def tables(store: Path) -> list[Path]:
