@@ -67,7 +67,7 @@ class Run:
 class NamedIndex:
     """The record behind `--index NAME`: the artifacts of an index and the settings they were made with.
 
-    `generation`: its number, 0 in a store that recorded none; `before`: those that were current before it and were not
+    `generation`: its number, 0 of one that has none yet; `before`: those that were current before it and were not
     rolled back, the latest last; `reached`: the highest number that ever was current.
     """
 
@@ -147,8 +147,7 @@ def _read_run(path: Path) -> Run | None:
     """Read a run's record; None for a run that was killed before its record was written."""
 
     def named(value: dict[str, Any]) -> Run:
-        # A run of an earlier version has only the id of its process.
-        run: Run = validated(_RUN, {"process": str(value["pid"]), **value})
+        run: Run = validated(_RUN, value)
         return _checked_name(run, run.run_id, path)
 
     try:

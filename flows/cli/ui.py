@@ -56,8 +56,7 @@ def ui(
     from vitalfew.storage import version
 
     version.check(store)
-    if told := prepare_home(store):
-        err.print(escape(told), soft_wrap=True)
+    prepare_home(store)
     read, bad = read_corpora(store, corpora)
     for name, error in bad.items():
         err.print(escape(f"The corpus {name} is left out, and the others are served. {error}"), soft_wrap=True)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,11 @@ from tests.support.indexing import without_catalog
 from tests.support.object_store import ObjectServer, s3_server
 from vitalfew.configs.paths import BucketPath
 from vitalfew.flows.cli.main import app
-from vitalfew.storage import files, generations
+from vitalfew.storage import files, generations, version
 from vitalfew.storage.files.directory import DIRECTORY
 from vitalfew.storage.files.medium import Medium
 from vitalfew.storage.generations import CannotPromote, IndexMoved
-from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index, save_index
+from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
 ROLES = ("passages", "sentences", "vectors", "faiss")
 
@@ -45,9 +44,11 @@ def proxy(server: ObjectServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(params=["directory", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Empty."""
-    if request.param == "directory":
-        return tmp_path / "store"
-    return BucketPath("s3:", request.getfixturevalue("proxy").server.bucket, tmp_path.name)
+    place = tmp_path / "store"
+    if request.param == "bucket":
+        place = BucketPath("s3:", request.getfixturevalue("proxy").server.bucket, tmp_path.name)
+    version.mark(place)
+    return place
 
 
 def built(store: Path, number: int, name: str = "notes") -> NamedIndex:
@@ -145,26 +146,6 @@ def test_a_build_that_was_killed_before_the_name_moved_moves_it_when_it_comes_ag
     assert (numbers(store), current(store)) == ([1, 2], 1)
     assert record(store, 2).number == 2
     assert (numbers(store), current(store)) == ([1, 2], 2)
-
-
-def test_a_store_without_history_has_one_generation(store: Path) -> None:
-    old = built(store, 7)
-    files.write_json(
-        store / "indexes" / "notes.json",
-        {key: value for key, value in asdict(old).items() if key not in ("generation", "before", "reached")},
-    )
-    (only,) = generations.history(store, "notes")
-    assert (only.number, only.artifacts, only.settings) == (1, old.artifacts, "")
-    assert only.made[:4] >= "2026"
-    assert generations.promote(store, "notes").number == 1
-    assert record(store, 8).number == 2
-    assert numbers(store) == [1, 2]
-    assert generations.rollback(store, "notes").artifacts == old.artifacts
-    assert find_index(store, "notes").config == old.config
-    save_index(store, built(store, 9))  # an older version wrote the name since
-    assert numbers(store) == [1, 2, 3]
-    assert generations.promote(store, "notes", 2).number == 2
-    assert generations.rollback(store, "notes").artifacts == built(store, 9).artifacts
 
 
 def test_a_clock_that_jumps_back_does_not_change_the_order(store: Path) -> None:

@@ -1,7 +1,5 @@
-"""A manifest and the table of its shards: what is written is read back, also in the form of earlier versions, and any
-damage is seen."""
+"""A manifest and the table of its shards: what is written is read back, and any damage is seen."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -51,16 +49,6 @@ def test_a_manifest_is_read_back(tmp_path: Path, shards: int) -> None:
     assert written.note("reused") == sum(range(shards))
     assert written.note("other") == 0
     assert "00000.parquet" not in (tmp_path / NAME / "manifest.json").read_text()  # shards are elsewhere
-
-
-def test_a_manifest_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """Its shards stood in manifest.json, and it had neither `version`, `model` nor `whole`."""
-    written = manifest_of(3)
-    files.write_json(tmp_path / NAME / "manifest.json", asdict(written))
-    assert manifests.read_manifest(tmp_path / NAME) == written
-    old = {name: value for name, value in asdict(written).items() if name not in ("version", "model", "whole")}
-    files.write_json(tmp_path / NAME / "manifest.json", old)
-    assert manifests.read_manifest(tmp_path / NAME).shards == written.shards
 
 
 def test_damage_of_the_table_of_shards_is_seen(tmp_path: Path) -> None:

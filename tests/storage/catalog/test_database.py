@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import CompleteEvent
@@ -34,7 +33,6 @@ from vitalfew.storage.catalog import database
 from vitalfew.storage.catalog.database import CATALOG, build, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import ROWS, columns
-from vitalfew.storage.files import read_json
 from vitalfew.storage.requests import RequestLog
 
 TRIAL: dict[str, Any] = {
@@ -155,29 +153,6 @@ def test_summaries_say_what_a_metric_is(store: Path) -> None:
     assert ("f1", "F1", "0 to 1", "higher", ["an answer", "gold answers"], False) in rows
     assert ("usd", "USD for tokens", "USD", "lower", ["an answer"], True) in rows
     assert all(heading and unit and direction and needs for _, heading, unit, direction, needs, _ in rows)
-
-
-def test_a_store_that_was_scored_by_an_older_version_answers(store: Path, tmp_path: Path) -> None:
-    """Summaries had neither heading nor direction: they are read, and nothing is said to be best or worst."""
-    old = tmp_path / "old"
-    subprocess.run(["cp", "-a", str(store), str(old)], check=True)
-    (old / CATALOG).unlink(missing_ok=True)
-    files = sorted(old.glob("summaries/*/*.parquet"))
-    for file in files:
-        # An artifact of today with the bytes of then: its manifest names the size that the file has.
-        rows = pq.read_table(file).select(["metric", "value", "questions", "left_out"])
-        before = file.stat().st_size
-        pq.write_table(rows, file)
-        manifest = old / "scores" / file.parent.name / "manifest.json"
-        value = json.dumps(read_json(manifest))
-        manifest.write_text(value.replace(f'"bytes": {before}', f'"bytes": {file.stat().st_size}'))
-    assert files
-    ((count, known),) = sql(old, "SELECT count(*), count(direction) FROM summaries")
-    assert count == sql(store, "SELECT count(*) FROM summaries")[0][0] > known == 0
-    assert sql(old, "SELECT * FROM best()") == sql(old, "SELECT * FROM worst()") == []
-    report = run("report", "trial", "--store", old)
-    assert report.exit_code == 0, report.output
-    assert "no best value is marked" in " ".join(report.output.split())
 
 
 def test_the_worst_questions_come_with_their_answers(store: Path) -> None:

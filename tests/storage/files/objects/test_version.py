@@ -27,5 +27,6 @@ def test_a_store_of_another_version_is_not_touched(store: Path, proxy: FaultyPro
         Store(store)
     for words in (("index", SYNTHETIC, "--name", "new", "--runner", "serial"), ("store", "ls"), ("sql", "SELECT 1")):
         result = CliRunner().invoke(app, [*words, "--store", str(store)])
-        assert result.exit_code == 1 and f"{store} has" in result.output, result.output
+        assert result.exit_code == 1, result.output
+        assert f"{store} has" in result.output
     assert everything_in(proxy.server) == before
