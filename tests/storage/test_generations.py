@@ -44,15 +44,14 @@ def proxy(server: ObjectServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(params=["directory", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Empty."""
-    place = tmp_path / "store"
-    if request.param == "bucket":
-        place = BucketPath("s3:", request.getfixturevalue("proxy").server.bucket, tmp_path.name)
-    version.mark(place)
-    return place
+    if request.param == "directory":
+        return tmp_path / "store"
+    return BucketPath("s3:", request.getfixturevalue("proxy").server.bucket, tmp_path.name)
 
 
 def built(store: Path, number: int, name: str = "notes") -> NamedIndex:
     """A build whose artifacts are there, as far as their manifests say so."""
+    version.mark(store)
     artifacts = {role: f"{role}/{number:016x}" for role in ROLES}
     for artifact in artifacts.values():
         files.write_json(store / artifact / "manifest.json", {})

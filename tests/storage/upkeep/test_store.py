@@ -439,7 +439,7 @@ def test_gc_removes_what_was_left_behind(store: Path) -> None:
     staging.mkdir()
     (staging / "00000.passages.arrow").write_bytes(b"x" * 100)
     dead, alive = (store / "runs" / f".x.json.{this_process()}{more}.tmp" for more in ("1", ""))
-    foreign_old, foreign_new = (passages / f".00000.parquet.elsewhere{n}.1.tmp" for n in (1, 2))
+    foreign_old, foreign_new = (passages / f".00000.parquet.0123456789a{n}-1-1.tmp" for n in (1, 2))
     for path in (dead, alive, foreign_old, foreign_new):
         path.write_bytes(b"x")
     os.utime(foreign_old, (time.time() - 8 * 86_400,) * 2)
