@@ -35,7 +35,7 @@ import psutil
 from benchmarks.common import VITALFEW, clock_and_cpu, complete, cpu, options
 from benchmarks.growth_report import Rates
 from benchmarks.index_types import Clusters
-from vitalfew.storage import files, schemas
+from vitalfew.storage import files, schemas, version
 from vitalfew.storage.artifacts import Artifact, File, ShardRecord, fingerprint
 from vitalfew.storage.catalog.database import build
 from vitalfew.storage.costs import Cost
@@ -189,9 +189,11 @@ def _link(made: Artifact, shard: int, first: File) -> File:
 
 def make(shards: int) -> list[Artifact]:
     shutil.rmtree(STORE, ignore_errors=True)
+    version.mark(STORE)
     with recorded_run(STORE, INDEXING, "growth", {}, []) as run:
         made = [artifact(stage, run.run_id, shards) for stage in STAGES]
-        save_index(STORE, NamedIndex("growth", run.run_id, {one.table: one.name for one in made}, {}))
+        roles = {one.table: one.name for one in made}
+        save_index(STORE, NamedIndex("growth", run.run_id, roles, {}, generation=1, reached=1))
         return made
 
 
