@@ -386,7 +386,7 @@ def test_compression() -> None:
     assert values("compression", refined, nothing, answered("Ada")) == {
         "context_share": [0.25, None, None],
         "refine_seconds": [0.25, 0.0, None],
-        "refine_cpu_seconds": [0.5, None, None],
+        "refine_cpu_seconds": [0.5, 0.0, None],
         "total_seconds": [0.75, None, None],
     }
 
