@@ -200,7 +200,7 @@ def make(count: int) -> None:
         artifact("load", "passages", run.run_id, corpus, questions=questions(schemas.QUESTIONS, np.arange(count)))
         artifact("split", "sentences", run.run_id, (sentences(ids) for ids in ranges(PASSAGES, SHARD)))
         artifact("encode", "vectors", run.run_id, (vectors(ids) for ids in ranges(PASSAGES, SHARD)))
-        save_index(STORE, NamedIndex("bench", run.run_id, made, {}))
+        save_index(STORE, NamedIndex("bench", run.run_id, made, {}, generation=1, reached=1))
     named: dict[str, dict[str, str]] = {f"method {method}": {} for method in range(METHODS)}
     with recorded_run(STORE, "evaluate", "bench", {}, [], named) as run:
         of_questions = (question_vectors(ids) for ids in ranges(count, BATCH))

@@ -40,7 +40,6 @@ class RefineConfig(Section):
     """How hits become the contexts of a prompt."""
 
     kind: ClassVar[str] = "refiner"
-    formerly: ClassVar[dict[str, Any]] = {"group": "apart"}
 
     refiner: str = Field("cut", description="A refiner of `vitalfew methods`, or module:Class.")
     top_k: int | None = Field(
@@ -95,14 +94,11 @@ class RefineConfig(Section):
         return self.text in ("window", "passage")
 
     def identity(self) -> dict[str, Any]:
-        """Settings that have no part, or that are as before there were any, are left out: what was refined stays."""
+        """Settings that have no part are left out."""
         window = {"window": self.window} if self.text == "window" else {}
         titles = {"titles": True} if self.is_wider and self.titles else {}
         first = {"first": self.first.identity()} if self.first else {}
-        whole = {**super().identity(), **window, **titles, **first}
-        if self.group == "apart":
-            del whole["group"]
-        return whole
+        return {**super().identity(), **window, **titles, **first}
 
     def idle(self) -> dict[str, str]:
         wider = "applies to refine.text=window and refine.text=passage; to show titles of units, set refine.text=titled"
@@ -143,10 +139,6 @@ class GenerateConfig(Section):
     """How a prompt becomes an answer."""
 
     kind: ClassVar[str] = "generator"
-    moved: ClassVar[dict[str, str]] = {
-        "reflection": "use generator self_rag with generate.retrieval and generate.threshold; generate.engine replaces "
-        "generate.generator"
-    }
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
@@ -169,7 +161,6 @@ class CritiqueConfig(Section):
     """How candidate answers are judged: relevance of the context, its support for the answer, and usefulness."""
 
     kind: ClassVar[str] = "critic"
-    moved: ClassVar[dict[str, str]] = {"generator": "for critic judge, set critique.engine"}
 
     critic: str = Field("embedded", description="A critic of `vitalfew methods`, or module:Class.")
 

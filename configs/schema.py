@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from vitalfew.configs.paths import store_setting
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, Config, Section
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Config, Section
 
 Unit = Literal["sentence", "passage"]
 ContextMode = Literal["exact", "passage", "pooled", "late"]
@@ -51,8 +51,6 @@ class EncodeConfig(Section):
     """How units become vectors."""
 
     kind: ClassVar[str] = "encoder"
-    formerly: ClassVar[dict[str, Any]] = {"text": "unit"}
-    moved: ClassVar[dict[str, str]] = {"kernels": "the processor decides it; leave it out, or set encode.precision"}
 
     encoder: str = Field("minilm", description="An encoder of `vitalfew methods`, or module:Class.")
     context: ContextMode | None = Field(
@@ -218,7 +216,7 @@ class RetrieveConfig(Section):
 
     retriever: str = Field("core_context", description="A retriever of `vitalfew methods`, or module:Class.")
     top_k: int = Field(10, ge=1, description="Units retrieved per question.")
-    where: Annotated[str | None, IN_FINGERPRINT_IF_SET] = Field(
+    where: str | None = Field(
         None,
         description="SQL condition on the table `passages`: only units of passages for which it is true are searched, "
         "for example \"metadata->>'category' = 'guide'\" or \"source_id LIKE 'docs/%'\".",

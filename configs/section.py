@@ -5,7 +5,7 @@ core_context, whose `Options` extend the section. Which options a method has is 
 (tasks/registry.py): until then they are kept as they were given.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -17,8 +17,6 @@ from vitalfew.configs.paths import absolute, absolute_if_directory
 NOT_IN_FINGERPRINT = "not in the fingerprint"
 """Marks a setting that changes no result, or whose effect is in the method's identity:
 `device: Annotated[Device, NOT_IN_FINGERPRINT]`."""
-IN_FINGERPRINT_IF_SET = "in the fingerprint if set"
-"""Marks a setting whose None is what older versions did, which lacked it: their results stay valid."""
 
 Device = Literal["auto", "cpu", "cuda"]
 DtypeName = Literal["bf16", "fp16", "fp32"]
@@ -43,12 +41,7 @@ class Config(BaseModel):
     def identity(self) -> dict[str, Any]:
         """The settings that change the result, as JSON has them."""
         fields = type(self).model_fields.items()
-        left_out = {
-            name
-            for name, field in fields
-            if NOT_IN_FINGERPRINT in field.metadata
-            or (IN_FINGERPRINT_IF_SET in field.metadata and getattr(self, name) is None)
-        }
+        left_out = {name for name, field in fields if NOT_IN_FINGERPRINT in field.metadata}
         return self.model_dump(mode="json", exclude=left_out)
 
 
@@ -61,10 +54,6 @@ class Section(Config):
     """The kind of the methods in the registry."""
     named_by: ClassVar[str] = ""
     """The field that names the method, where it is not called as the kind."""
-    moved: ClassVar[dict[str, str]] = {}
-    """Settings of older versions, by name, with the settings that replace them, in words."""
-    formerly: ClassVar[dict[str, Any]] = {}
-    """The values of settings that older versions did not record and that have other defaults now."""
 
     @classmethod
     def field(cls) -> str:
@@ -85,11 +74,6 @@ class Section(Config):
     def idle(self) -> dict[str, str]:
         """Settings without effect beside the others, by name, with the remedy."""
         return {}
-
-    @classmethod
-    def recorded(cls, settings: Mapping[str, Any]) -> Self:
-        """The section as a run recorded it, perhaps of an older version."""
-        return cls.model_validate({**cls.formerly, **settings})
 
     def given(self) -> dict[str, Any]:
         """The settings that are not left to their defaults, including the method's further options."""

@@ -7,7 +7,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 
 from vitalfew.configs.evaluation import Questions
 from vitalfew.configs.schema import Execution, LoadConfig, RetrieveConfig
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, Device, Precision, Section
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, Precision, Section
 
 SplitBy = Literal["article", "question", "file"]
 
@@ -16,7 +16,6 @@ class TrainConfig(Section):
     """How a model is trained."""
 
     kind: ClassVar[str] = "trainer"
-    moved: ClassVar[dict[str, str]] = {"labeller": "set label.labeller"}
 
     trainer: str = Field(description="A trainer of `vitalfew methods`, or module:Class.")
     seed: int = Field(100, description="Seed of the split, the sampling and the weights.")
@@ -49,7 +48,7 @@ class TrainConfig(Section):
 class SplitOptions(Section):
     """Which questions are learnt from, which choose the best weights, and which are held out for the figures."""
 
-    split: Annotated[SplitBy | None, IN_FINGERPRINT_IF_SET] = Field(
+    split: SplitBy | None = Field(
         None,
         description="Unit of the split: article (of a question's gold passage), question, or file (held_out is another "
         "data set). Default: article.",

@@ -128,8 +128,8 @@ def deployed_store() -> Path:
 
 @dataclass(frozen=True)
 class OrWhole:
-    """Marks parameters that are a form, or those that the form stands for, as a script gives them and schedules of
-    version 0.2 do. Prefect shows and checks the form alone."""
+    """Marks parameters that are a form, or those that the form stands for, as a script gives them. Prefect shows and
+    checks the form alone."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         form, whole = get_args(source)

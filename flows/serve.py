@@ -11,7 +11,6 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -26,7 +25,6 @@ from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import DeploymentSchedule, StateType
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import ObjectNotFound
 from prefect.flows import Flow
 from prefect.runner import Runner
 from prefect.states import Cancelled, Crashed
@@ -58,8 +56,6 @@ SCHEDULED = "re-encode"
 """The deployment that has the schedules of the corpora."""
 LOOK_EVERY = 15.0
 """Seconds between two looks at the files of the corpora: a `cron` counts within a minute."""
-FORMER = {"evaluate-experiment": "evaluate", "index-datasets": "index-corpus"}
-"""Deployments of version 0.2, and those that have their forms now."""
 TAG = "vitalfew"
 
 
@@ -95,7 +91,6 @@ def serve_deployments(store: Path, ready: Path, own: Path | None) -> None:
     # What is missed while nothing serves is not made up for: a schedule is paused until this serves again.
     runner = OrderlyRunner(ready, name=TAG, limit=AT_ONCE, pause_on_shutdown=True)
     identifiers = [cast(UUID, runner.add_deployment(deployment)) for deployment in served]
-    replace_former()
     _settle_lost_runs(identifiers)
     scheduled = next(each for each in served if each.flow_name == SCHEDULED)
     followed = FollowedSchedules(store, own, identifiers[served.index(scheduled)])
@@ -220,25 +215,6 @@ def _is_of_a_corpus(schedule: DeploymentSchedule) -> bool:
     """Return true for a schedule of this module: a form of the UI sends more."""
     given = schedule.parameters.get("parameters")
     return isinstance(given, dict) and "corpus" in given and given.keys() <= {"store", "corpora", "corpus"}
-
-
-def replace_former() -> None:
-    """Remove the deployments of version 0.2, whose flows are no more, when their schedules have moved to those that
-    replaced them."""
-    with get_client(sync_client=True) as client:
-        for former, name in FORMER.items():
-            with suppress(ObjectNotFound):
-                old, new = (client.read_deployment_by_name(f"{each}/{each}") for each in (former, name))
-                there = [(schedule.schedule, schedule.parameters) for schedule in new.schedules]
-                fields = {*DeploymentScheduleCreate.model_fields} & {*DeploymentSchedule.model_fields}
-                moved = [
-                    DeploymentScheduleCreate.model_validate(schedule.model_dump(include=fields))
-                    for schedule in old.schedules
-                    if (schedule.schedule, schedule.parameters) not in there
-                ]
-                client.create_deployment_schedules(new.id, moved)
-                _settle_lost_runs([old.id])
-                client.delete_deployment(old.id)
 
 
 def _settle_lost_runs(identifiers: list[Any]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from vitalfew.storage import files
+from vitalfew.storage import files, version
 from vitalfew.storage.costs import write_ledger
 from vitalfew.storage.files import DamagedRecord, Status
 from vitalfew.storage.manifests import (
@@ -111,7 +111,9 @@ class Artifact:
         return files.read_schema(self.path(shard, table))
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Describe what is being made, so that an unfinished artifact can be understood, and its vectors reused."""
+        """Describe what is being made, so that an unfinished artifact can be understood, and its vectors reused. The
+        first one gives the store its version. Raises as `version.mark` does."""
+        version.mark(self.store)
         files.write_json(self.directory / "stage.json", description)
 
     def description(self) -> dict[str, Any] | None:

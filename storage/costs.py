@@ -147,12 +147,12 @@ Attempt = tuple[int, str, datetime]
 def write_ledger(path: Path, rows: Sequence[dict[str, Any]], counted: Collection[Attempt] = ()) -> None:
     """Enter rows of `schemas.COSTS`; rows that are there for other shards, runs or attempts stay. Two workers of a run
     may do the same shard, one of which was given up too early. `counted`: cancelled attempts that the rows include."""
-    rows = [{**row, "node": row.get("node") or None} for row in rows]
+    rows = [{**row, "node": row["node"] or None} for row in rows]
     attempt = itemgetter("shard", "run_id", "started")
     entered = {*map(attempt, rows)}
 
     def stays(row: dict[str, Any]) -> bool:
-        return attempt(row) not in entered and (row.get("finished") is not False or attempt(row) not in counted)
+        return attempt(row) not in entered and (row["finished"] or attempt(row) not in counted)
 
     def ledger() -> pa.Table:
         before = [row for row in read_ledger(path) if stays(row)]

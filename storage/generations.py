@@ -89,9 +89,8 @@ class GateRecord:
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus, empty in an
-    older store; `verdict`: of the gate (promoted, held, rejected, in doubt), empty where none decided; `gate`: what
-    that rests on."""
+    """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus; `verdict`:
+    of the gate (promoted, held, rejected, in doubt), empty where none decided; `gate`: what that rests on."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
@@ -127,28 +126,23 @@ class IndexMoved(CannotPromote):
 
 
 def history(store: Path, name: str) -> list[Generation]:
-    """All generations, oldest first; of a store that recorded none, its index is the first. One whose record is damaged
-    is left out with a warning. Raises IndexNotFound, DamagedRecord."""
+    """All generations, oldest first. One whose record is damaged is left out with a warning, but for the current one,
+    of which the name's record says enough. Raises IndexNotFound, DamagedRecord."""
     index, places = find_index(store, name), _places(store, name)
     known = [*filter(None, files.at_once(store, _readable, places.values()))]
     if index.generation not in [each.number for each in known]:
-        known.append(_unrecorded(store, index, places))
+        known.append(_unrecorded(store, index))
     return sorted(known, key=lambda each: each.number)
 
 
 def find(store: Path, name: str, number: int | None = None) -> Generation:
     """A generation, by default the latest. Raises IndexNotFound, CannotPromote where there is none of this number, and
     DamagedRecord."""
-    if number is None and not find_index(store, name).generation:
-        return history(store, name)[-1]
     places = _places(store, name)
     for place in reversed(places.values()) if number is None else [_place(store, name, number)]:
         with suppress(FileNotFoundError):
             return _read(place)
-    for each in history(store, name):  # it may be one that an older version wrote
-        if each.number == number:
-            return each
-    there = ", ".join(map(str, places)) or "1"
+    there = ", ".join(map(str, places))
     raise CannotPromote(f"index {name} in {store} has no generation {number}; there are: {there}")
 
 
@@ -344,30 +338,23 @@ def _readable(place: Path) -> Generation | None:
         return None
 
 
-def _unrecorded(store: Path, index: NamedIndex, places: dict[int, Path]) -> Generation:
-    """Return the generation that a name stands for where no record says so: an older version has written it."""
-    number = index.generation or max(places, default=0) + 1
+def _unrecorded(store: Path, index: NamedIndex) -> Generation:
+    """Return the generation that a name stands for where its own record is damaged."""
     made = datetime.fromtimestamp(files.status(store / "indexes" / f"{index.name}.json").modified_ns / 1e9, UTC)
-    return Generation(index.name, number, made.isoformat(), index.run_id, index.artifacts, index.config)
+    return Generation(index.name, index.generation, made.isoformat(), index.run_id, index.artifacts, index.config)
 
 
 def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | None:
-    """Return the name's record, which has a number from here on; None if there is no such name. Raises DamagedRecord
-    unless `damaged_too`, for a caller that writes the record anew."""
+    """Return the name's record; None if there is no such name. Raises DamagedRecord unless `damaged_too`, for a caller
+    that writes the record anew."""
     try:
-        index = find_index(store, name)
+        return find_index(store, name)
     except IndexNotFound:
         return None
     except DamagedRecord:
         if damaged_too:
             return None
         raise
-    if index.generation:
-        return index
-    first = _unrecorded(store, index, _places(store, name))
-    files.write_json(_place(store, name, first.number), asdict(first))
-    numbered = replace(index, generation=first.number, reached=first.number)
-    return _move(store, name, lambda latest: numbered if latest == index else latest or numbered)
 
 
 def _same(store: Path, built: NamedIndex, now: NamedIndex | None) -> Generation | None:

@@ -120,8 +120,7 @@ class ShardRecord:
 @dataclass(frozen=True)
 class Manifest:
     """Says that an artifact is complete, what it holds and what it was made from. `whole`: files about all shards;
-    `model`: what did the work, as the prices list it; none of a stage without one, and of artifacts made before it was
-    recorded."""
+    `model`: what did the work, as the prices list it; none of a stage without one."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     stage: Word
@@ -192,7 +191,7 @@ def read_manifest(directory: Path) -> Manifest:
 
     def whole(value: dict[str, Any]) -> Manifest:
         shards = _read_shards(directory, value["shards"])
-        manifest: Manifest = validated(_MANIFEST, {"version": "1", **value, "shards": shards})
+        manifest: Manifest = validated(_MANIFEST, {**value, "shards": shards})
         _check_own(directory, manifest.artifact, manifest.files())
         return manifest
 
@@ -200,8 +199,6 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _read_shards(directory: Path, stored: Any) -> list[ShardRecord]:
-    if isinstance(stored, list):  # as it was until November 2026
-        return validated(_RECORDS, stored)
     path = directory / SHARDS
     try:
         rows = files.read_table(files.checked(path, stored["checksum"])).to_pylist()

@@ -40,7 +40,7 @@ Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"
 Number = Annotated[int, Field(ge=0, lt=2**31)]
 """The number of a generation of an index, from 1; 0 for none."""
 Process = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]+(-[0-9A-Za-z_]+){0,2})?$", max_length=100)]
-"""The name of a process (storage/files/processes.py), or its id; empty if neither is known."""
+"""The name of a process (storage/files/processes.py); empty if it is not known."""
 
 
 def _moment(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from vitalfew.storage import files
+from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord, Record
 from vitalfew.storage.names import (
@@ -67,7 +67,7 @@ class Run:
 class NamedIndex:
     """The record behind `--index NAME`: the artifacts of an index and the settings they were made with.
 
-    `generation`: its number, 0 in a store that recorded none; `before`: those that were current before it and were not
+    `generation`: its number, 0 of one that has none yet; `before`: those that were current before it and were not
     rolled back, the latest last; `reached`: the highest number that ever was current.
     """
 
@@ -102,7 +102,9 @@ def recorded_run(
     artifacts: Sequence[str],
     methods: dict[str, dict[str, str]] | None = None,
 ) -> Iterator[Run]:
-    """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there."""
+    """Keep `runs/<run_id>.json` true while the enclosed block works; a run that is killed stays 'running' there. Raises
+    OtherVersion."""
+    version.check(store)
     started = datetime.now(UTC)
     identity = f"{started:%Y%m%d-%H%M%S}-{token_hex(3)}"
     run = Run(identity, flow, name, config, started.isoformat(), fingerprints=[*artifacts], methods=methods or {})
@@ -122,7 +124,9 @@ def recorded_run(
 
 
 def read_runs(store: Path) -> list[Run]:
-    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted."""
+    """All runs, oldest first. One that says 'running' while its process is known to have ended was interrupted. Raises
+    OtherVersion."""
+    version.check(store)
     found = files.find(store / "runs", "*.json")
     return sorted(filter(None, files.at_once(store, _read_run, found)), key=lambda run: run.started)
 
@@ -143,8 +147,7 @@ def _read_run(path: Path) -> Run | None:
     """Read a run's record; None for one that was removed meanwhile."""
 
     def named(value: dict[str, Any]) -> Run:
-        # A run of an earlier version has only the id of its process.
-        run: Run = validated(_RUN, {"process": str(value["pid"]), **value})
+        run: Run = validated(_RUN, value)
         return _checked_name(run, run.run_id, path)
 
     try:
@@ -187,12 +190,15 @@ def save_index(store: Path, index: NamedIndex) -> None:
 
 
 def index_names(store: Path) -> list[str]:
+    """Raises OtherVersion."""
+    version.check(store)
     found = files.find(store / "indexes", "*.json")
     return sorted(path.stem for path in found if _NAME.fullmatch(path.stem))
 
 
 def find_index(store: Path, name: str) -> NamedIndex:
-    """Raises IndexNotFound, and DamagedRecord where its record is not as it was written."""
+    """Raises IndexNotFound, OtherVersion, and DamagedRecord where its record is not as it was written."""
+    version.check(store)
     path = _index_path(store, name)
 
     def named(value: dict[str, Any]) -> NamedIndex:

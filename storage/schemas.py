@@ -241,7 +241,7 @@ EVIDENCE = table(
         "score",
         FLOAT,
         "best score of the hits it comes from, from the retriever or the refiner; NULL if a model wrote it from "
-        "several hits, or from an older version",
+        "several hits",
         True,
     ),
 )
@@ -266,7 +266,7 @@ REFINEMENTS = table(
         "excluding the loading of a model",
         unit="seconds",
     ),
-    column("cpu_seconds", DOUBLE, "the same for CPU time; NULL from an older version", True, "seconds"),
+    column("cpu_seconds", DOUBLE, "the same for CPU time", unit="seconds"),
     column("cut", BOOLEAN, "true if the model that wrote the contexts read only part of the hits"),
     column("finish_reason", TEXT, "stop or length, from the model that wrote the contexts; empty without one"),
 )
@@ -451,7 +451,7 @@ SUMMARIES = table(
     column("left_out", INTEGER, "number of questions left out because it does not apply to them"),
     column("heading", TEXT, "display name of the metric"),
     column("unit", TEXT, "unit of its values"),
-    column("direction", TEXT, "better values: higher, lower or neither; NULL from an older version"),
+    column("direction", TEXT, "better values: higher, lower or neither"),
     column("needs", list_of(TEXT), "data that a question must have, else it is left out"),
     column("detail", BOOLEAN, "true if reports show it only when they show every metric"),
 )
@@ -551,9 +551,9 @@ COSTS = table(
     ),
     column("usd", DOUBLE, "cost at the prices in configs/prices.yaml", unit="USD"),
     column("node", TEXT, "machine that did the work, HOST/NODE in a cluster; NULL if not recorded", True),
-    column("finished", BOOLEAN, "false for a shard that was cancelled midway; NULL from an older version", True),
+    column("finished", BOOLEAN, "false for a shard that was cancelled midway"),
     *(
-        column(f"reused_{name}", kind, f"{about}, NULL from an older version", True, unit)
+        column(f"reused_{name}", kind, about, unit=unit)
         for name, kind, about, unit in (
             ("tokens", LONG, "model tokens of answers, readings and vectors that earlier work had computed", "tokens"),
             ("wall_seconds", DOUBLE, "elapsed time they had taken, without loading a model", "seconds"),
@@ -621,7 +621,7 @@ GENERATIONS = table(
     column("generation", INTEGER, "its number, which orders the generations of a name"),
     column("made_at", pa.timestamp("us", "UTC"), "when it was built"),
     column("run_id", TEXT, "run that built it"),
-    column("settings", TEXT, "fingerprint of all that determines it besides its corpus; empty in an older store"),
+    column("settings", TEXT, "fingerprint of all that determines it besides its corpus"),
     column("corpus", TEXT, "fingerprint of its passages"),
     column("datasets", list_of(TEXT), "data sets that it was made from"),
     column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt; empty where none decided"),

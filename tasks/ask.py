@@ -93,8 +93,6 @@ class Ask(Stage):
         chosen, columns = pa.array(ids), ["question_id", "answers", "gold_places"]
         for file in self._files("questions"):
             path = self.inputs["passages"].store / file.path
-            if "gold_places" not in files.read_schema(path).names:  # of an older version
-                continue
             rows = files.read_table(path, columns)
             named = pc.and_(
                 pc.is_in(rows["question_id"], chosen), pc.greater(pc.list_value_length(rows["gold_places"]), 0)
@@ -217,7 +215,7 @@ class Ask(Stage):
 
 
 def _as_asked(rows: pa.Table) -> pa.Table:
-    """Rows of `questions`, also of an older version, whose questions name no places."""
+    """Rows of `questions`, whose gold passages have no groups yet."""
     for field in schemas.ASKED:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.array([[]] * rows.num_rows, field.type))

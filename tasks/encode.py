@@ -84,8 +84,6 @@ class Encode(Stage):
     def prepare(self, progress: Progress) -> None:
         """Choose the artifacts whose vectors are reused, once: a run that resumes after a kill reuses the same."""
         bases = reuse.candidates(self.artifact, self.description()) if self.config.reuse else []
-        if self.config.reuse and not bases and reuse.has_former(self.artifact, self.description()):
-            logger.warning("vectors in this store were computed by an earlier version: they are computed anew, once")
         chosen = reuse.choose(bases, *self._sample(), len(self.shards())) if bases else []
         files.write_json(self._bases, [base.to_json() for base in chosen])
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
-from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT
+from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
 from vitalfew.storage.costs import Cost, Reused
@@ -117,12 +116,8 @@ class Generate(ReusingStage):
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
         fields, config = type(self.config).model_fields, description["config"]
-        left_out = {
-            name
-            for name, field in fields.items()
-            if {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}.intersection(field.metadata)
-            or (IN_FINGERPRINT_IF_SET in field.metadata and config.get(name) is None)
-        }
+        unasked = {NOT_IN_FINGERPRINT, CHOOSES_PROMPTS}
+        left_out = {name for name, field in fields.items() if unasked.intersection(field.metadata)}
         kept = {name: value for name, value in config.items() if name not in left_out}
         return fingerprint(config=kept, generator=description["method"]["generator"])
 
@@ -172,10 +167,8 @@ class Generate(ReusingStage):
         records = manifest.shards if (manifest := artifact.recorded_manifest()) else []
         cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
         wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
-        rows = files.read_table(self.store / base.path, ["seconds", "reused"])
-        # A shard of an older version does not say what its reused answers took.
-        counted = rows if cost.reused_wall_seconds else rows.filter(pc.invert(rows["reused"]))
-        busy = max(wall, pc.sum(counted["seconds"]).as_py() or 0.0)
+        rows = files.read_table(self.store / base.path, ["seconds"])
+        busy = max(wall, pc.sum(rows["seconds"]).as_py() or 0.0)
         return Reused(0, wall / busy, cpu / busy) if busy else Reused()
 
     def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
@@ -256,25 +249,16 @@ class Generate(ReusingStage):
         return Prompt(text, question, contexts, scores=scores if len(scores) == len(contexts) else ())
 
     def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
-        """The contexts by question, best first. Raises ConfigError."""
+        """The contexts by question, best first."""
         contexts = defaultdict[int, list[Given]](list)
         for row in self._evidence(shard).to_pylist() if "evidence" in self.inputs else []:
             contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
 
     def _evidence(self, shard: int) -> pa.Table:
-        """The contexts with what the generator asks for. Raises ConfigError."""
-        evidence, columns = self.inputs["evidence"], ["question_id", "text"]
-        if not self.method.needs_scores:
-            return evidence.read(shard, columns=columns)
-        whole = evidence.read(shard)
-        if "score" not in whole.column_names:  # of an older version
-            raise ConfigError(
-                f"generate.retrieval_weight needs the scores of contexts, but {evidence.name} is of an older version, "
-                f"which did not keep them: remove {evidence.directory} and run the same command, which refines the "
-                "hits again, or leave generate.retrieval_weight out"
-            )
-        return whole.select([*columns, "score"])
+        """The contexts with what the generator asks for."""
+        scores = ["score"] if self.method.needs_scores else []
+        return self.inputs["evidence"].read(shard, columns=["question_id", "text", *scores])
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts, with the places of the files in which they were
@@ -284,9 +268,7 @@ class Generate(ReusingStage):
             f"SELECT DISTINCT ON (prompt_id) {columns}, place FROM earlier SEMI JOIN due ON prompt_id = id "
             "WHERE error = '' ORDER BY reused, place"
         )
-        rows = self.rows_of(bases, schemas.CANDIDATES, query, ids)
-        # Files of an older version lack the columns of what was rated.
-        return {row["prompt_id"]: row | {"ratings": row["ratings"] or []} for row in rows}
+        return {row["prompt_id"]: row for row in self.rows_of(bases, query, ids)}
 
     def known_ratings(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, Rating]:
         """The ratings of contexts in these files of earlier runs, by their ids."""
@@ -294,7 +276,7 @@ class Generate(ReusingStage):
             "SELECT DISTINCT ON (rating_id) rating_id, rank, score, kept, tokens FROM "
             "(SELECT unnest(ratings, recursive := true) FROM earlier) SEMI JOIN due ON rating_id = id"
         )
-        return {row.pop("rating_id"): Rating(**row) for row in self.rows_of(bases, schemas.CANDIDATES, query, ids)}
+        return {row.pop("rating_id"): Rating(**row) for row in self.rows_of(bases, query, ids)}
 
 
 def _rating(method: dict[str, Any]) -> str:

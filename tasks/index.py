@@ -53,8 +53,7 @@ class Index(Stage):
         super().__init__(store, {units.table: units, "vectors": vectors}, config)
 
     def method_identity(self) -> dict[str, Any]:
-        version = {"version": self.type.version} if self.type.version != Flat.version else {}
-        return {"index": self.config.type, "library": "faiss", **version}
+        return {"index": self.config.type, "library": "faiss", "version": self.type.version}
 
     @property
     def kinds(self) -> list[Unit]:

@@ -150,7 +150,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
                 f"SELECT DISTINCT ON ({key}) * FROM earlier SEMI JOIN due ON {key} = id "
                 f"WHERE {name} IS NOT NULL OR error = ''"
             )
-            known[name] = {row[key]: row for row in self.rows_of(bases, self.schema, query, ids)}
+            known[name] = {row[key]: row for row in self.rows_of(bases, query, ids)}
         return known
 
     def _each(self, base: File) -> Reused:

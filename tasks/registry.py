@@ -5,7 +5,6 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pkgutil import get_data
-from types import ModuleType
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -190,8 +189,6 @@ METHODS: dict[str, dict[str, str]] = {
 
 CHAINED = "vitalfew.tasks.refiners.chained:Chained"
 """A refiner behind the one that its settings name as `first`."""
-FORMER = ("configs", "flows", "storage", "tasks")
-"""The top-level packages of version 0.2, whose runs may have recorded a method as `tasks.x:Class`."""
 
 
 _LISTED_BY = {"dataset": "datasets", "dataset format": "datasets", "experiment": "experiments",
@@ -232,7 +229,7 @@ def resolve(kind: str, name: str) -> Any:
         raise UnknownName(kind, name, sorted(known))
     module, _, attribute = target.partition(":")
     try:
-        return getattr(_imported(module), attribute)
+        return getattr(import_module(module), attribute)
     except (ModuleNotFoundError, AttributeError) as error:
         if name in known:
             raise
@@ -246,17 +243,6 @@ def summary(kind: str, name: str) -> str:
     tree = ast.parse(get_data(package, f"{file}.py") or b"")
     method = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == attribute)
     return (ast.get_docstring(method) or "").partition("\n")[0]
-
-
-def _imported(module: str) -> ModuleType:
-    """Import a module. A name of version 0.2, `tasks.x`, means `vitalfew.tasks.x` unless the user has such a module."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        # The module itself must be missing, or a package that it is in: not one that it imports.
-        if module.split(".")[0] not in FORMER or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        return import_module(f"vitalfew.{module}")
 
 
 def options_type(section: SectionT) -> type[SectionT]:
@@ -303,16 +289,12 @@ def _nested(options: SectionT, path: str) -> SectionT:
 
 
 def as_recorded(section: SectionT, path: str) -> SectionT:
-    """A section of an earlier run, perhaps of an older version: completed, without the keys that its method lost.
-
-    It is returned unchanged if the method no longer exists.
-    """
+    """A section of an earlier run: completed. It is returned unchanged if its method, a user's, is not there or has
+    other settings now."""
     try:
-        known = options_type(section).model_fields
-    except UnknownName:
+        return with_options(section, path)
+    except (UnknownName, ConfigError):
         return section
-    kept = section.without({key for key in section.given() if key not in known} | {*section.idle()})
-    return with_options(type(section).recorded(kept.given()), path)
 
 
 def make(section: Section, path: str) -> Any:
@@ -385,10 +367,8 @@ def stage_options(name: str, settings: Any) -> Any:
 
 
 def where(section: Section, path: str, setting: str) -> str:
-    """Where to find a setting that this method lacks: moved, or another method's; '' if no method has it."""
+    """The methods that have a setting which this one lacks; '' if no method has it."""
     key = ".".join(filter(None, (path, setting)))
-    if setting in section.moved:
-        return f"{key} has moved: {section.moved[setting]}"
     owners = [name for name in sorted(METHODS[section.kind]) if setting in own_settings(section, name)]
     return f"{key} is a setting of {section.kind} {', '.join(owners)}" if owners else ""
 

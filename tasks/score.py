@@ -120,7 +120,7 @@ class Score(Stage):
                 contexts=tuple(map(self._context, evidence.get(key, ()))) if with_contexts else None,
                 gold_sentences=self._gold(row["gold_passages"]),
                 gold_texts=self._gold_texts(row["gold_passages"]),
-                gold_groups=tuple(row.get("gold_groups", ())),  # an older version has none
+                gold_groups=tuple(row["gold_groups"]),
                 **results.get(key, {}),
             )
         return cases
@@ -164,11 +164,8 @@ class Score(Stage):
         """By question, the fields of a case about its refining, answers and labels, as far as there are any."""
         results, answers = defaultdict[int, dict[str, Any]](dict), self._rows("answers", shard)
         evidence = self.inputs.get("evidence")
-        # An older version's evidence has no account.
-        if evidence and self._needs(REFINEMENTS) and "refinements" in evidence.completed().rows:
-            known = evidence.schema(shard, "refinements").names  # an older version's have fewer
-            names = [name for name in Refinement.__slots__ if name in known]
-            for row in evidence.read(shard, "refinements", ["question_id", *names]).to_pylist():
+        if evidence and self._needs(REFINEMENTS):
+            for row in evidence.read(shard, "refinements", ["question_id", *Refinement.__slots__]).to_pylist():
                 key = row.pop("question_id")
                 results[key]["refinement"] = Refinement(**row)
         for key, (row,) in self._rows("appraisals", shard).items():
@@ -217,10 +214,9 @@ class Score(Stage):
 
     def _answer(self, row: dict[str, Any]) -> Answer:
         usd = charge(0.0, 0.0, row["prompt_tokens"] + row["completion_tokens"], *self._generated)
-        # An older version's rows have neither ratings nor steps.
-        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row.get("ratings") or ())
+        rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row["ratings"])
         kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
-        return Answer(**{name: row[name] for name in _ANSWER if name in row}, usd=usd, kept=kept, ratings=rated)
+        return Answer(**{name: row[name] for name in _ANSWER}, usd=usd, kept=kept, ratings=rated)
 
     def _parts(self, passage: int) -> list[list[int]]:
         """Start, end and words of every sentence of a passage; none where the index does not hold it."""

@@ -460,15 +460,15 @@ class ReusingStage(MethodStage):
     def _remembered(self, keys: Sequence[int]) -> dict[int, Reading]:
         """The readings that earlier artifacts have, by their ids."""
         query = "SELECT DISTINCT ON (reading_id) * FROM earlier SEMI JOIN due ON reading_id = id"
-        rows = self.rows_of(self.bases(READINGS), schemas.READINGS, query, keys)
+        rows = self.rows_of(self.bases(READINGS), query, keys)
         return {
             row["reading_id"]: Reading(np.array(row["reading"], np.float32), *(row[name] for name in COST))
             for row in rows
         }
 
-    def rows_of(self, bases: Sequence[File], schema: pa.Schema, query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`. Columns that files of an
-        older version lack are NULL; `place` is the place of the file in `bases`."""
+    def rows_of(self, bases: Sequence[File], query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`; `place` is the place of the
+        file in `bases`."""
         paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.reused_store, [base])]
         if not paths:
             return []
@@ -476,17 +476,12 @@ class ReusingStage(MethodStage):
 
         with duckdb.connect() as connection:
             connection.register("due", pa.table({"id": pa.array(ids, pa.int64())}))
-            connection.register("none", schema.empty_table())
-            found = connection.from_parquet(
-                [str(files.local(path)) for path, _ in paths], union_by_name=True, filename=True
-            )
+            found = connection.from_parquet([str(files.local(path)) for path, _ in paths], filename=True)
             names = [str(files.local(path)) for path, _ in paths]
             places = pa.array([place for _, place in paths], pa.int64())
             connection.register("placed", pa.table({"filename": names, "place": places}))
             found.create_view("found")
-            connection.sql(
-                "FROM none UNION ALL BY NAME SELECT * EXCLUDE (filename) FROM found JOIN placed USING (filename)"
-            ).create_view("earlier")
+            connection.sql("SELECT * EXCLUDE (filename) FROM found JOIN placed USING (filename)").create_view("earlier")
             return connection.sql(query).to_arrow_table().to_pylist()
 
 

@@ -39,7 +39,7 @@ def operations(store: Path) -> list[Check]:
 
     service, elsewhere = running(store), os.environ.get("PREFECT_API_URL", "")
     server = service or (named(store, elsewhere) if elsewhere else None)
-    others = [*_leftover(store), *_corpora(store), *_webhook()]
+    others = [*_corpora(store), *_webhook()]
     if not server:
         remedy = "not running; every run starts a temporary one. `vitalfew ui` starts one with UI and schedules"
         return [Check("Prefect server", False, remedy, needed=False), *others]
@@ -50,16 +50,6 @@ def operations(store: Path) -> list[Check]:
         remedy = "set PREFECT_API_AUTH_STRING to its secret"
         return [Check("Prefect server", False, f"{server.address} refuses access; {remedy}"), *others]
     return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
-
-
-def _leftover(store: Path) -> list[Check]:
-    """Check that no home of Prefect's lies in the store, as earlier versions had it."""
-    from vitalfew.flows.server.home import leftover
-    from vitalfew.storage import files
-
-    old = store / ".prefect"
-    remedy = f"`vitalfew ui` moves it unless there is a newer one; {leftover(old)}"
-    return [Check("secrets", False, remedy, needed=False)] if files.is_folder(old) else []
 
 
 def _pool(server: "Server") -> list[Check]:
@@ -195,14 +185,19 @@ def _disk(store: Path) -> Check:
 
 
 def _store(store: Path) -> list[Check]:
-    from vitalfew.storage import files
+    from vitalfew.storage import files, version
     from vitalfew.storage.runs import index_names, read_runs
 
     if not files.is_folder(store):
         return [Check("store", True, f"{store} does not exist yet; `vitalfew index` creates it", needed=False)]
+    try:
+        version.check(store)
+    except ValueError as error:
+        return [Check("store", False, str(error))]
     writable = files.is_writable(store)
     indexes = index_names(store)
-    checks = [Check("store", writable, f"{store}" + ("" if writable else " is not writable"))]
+    found = f"{store}, version {version.VERSION}"
+    checks = [Check("store", writable, found if writable else f"{found}: it is not writable")]
     checks.append(Check("indexes", True, ", ".join(indexes) or "none yet", needed=False))
     latest = {run.name: run for run in read_runs(store) if run.name}
     if ended := sorted(name for name, run in latest.items() if run.state in ("cancelled", "interrupted")):

@@ -53,9 +53,10 @@ def ui(
     from vitalfew.flows.server.home import prepare as prepare_home
     from vitalfew.flows.server.processes import ProcessEnded
     from vitalfew.flows.server.service import service
+    from vitalfew.storage import version
 
-    if told := prepare_home(store):
-        err.print(escape(told), soft_wrap=True)
+    version.check(store)
+    prepare_home(store)
     read, bad = read_corpora(store, corpora)
     for name, error in bad.items():
         err.print(escape(f"The corpus {name} is left out, and the others are served. {error}"), soft_wrap=True)

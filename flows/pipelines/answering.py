@@ -190,7 +190,7 @@ def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> 
         if run.flow == "evaluate" and run.name == experiment and run.state == "completed":
             try:
                 parameters = complete(Evaluate.model_validate(run.config))
-            except ValueError:  # of a version with other settings
+            except ValueError:  # a method of the user's has other settings now
                 continue
             named = {each.name: each for each in parameters.methods}
             own = named.get(method_named(method, named)) or (

@@ -81,7 +81,7 @@ def _shown(refine: RefineConfig, index: NamedIndex) -> RefineConfig:
         refine = refine.model_copy(update={"first": _shown(refine.first, index)})
     if refine.text and not (refine.is_wider and refine.titles is None):
         return refine
-    text = EncodeConfig.recorded(index.config["encode"]).text
+    text = EncodeConfig.model_validate(index.config["encode"]).text
     return refine.model_copy(update={"titles": text == "titled"} if refine.text else {"text": text})
 
 
@@ -130,8 +130,7 @@ def _indexes_of(store: Path, base: NamedIndex) -> Iterator[NamedIndex]:
 
 
 def _settings(config: Mapping[str, Any], read: Callable[[Section, str], Section] = as_recorded) -> dict[str, Any]:
-    """By path ("encode.context"), all settings that determine an index of given sources. For an index of an older
-    version, newer settings are what that did or their defaults, and settings that no longer exist are dropped."""
+    """By path ("encode.context"), all settings that determine an index of given sources."""
     whole = completed(build(IndexCorpus, config), read=read).model_dump(mode="json")
     return dict(flat({section: whole[section] for section in SECTIONS}))
 

@@ -367,7 +367,7 @@ def _is_anothers(
     """Return whether a given setting is that of a method that is not here. Beside the name of a method that lacks it,
     it is a mistake."""
     is_there = any(draft.settings[section] is not None for draft in drafts)
-    return is_there and kind.field() not in given and key not in kind.moved and bool(where(kind(), section, key))
+    return is_there and kind.field() not in given and bool(where(kind(), section, key))
 
 
 def _nobody_has(name: str, section: str, key: str, kind: type[Section], drafts: Sequence[Draft]) -> str:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines.paying import stopped
-from vitalfew.storage import files
+from vitalfew.storage import files, version
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, read_runs, recorded_run
@@ -183,7 +183,8 @@ class Plan:
     """Its quote was compared with `max_usd`."""
 
     def __init__(self, parameters: Execution, name: str, stages: Iterable[Stage]) -> None:
-        """`name`: of the index or experiment the run is for; `stages`: in any order."""
+        """`name`: of the index or experiment the run is for; `stages`: in any order. Raises OtherVersion."""
+        version.check(parameters.store)
         self.parameters = parameters
         self.name = name
         self.steps = in_order(stages)

@@ -262,9 +262,9 @@ def _is_of_the_corpus(schedule: DeploymentSchedule) -> bool:
 
 
 def _gone(client: SyncPrefectClient, pool: str, kept: set[str]) -> list[DeploymentResponse]:
-    """The pool's deployments of corpora that have no file any more, and the one of version 0.2 for all corpora."""
+    """The pool's deployments of corpora that have no file any more."""
     found = client.read_deployments(
         flow_filter=FlowFilter.model_validate({"name": {"any_": [SCHEDULED]}}),
         work_pool_filter=WorkPoolFilter.model_validate({"name": {"any_": [pool]}}),
     )
-    return [each for each in found if each.name not in kept and (TAG in each.tags or each.name == SCHEDULED)]
+    return [each for each in found if each.name not in kept and TAG in each.tags]

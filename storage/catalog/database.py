@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from vitalfew.storage import files, runs
+from vitalfew.storage import files, runs, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.catalog.views import LAYOUT, fault_of, fill, quoted
 from vitalfew.storage.files import NotWritten
@@ -64,8 +64,9 @@ def build(store: Path) -> Path:
     """Write the catalog anew. Readers of the old file go on; the next to open sees the new one.
 
     Views name files by absolute path (DuckDB checks those against the directories it may read), and the catalog knows
-    where it was written, so that a store that was moved gets another one. Raises NotWritten.
+    where it was written, so that a store that was moved gets another one. Raises OtherVersion, NotWritten.
     """
+    version.check(store)
     path = store / CATALOG
     if "?" in str(path):
         raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")

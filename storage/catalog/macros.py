@@ -60,7 +60,6 @@ def _evaluated(run: str) -> str:
     )
 
 
-# Summaries of an older version do not say which way a metric is better: NULL, and left out.
 _GOODNESS = "CASE s.direction WHEN 'lower' THEN -{value} ELSE {value} END"
 _DIRECTED = "s.direction IN ('higher', 'lower')"
 
@@ -369,15 +368,13 @@ GROUP BY ALL ORDER BY time, r.configuration, r.path
 MACROS = (
     Macro(
         "best", "run := '', n := 1",
-        "the best method by every metric, over all runs or one, in the direction that the metric declares; summaries "
-        "of an older version declare none and are left out; compare `questions`, because runs may have asked different "
-        "ones",
+        "the best method by every metric, over all runs or one, in the direction that the metric declares; compare "
+        "`questions`, because runs may have asked different ones",
         "SELECT metric, value, method, run_id FROM best()", _BEST,
     ),
     Macro(
         "worst", "run := '', of_method := '', of_metric := 'f1', n := 10",
-        "the questions with the worst values of a metric, with gold answers and the given answer; scores of an older "
-        "version, which declares no direction, are left out",
+        "the questions with the worst values of a metric, with gold answers and the given answer",
         "SELECT value, question, gold, answer, method FROM worst(of_metric := 'accuracy', n := 5)", _WORST,
     ),
     Macro(

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -170,11 +169,6 @@ STORED = ("runs", "methods", "indexes", "generations", "gates")
 
 OWN_RUNS = ("costs", "quotes", "requests", "reviews")
 """Tables that belong to no artifact: they outlive all of them."""
-
-GROWN = ("asked", "candidates", "costs", "evidence", "passages", "questions", "refinements", "summaries")
-"""Tables that have got columns which files of an older version lack. To join the columns of many artifacts by name,
-every file is opened."""
-FEW = 16
 
 # Quote and truth side by side, a row per artifact that was quoted. A stage's elapsed time is that from the beginning
 # of its first shard to the end of its last one, in every run that worked on it.
@@ -399,20 +393,9 @@ def _select(table: str, paths: list[str], holding: str = "") -> str:
         further = [] if table in OWN_RUNS else ["run_id", '"index"'] if holding else ["run_id"]
         return f"{', '.join([none, *(f'NULL::VARCHAR AS {name}' for name in further)])} WHERE false"
     shown = ", ".join(["* EXCLUDE (filename)", *own])
-    by_name = not len(known)
-    groups = [sorted(paths)]
-    if table in GROWN:
-        # The files of an artifact have the same columns: where artifacts are few, one file of each says which.
-        artifacts = [[*group] for _, group in groupby(sorted(paths), lambda path: path.rpartition("/")[0])]
-        by_name = len(artifacts) > FEW
-        groups = groups if by_name else artifacts
-    reads = (
-        f"read_parquet([{', '.join(map(quoted, group))}], filename = true, union_by_name = {by_name})"
-        for group in groups
-    )
-    rows = " UNION ALL BY NAME ".join(f"SELECT {shown} FROM {read}" for read in reads)
-    if table in GROWN:  # all files may lack a column
-        rows = f"({none} WHERE false UNION ALL BY NAME {rows})"
+    # To join columns by name, every file is opened: those of a user's stage may have changed.
+    listed = ", ".join(map(quoted, sorted(paths)))
+    rows = f"SELECT {shown} FROM read_parquet([{listed}], filename = true, union_by_name = {not len(known)})"
     if table in OWN_RUNS:
         return rows
     if holding:

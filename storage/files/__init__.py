@@ -38,7 +38,7 @@ from vitalfew.storage.files.directory import user_cache
 from vitalfew.storage.files.medium import BucketError, CacheFull, LeaseLost, Medium, NotWritten, Status
 from vitalfew.storage.files.objects.cache import folder as cache_folder
 from vitalfew.storage.files.places import is_in_bucket, medium, reached
-from vitalfew.storage.files.private import make_private_folder, move_private, open_private, write_private
+from vitalfew.storage.files.private import make_private_folder, open_private, write_private
 from vitalfew.storage.files.processes import has_ended, is_in_sight, this_process
 from vitalfew.storage.files.records import (
     DamagedRecord,
@@ -72,7 +72,7 @@ __all__ = [
     "BucketError", "CacheFull", "Damaged", "DamagedRecord", "LeaseLost", "Lines", "Medium", "NotWritten",
     "OpenTable", "Record", "Status", "append_line", "append_lines", "cache_folder", "checked", "checksum",
     "checksum_now", "copy", "has_checksum", "has_ended", "is_in_bucket", "is_in_sight",
-    "make_private_folder", "map_array", "move_private", "open_private", "open_table", "read_array", "read_arrays",
+    "make_private_folder", "map_array", "open_private", "open_table", "read_array", "read_arrays",
     "read_arrow", "read_json", "read_lines", "read_notes", "read_record", "read_schema", "read_table",
     "read_tables", "read_tensors", "remembered_checksum", "rewrite_json", "rewrite_table", "seen_otherwise",
     "this_process", "user_cache", "write_array", "write_arrays", "write_arrow", "write_json",

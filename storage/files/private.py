@@ -1,13 +1,10 @@
 """Files that their owner alone may read: folders of mode 0700 and files of mode 0600, whatever the umask."""
 
-import errno
 import os
-import shutil
 from pathlib import Path
 from typing import IO
 
 from vitalfew.storage.files.directory import DIRECTORY
-from vitalfew.storage.files.processes import temporary_name
 
 
 def make_private_folder(path: Path) -> None:
@@ -31,27 +28,3 @@ def open_private(path: Path) -> IO[bytes]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.fchmod(descriptor, 0o600)  # of one that was there
     return os.fdopen(descriptor, "wb")
-
-
-def move_private(source: Path, target: Path) -> None:
-    """Move a folder, closed to other users first; `target` is whole or absent, and to another disk it is copied.
-
-    Raises OSError, as where `target` has something in it.
-    """
-    for folder, _, names in os.walk(source):
-        os.chmod(folder, 0o700)
-        for path in (Path(folder, name) for name in names):
-            if not path.is_symlink():
-                path.chmod(0o600)
-    make_private_folder(target.parent)
-    try:
-        os.rename(source, target)
-        return
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-    temporary = temporary_name(target)
-    DIRECTORY.remove_tree(temporary)
-    shutil.copytree(source, temporary, symlinks=True)
-    os.rename(temporary, target)
-    shutil.rmtree(source)

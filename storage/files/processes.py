@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 
 NAME = r"[0-9a-f]{12}-\d+-\d+"
-"""The name of a process, as a pattern. The names that versions before 2026-11-25 wrote have no place."""
+"""The name of a process, as a pattern."""
 _PROC = Path("/proc")
 _ENDED = "ended"
 
@@ -89,8 +89,8 @@ os.register_at_fork(after_in_child=_forget)
 
 _ENDING = r"\.tmp(\.wal)?"
 """DuckDB writes a file with the second ending beside its database."""
-TEMPORARY = re.compile(rf"\..+\.({NAME}|\d+(-\w+)?){_ENDING}")
-"""The last part before the ending is the process that writes it; older versions wrote its id and start alone."""
+TEMPORARY = re.compile(rf"\..+\.({NAME}){_ENDING}")
+"""The last part before the ending is the process that writes it."""
 
 
 def temporary_name(path: Path) -> Path:

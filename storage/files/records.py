@@ -53,7 +53,7 @@ def _sealed(value: Any) -> str:
 
 def read_json(path: Path) -> Any:
     """Read what `write_json` wrote. Raises FileNotFoundError, and DamagedRecord where the file is not JSON (any more)
-    or not as it was sealed; one without a seal (written by hand, or before November 2026) is read as it is."""
+    or not as it was sealed; one without a seal (written by hand) is read as it is."""
     try:
         return _opened(medium(path).read_bytes(path))
     except ValueError as error:  # not UTF-8, not JSON, not as it was sealed

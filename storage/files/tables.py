@@ -17,7 +17,7 @@ ROW_GROUP = 4096
 """Rows in a row group: what is read to fetch a few rows of a shard."""
 
 _CHECKED: dict[str, Any] = {"page_checksum_verification": True}
-"""A page that has no checksum, as in files written before November 2026, is read all the same."""
+"""A page that has no checksum, as another program may write it, is read all the same."""
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeError)
 """pyarrow's errors for bytes that it does not understand."""
 

@@ -29,7 +29,7 @@ class OpenedIndex:
         """Raises IndexMismatch where an artifact is not what it was."""
         self.name, self.artifacts = name, dict(artifacts)
         self.manifests = {role: self._complete(artifact) for role, artifact in self.artifacts.items()}
-        self.encoding = EncodeConfig.recorded(self.manifests["vectors"].config)
+        self.encoding = EncodeConfig.model_validate(self.manifests["vectors"].config)
         self.config = IndexConfig.model_validate(self.manifests["faiss"].config)
         self.units = Units(self.artifacts, self.encoding.context)
         self.selection: Selection | None = None
@@ -65,9 +65,7 @@ class OpenedIndex:
     def efforts(self) -> dict[Unit, int]:
         """The nprobe or efSearch that was chosen for every unit's index when it was built."""
         path = self.artifacts["faiss"].path(0, "index_quality")
-        if checksum := self._checksums.get(path):  # indexes of earlier versions lack it
-            files.checked(path, checksum)
-        quality = files.read_table(path)
+        quality = files.read_table(files.checked(path, self._checksums[path]))
         return {row["unit"]: row["effort"] for row in quality.to_pylist() if row["chosen"]}
 
     @cached_property

@@ -52,8 +52,6 @@ class Selection:
         names = artifact.schema(shard).names
         columns = [name for name in names if name != "text" or _TEXT.search(self.condition)]
         rows = artifact.read(shard, columns=columns)
-        if "metadata" not in names:  # of an older version
-            rows = rows.append_column("metadata", pa.array(["{}"] * rows.num_rows))
         chosen = np.zeros(rows.num_rows, np.bool_)
         chosen[self._rows(rows.append_column(_ROW, pa.array(np.arange(rows.num_rows))))] = True
         return np.packbits(chosen), rows.num_rows

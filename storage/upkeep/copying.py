@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage import files, generations, runs
+from vitalfew.storage import files, generations, runs, version
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord, complete_artifacts, fingerprint
 from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.costs import read_ledger, write_ledger
@@ -36,10 +36,12 @@ class CannotCopy(ValueError):
 
 
 def check_places(source: Path, target: Path) -> None:
-    """Raises CannotCopy where one store lies in the other."""
+    """Raises CannotCopy where one store lies in the other, and OtherVersion where one of them is of another version."""
     one, other = files.absolute(source), files.absolute(target)
     if type(one) is type(other) and (one.is_relative_to(other) or other.is_relative_to(one)):
         raise CannotCopy(f"{source} and {target}: one is inside the other; give a separate place")
+    for store in (source, target):
+        version.check(store)
 
 
 def select(source: Path, indexes: Sequence[str]) -> list[tuple[Artifact, Manifest]]:

@@ -7,8 +7,7 @@ An artifact is *referred to*, and kept by `store gc`, when
 - of the completed runs of such a name, it is among those of the latest `keep_runs`;
 - of the completed evaluations of an experiment, or trainings by a recipe, it is among the latest `keep_runs`;
 - a run that is running makes or uses it, or a process holds its lock. Whether a run of another machine, container or
-  boot still works cannot be seen, nor of a run of an earlier version: it is believed until nothing of it has been
-  written for SILENCE;
+  boot still works cannot be seen: it is believed until nothing of it has been written for SILENCE;
 - a run that did not complete would go on from it: one that no completed run of its name has followed, for
   `unfinished_days` after it ended;
 - an artifact that is referred to was computed from it.
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from vitalfew.storage import files, generations, journals, runs
+from vitalfew.storage import files, generations, journals, runs, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.manifests import seen_together
@@ -32,7 +31,7 @@ from vitalfew.storage.runs import Run
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """Names in the directory of an artifact's first table, which the directories of its other tables lack."""
-_OTHERS = {"costs", "generations", "indexes", "reports", "requests", "reviews", "runs", "sources"}
+_OTHERS = {"costs", "generations", "indexes", "reports", "requests", "reviews", "runs"}
 _KEPT_FLOWS = ("evaluate", "train", runs.WRITING)
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
@@ -75,11 +74,12 @@ class UnknownReferences(ValueError):
 
 
 def check_store(store: Path) -> None:
-    """Raises FileNotFoundError where there is none."""
+    """Raises FileNotFoundError where there is none, and OtherVersion."""
     if not files.is_folder(store):
         raise FileNotFoundError(
             f"no store at {store}; `vitalfew index DATASET --name NAME` makes one, or give --store DIR"
         )
+    version.check(store)
 
 
 def tables(store: Path) -> list[Path]:

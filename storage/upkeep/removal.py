@@ -53,9 +53,6 @@ def plan(store: Path, policy: RetentionPolicy) -> RemovalPlan:
     for removal in [*unneeded(store), *leftovers(store)]:
         if removal.kind != "staging" or str(Path(removal.name).parent) not in going:
             removals.append(removal)
-    for path in files.find(store / "sources", "*.json"):  # checksums of source files, until November 2026
-        name = str(path.relative_to(store))
-        removals.append(Removal("file", name, "this version does not use it", files.status(path).size))
     return RemovalPlan(removals, kept)
 
 

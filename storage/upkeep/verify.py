@@ -18,7 +18,7 @@ from vitalfew.storage.upkeep.inventory import parts
 from vitalfew.storage.upkeep.removal import leftovers, unneeded
 
 _SHARD = re.compile(r"\d{5}\.")
-"""How the name of a shard's file begins. Of other files, older manifests name none."""
+"""How the name of a shard's file begins."""
 
 
 @dataclass(frozen=True)

@@ -119,22 +119,6 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return _encoding(one) == _encoding(other) and all(form == forms[0] for form in forms)
 
 
-FORMER = {"kernels", "engine", "version", "batch_tokens"}
-"""Keys of a method's identity that concern only how vectors are computed; the first is of versions before OpenVINO."""
-
-
-def has_former(own: Artifact, description: Mapping[str, Any]) -> bool:
-    """Return whether the store holds vectors of this model in this precision that an earlier version computed
-    otherwise."""
-
-    def about(method: Mapping[str, Any]) -> str:
-        return fingerprint(**{name: value for name, value in method.items() if name not in FORMER | {"titled"}})
-
-    others = (Artifact(own.store, "vectors", each.name).description() for each in files.folders(own.store / "vectors"))
-    methods = (other["method"] for other in others if other)
-    return any("kernels" in method and about(method) == about(description["method"]) for method in methods)
-
-
 def _encoding(description: Mapping[str, Any]) -> str:
     """A fingerprint of all that a vector depends on besides its text. `late` encodes a sentence in its passage.
 

@@ -7,12 +7,11 @@ keeps it. No prompt ends a batch: one that is too long, or a request that fails,
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
@@ -149,7 +148,7 @@ class ByEngine(WithEngine):
     """A generator that lets an engine answer the rendered prompts. `runs_on`: the engine's class."""
 
     class Options(Generator.Options):
-        lines: Annotated[int | None, IN_FINGERPRINT_IF_SET] = Field(
+        lines: int | None = Field(
             None,
             ge=1,
             description="Lines of the model's output that are the answer: 1 drops what a model adds below it. All "

@@ -36,7 +36,7 @@ from pydantic import AfterValidator, Field
 from tokenizers import Encoding
 
 from vitalfew.configs.options import Batching
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, ModelName
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.batches import batches, read_parts
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
@@ -71,7 +71,7 @@ class BestSpan:
 
 
 def _unless_zero(weight: float | None) -> float | None:
-    """None for 0: without a weight, a method is the one that it was before there were any."""
+    """None for 0: without a weight it is the method of the default."""
     return weight or None
 
 
@@ -91,7 +91,7 @@ class Reader(TunedMethod["ReaderModel"], Generator):
             description="Maximum number of tokens in a prompt, question and contexts together; a longer prompt "
             "becomes an error row.",
         )
-        retrieval_weight: Annotated[float | None, IN_FINGERPRINT_IF_SET, AfterValidator(_unless_zero)] = Field(
+        retrieval_weight: Annotated[float | None, AfterValidator(_unless_zero)] = Field(
             None,
             ge=0,
             allow_inf_nan=False,

@@ -40,14 +40,14 @@ class Column:
     """One column of a metric: what a report, a plot and SQL say of it.
 
     `name`: in the tables ("passage_recall@5"); `heading`: for people; `unit`: of its values; `direction`: the better
-    values, None in summaries of an older version, which do not say; `needs`: what a question has to have, else it is
-    left out; `detail`: reports show it only where they show every metric.
+    values; `needs`: what a question has to have, else it is left out; `detail`: reports show it only where they show
+    every metric.
     """
 
     name: str
     heading: str
     unit: str = SCALE
-    direction: Direction | None = "higher"
+    direction: Direction = "higher"
     needs: tuple[str, ...] = ()
     detail: bool = False
 
@@ -78,12 +78,12 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class Refinement:
     """The refining of a question's hits: lengths in words and punctuation marks, and the time; `cpu_seconds`: of all
-    processors, None where an older version refined."""
+    processors."""
 
     input_tokens: int
     output_tokens: int
     seconds: float
-    cpu_seconds: float | None = None
+    cpu_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

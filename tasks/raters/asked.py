@@ -256,7 +256,6 @@ class GradeJudge(GeneratorRater):
             GenerateConfig(generator="transformers"), description="Generator that grades, with its settings."
         )
 
-    recorded: ClassVar[str] = "Judge"
     asking = APPRAISING
     explains: ClassVar[bool] = True
 
@@ -317,7 +316,6 @@ class ProbabilityJudge(AskingRater):
         )
 
     version: ClassVar[str] = "1"
-    recorded: ClassVar[str] = "Judge"
     asking = CRITIQUING
 
     def __init__(self, options: Options) -> None:

@@ -70,8 +70,6 @@ class Rater(ABC):
     scores."""
 
     version: ClassVar[str]
-    recorded: ClassVar[str] = ""
-    """The class's name in fingerprints, if the class was called otherwise when it was first recorded."""
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
@@ -86,7 +84,7 @@ class Rater(ABC):
 
         Known without loading the model. {"class": "Embedded", "version": "1", "files": {"adapter.safetensors": "…"}}
         """
-        return {"class": self.recorded or type(self).__name__, "version": self.version}
+        return {"class": type(self).__name__, "version": self.version}
 
     @abstractmethod
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:

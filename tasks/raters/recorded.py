@@ -55,8 +55,6 @@ class GoldPassage(ModelFree):
 
         answer: bool = Field(False, description="Require that the passage's supporting facts also hold a gold answer.")
 
-    recorded: ClassVar[str] = "Gold"
-
     def judgement(self, case: RatedContext) -> Judgement:
         is_gold = case.passage_id in case.gold_passages
         return Judgement({"rater": float(is_gold and (self._has_answer(case) or not self.options.answer))})

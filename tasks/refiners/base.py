@@ -137,8 +137,6 @@ class Refiner(ABC):
 
     version: ClassVar[str] = "1"
     """Raise it when the same hits would give different contexts."""
-    recorded: ClassVar[str] = ""
-    """The name of the class in its identity, if the class had another name when that was first recorded."""
     uses_gpu: bool = False
     workers: int | None = None
     """Instances that a machine runs at once: None, one for every core; 1 for a model that uses all cores itself."""
@@ -158,7 +156,7 @@ class Refiner(ABC):
         """Everything that its contexts depend on besides the options in the fingerprint: its model and the model's
         settings. Known without loading the model."""
         cut = {"cut": self.cut.identity()} if self.cut else {}
-        return {"class": self.recorded or type(self).__name__, "version": self.version, **cut}
+        return {"class": type(self).__name__, "version": self.version, **cut}
 
     def budget(self) -> Budget:
         """Return the budget of a question's contexts."""

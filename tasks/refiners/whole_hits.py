@@ -62,8 +62,6 @@ class GoldHits(Refiner):
     class Options(Keeping, Refiner.Options):
         pass
 
-    recorded: ClassVar[str] = "Gold"
-
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self.cut: Cut = Cut(options)

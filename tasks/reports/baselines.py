@@ -308,7 +308,7 @@ def _gated(
             f"{metric} was computed by version {known.version} for {path}, and by version {declared.version} in this "
             f"run: the two cannot be compared. {_anew(path)}"
         )
-    if declared.direction is None or declared.direction == "neither":
+    if declared.direction == "neither":
         raise NoReport(f"{metric} is neither better high nor low, so it cannot become worse: gate another metric")
     gated = paired(declared, values, margin)
     if gated.is_share and margin >= 1:
@@ -394,7 +394,7 @@ class MeasuredMethod:
         every = np.unique(self.asked["gold_passages"].explode().drop_nulls().to_numpy())
         gone = {*np.setdiff1d(every, passages, assume_unique=True).tolist()}
         for row in self.asked.iter_rows(named=True):
-            gold, places = row["gold_passages"], row.get("gold_places")  # an older version's questions name no places
+            gold, places = row["gold_passages"], row["gold_places"]
             if not gone.isdisjoint(gold) if gold else places:
                 yield row["question_id"]
 

@@ -30,7 +30,7 @@ INDEX_USD = Column("index_usd", "index USD", "USD", "lower", detail=True)
 
 def undeclared(metric: str) -> Column:
     """A metric of which nothing but its name is known."""
-    return Column(metric, metric.replace("_", " "), "", None)
+    return Column(metric, metric.replace("_", " "), "", "neither")
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def index_results(store: Path, run: Run, methods: Sequence[Method]) -> tuple[Ind
 
 
 def _index(store: Path, name: str, manifests: dict[str, Manifest], used_by: Sequence[str]) -> IndexResult:
-    recorded = EncodeConfig.recorded(manifests["vectors"].config)
+    recorded = EncodeConfig.model_validate(manifests["vectors"].config)
     settings = {key: getattr(recorded, key) for key in SHOWN} | {"type": manifests["faiss"].config["type"]}
     if "sentences" in manifests:
         settings = {"splitter": manifests["sentences"].config["splitter"], **settings}
@@ -170,7 +170,7 @@ def context_mode(store: Path, run: Run, method: Method) -> str | None:
     retrieve = method.retrieve
     if not retrieve or retrieve.retriever != "core_context" or getattr(retrieve, "alpha", 0.0) == 1.0:
         return None
-    return EncodeConfig.recorded(_searched(store, run, method.name)["vectors"].config).context
+    return EncodeConfig.model_validate(_searched(store, run, method.name)["vectors"].config).context
 
 
 def models(store: Path, run: Run, methods: Sequence[Method]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import polars as pl
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.metrics.base import Column
-from vitalfew.tasks.reports.contents import MetricSummary, undeclared
+from vitalfew.tasks.reports.contents import MetricSummary
 
 LATEST = "latest"
 
@@ -65,16 +65,11 @@ def read_rows(store: Path, run: Run, method: str, table: str) -> pl.DataFrame:
 
 
 def read_summaries(store: Path, scores: Manifest) -> dict[str, MetricSummary]:
-    """Read the summaries by metric, in the order in which they were scored.
-
-    An older version did not record what a metric declares: its name has to do, and its direction is not known.
-    """
+    """Read the summaries by metric, in the order in which they were scored."""
     summaries = {}
     for row in pl.DataFrame(scores.read(store, "summaries")).iter_rows(named=True):
-        column = undeclared(row["metric"])
-        if "heading" in row:
-            heading, unit, direction = (row[name] for name in ("heading", "unit", "direction"))
-            column = Column(row["metric"], heading, unit, direction, tuple(row["needs"]), detail=row["detail"])
+        heading, unit, direction = (row[name] for name in ("heading", "unit", "direction"))
+        column = Column(row["metric"], heading, unit, direction, tuple(row["needs"]), detail=row["detail"])
         scored = row["questions"] - row["left_out"]
         summaries[row["metric"]] = MetricSummary(column, row["value"], scored, row["left_out"])
     return summaries

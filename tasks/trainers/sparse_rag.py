@@ -16,7 +16,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, ModelName
+from vitalfew.configs.section import ModelName
 from vitalfew.tasks.models.causal.adapters import Adapter, CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.models.causal.engines.base import LocalOptions
@@ -124,7 +124,7 @@ class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
         model_config = ConfigDict(extra="forbid")
 
         base: ModelName = Field("smollm2", description="Causal model, named as in generate.model.")
-        start: Annotated[ModelName | None, IN_FINGERPRINT_IF_SET] = Field(
+        start: ModelName | None = Field(
             None,
             description="Adapter that the training starts from, a preset or a directory, of the same rank, alpha and "
             "targets. What it held out (held_out.txt) is held out again. Default: no updates.",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import RefineConfig, ScoreConfig, SelectConfig
 from vitalfew.configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig, SplitConfig
-from vitalfew.configs.section import IN_FINGERPRINT_IF_SET, NOT_IN_FINGERPRINT, Section, joined
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Section, joined
 from vitalfew.tasks.registry import METHODS, options_type, with_options
 
 SECTIONS = (SplitConfig, EncodeConfig, IndexConfig, RetrieveConfig, RefineConfig, SelectConfig, ScoreConfig)
@@ -37,12 +37,8 @@ def test_completing_is_idempotent_and_survives_json_and_pickle(section: type[Sec
 @every
 def test_the_identity_leaves_out_what_is_not_in_the_fingerprint(section: type[Section], name: str) -> None:
     completed = with_options(naming(section, name), "here")
-    left_out = {
-        key
-        for key, field in options_type(completed).model_fields.items()
-        if NOT_IN_FINGERPRINT in field.metadata
-        or (IN_FINGERPRINT_IF_SET in field.metadata and getattr(completed, key) is None)
-    }
+    fields = options_type(completed).model_fields.items()
+    left_out = {key for key, field in fields if NOT_IN_FINGERPRINT in field.metadata}
     assert completed.identity().keys() == completed.model_dump().keys() - left_out
 
 

@@ -1,4 +1,4 @@
-"""Deployments: those of an earlier version, of `vitalfew ui`, whose schedules follow the corpora, and of workers."""
+"""Deployments: those of `vitalfew ui`, whose schedules follow the corpora, and of workers."""
 
 import asyncio
 import json
@@ -14,14 +14,13 @@ from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.exceptions import ObjectNotFound
 from prefect.testing.utilities import prefect_test_harness
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
 from vitalfew.flows.cli.doctor import operations
 from vitalfew.flows.forms import EvaluateForm
-from vitalfew.flows.serve import FORMER, TAG, FollowedSchedules, replace_former, schedules
+from vitalfew.flows.serve import FollowedSchedules, schedules
 from vitalfew.flows.workers.deploy import Target, deploy
 from vitalfew.flows.workers.pull import write_files
 
@@ -32,22 +31,6 @@ FLOWS = ["evaluate/evaluate", "index-corpus/index-corpus", "train/train", "write
 def client() -> Iterator[SyncPrefectClient]:
     with prefect_test_harness(server_startup_timeout=300), get_client(sync_client=True) as client:
         yield client
-
-
-def test_the_schedules_of_former_deployments_move_to_those_that_replaced_them(client: SyncPrefectClient) -> None:
-    given = {"parameters": {"store": "/store", "experiment": "quickstart", "index": "wiki"}}
-    nightly = DeploymentScheduleCreate(
-        schedule=CronSchedule(cron="0 3 * * *", timezone="Europe/Berlin"), active=False, parameters=given
-    )
-    for name, given_schedules in [*((old, [nightly]) for old in FORMER), *((new, []) for new in FORMER.values())]:
-        client.create_deployment(client.create_flow_from_name(name), name, tags=[TAG], schedules=given_schedules)
-    replace_former()
-    for old, name in FORMER.items():
-        with pytest.raises(ObjectNotFound):
-            client.read_deployment_by_name(f"{old}/{old}")
-        (moved,) = client.read_deployment_by_name(f"{name}/{name}").schedules
-        assert (moved.schedule, moved.active, moved.parameters) == (nightly.schedule, False, given)
-    replace_former()  # without any
 
 
 def test_schedules_follow_the_files_of_the_corpora(client: SyncPrefectClient, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.faulty import FaultyProxy, faulty
 from tests.support.object_store import ObjectServer, s3_server
 from vitalfew.configs.paths import BucketPath
 from vitalfew.flows.cli.main import app
-from vitalfew.storage import files, generations
+from vitalfew.storage import files, generations, version
 from vitalfew.storage.generations import CannotPromote, IndexMoved
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
@@ -46,6 +46,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def built(store: Path, number: int, name: str = "notes") -> NamedIndex:
     """A build whose artifacts are there, as far as their manifests say so."""
+    version.mark(store)
     artifacts = {role: f"{role}/{number:016x}" for role in ROLES}
     for artifact in artifacts.values():
         files.write_json(store / artifact / "manifest.json", {})
@@ -122,6 +123,23 @@ def test_a_build_that_brings_nothing_new_undoes_no_rollback(store: Path) -> None
     assert current(store) == 1
     assert record(store, 3).number == 3
     assert current(store) == 3
+
+
+def test_a_build_that_was_killed_before_the_name_moved_moves_it_when_it_comes_again(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(store, 1)
+
+    def killed(path: Path, change: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rewrite_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            record(store, 2)
+    assert (numbers(store), current(store)) == ([1, 2], 1)
+    assert record(store, 2).number == 2
+    assert (numbers(store), current(store)) == ([1, 2], 2)
 
 
 def test_what_is_not_there_is_refused_and_nothing_is_written(store: Path) -> None:

@@ -1,11 +1,8 @@
 """Ratings that are remembered: across thresholds a context is rated once, and the same kept contexts answered once."""
 
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.support.damage import flip
@@ -14,9 +11,7 @@ from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from tests.support.tiny_models import llama
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.manifests import Manifest, write_manifest
+from vitalfew.storage.manifests import Manifest
 
 THRESHOLDS = (None, 0.0, 0.5, 1.0)
 
@@ -211,30 +206,6 @@ def test_what_a_model_wrote_has_no_score_and_its_answers_stay(tmp_path: Path) ->
     assert sql(store, "SELECT count(score) FROM evidence WHERE len(text) > 0") == [(0,)]
     plain, weighted = (answers(store, stages["generate"]) for stages in made)
     assert plain == weighted
-
-
-def test_contexts_that_an_older_version_refined_are_refined_again_once_they_need_scores(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    settings = {**SCORED, "questions": {"sample": 5}, "methods": {"spans": {}}}
-    first = run(store, settings).methods["spans"]["refine"]
-    (file,) = [file for file in first.files() if file.table == "evidence"]
-    written = pq.read_table(store / file.path)
-    (store / file.path).unlink()
-    folder = store / first.artifact
-    described = Artifact(store, *first.artifact.split("/")).write(0, "evidence", written.drop_columns(["score"]))
-    (record,) = first.shards
-    files = [described if each.table == "evidence" else each for each in record.files]
-    write_manifest(folder, replace(first, shards=[replace(record, files=files)]))
-    assert run(store, settings).methods["spans"]["generate"].rows["candidates"] == 5  # which needs no scores
-    assert sql(store, "SELECT count(*), count(score) FROM evidence") == [(first.rows["evidence"], 0)]
-    weighted = {**settings, "generate": {**READ["generate"], "retrieval_weight": 1}}
-    with pytest.raises(ConfigError, match=f"is of an older version, .*: remove {folder} and run the same command"):
-        run(store, weighted)
-    shutil.rmtree(folder)
-    again = run(store, weighted).methods["spans"]
-    assert again["refine"].artifact == first.artifact
-    assert again["generate"].rows["candidates"] == 5
-    assert again["refine"].read(store, "evidence").equals(written)
 
 
 def test_a_damaged_reading_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

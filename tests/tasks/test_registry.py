@@ -2,22 +2,15 @@
 
 import sys
 from types import ModuleType
-from typing import ClassVar
 
 import pytest
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import RefineConfig, SelectConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.schema import EncodeConfig, IndexConfig, IndexCorpus, RetrieveConfig
+from vitalfew.configs.schema import EncodeConfig, IndexCorpus, RetrieveConfig
 from vitalfew.tasks.registry import UnknownName, as_recorded, completed, make, resolve, with_options
 from vitalfew.tasks.retrievers.dense import CoreContext
-
-
-class OldSelect(SelectConfig):
-    """As a section is of which a setting went elsewhere."""
-
-    moved: ClassVar[dict[str, str]] = {"add_same": "select.add_equal"}
 
 
 class Mine:
@@ -65,27 +58,11 @@ def test_an_unknown_option_is_told_with_the_nearest_and_its_owner() -> None:
         with_options(RetrieveConfig(retriever="pasage"), "retrieve")
 
 
-def test_an_option_that_moved_is_told_its_new_place() -> None:
-    with pytest.raises(ConfigError, match=r"select\.add_same has moved: select\.add_equal"):
-        with_options(OldSelect(selector="weighted_sum", add_same=False), "select")
-
-
-def test_what_an_older_version_recorded_is_read() -> None:
-    old = {
-        "encoder": "tests.support.fakes:HashEncoder",
-        "context": "late",
-        "model": None,
-        "device": "cuda",
-        "reuse": True,
-    }
-    assert as_recorded(EncodeConfig.model_validate(old), "encode").model_dump() == {
-        "encoder": old["encoder"], "context": "late", "units": ("sentence", "passage"), "text": "unit", "reuse": True
-    }  # fmt: skip
-    old_index = {"type": "flat", "layout": "dual", "alpha": 0.8, "recall": 0.95, "hnsw_m": 32, "nlist": None}
-    recorded = as_recorded(IndexConfig.model_validate(old_index), "index")
-    assert recorded.model_dump() == {"type": "flat", "layout": "dual", "alpha": None, "shard_mb": 256}
-    gone = EncodeConfig(encoder="gone.module:Class")
-    assert as_recorded(gone, "encode") is gone
+def test_what_a_run_recorded_of_a_method_that_went_stays_as_it_is() -> None:
+    recorded = EncodeConfig(encoder="gone.module:Class"), SelectConfig(selector=MINE, width=2)
+    for section, path in zip(recorded, ("encode", "select"), strict=True):
+        assert as_recorded(section, path) is section
+    assert as_recorded(SelectConfig(selector=MINE), "select").model_dump() == {"selector": MINE, "sharpness": 1.0}
 
 
 def test_parameters_are_completed_with_every_option_in_force() -> None:

@@ -10,7 +10,7 @@ from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.library import holdings
 from vitalfew.library.index import Index
 from vitalfew.library.questions import QuestionSet, dataset_of
-from vitalfew.storage import generations
+from vitalfew.storage import generations, version
 from vitalfew.storage.runs import find_index, index_names
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class Store:
     """
 
     def __init__(self, place: str | Path = "store", *, progress: bool = True) -> None:
-        """Raises ValueError for a place that no store can have."""
+        """Raises ValueError for a place that no store can have, and OtherVersion for a store of another version."""
         self.place = store_place(place)
+        version.check(self.place)
         self.progress = progress
 
     def index(

@@ -194,7 +194,7 @@ def primary_metric(scored: Sequence[Column], wanted: str | None = None) -> str |
     """
     if wanted:
         return wanted if any(column.name == wanted for column in scored) else None
-    better_high = [column for column in scored if column.direction in ("higher", None) and not column.detail]
+    better_high = [column for column in scored if column.direction == "higher" and not column.detail]
     if not better_high or any(column.name == USUAL for column in better_high):
         return USUAL if better_high else None
     stages = (ANSWER, CONTEXTS, HITS)  # from the end of the dataflow on

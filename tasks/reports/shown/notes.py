@@ -59,14 +59,9 @@ def evidence(answered: Answered) -> str:
 
 
 def warnings(report: Report) -> list[str]:
-    """Methods that were left out; gold that was not found; metrics without a declaration or a score, and why; answers
+    """Methods that were left out; gold that was not found; metrics without a score, and why; answers
     that failed, with their first messages."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
-    if not all(report.column(metric).direction for metric in report.metrics()):
-        lines.append(
-            "An older version scored these answers and did not record whether higher or lower is better, so no best "
-            "value is marked. Run the same `vitalfew evaluate` to score them again."
-        )
     lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
         if method.error_rows:

@@ -165,7 +165,6 @@ def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
 
 
 def test_a_stage_of_the_tree_may_be_a_section() -> None:
-    """Also in the record of an older version, which has no `stages`."""
     ways: list[dict[str, Any]] = [
         {"label": {"labeller": "gold"}, "methods": {"a": {"perturb": {"noise": [1, 3]}}, "b": {"label": None}}},
         {

@@ -205,7 +205,6 @@ CONTEXTS = ["--passages", "ctxs:{place}/retrieved.jsonl"]
         ),
         (["squad:{place}/squad.json"], ["split=file"], "split=file needs the data set to hold out"),
         (["squad:{place}/squad.json"], ["split=file", "held_out=squad:none.json"], "none.json does not exist"),
-        (["squad:{place}/squad.json"], ["labeller=title"], "labeller has moved: set label.labeller"),
     ],
 )
 def test_what_a_data_set_cannot_give_is_said(place: Path, data: list[str], settings: list[str], message: str) -> None:

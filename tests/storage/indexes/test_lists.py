@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.stages import staged
 from vitalfew.configs.schema import IndexConfig
-from vitalfew.storage import schemas
+from vitalfew.storage import schemas, version
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.costs import Cost
 from vitalfew.storage.manifests import Manifest, ShardRecord
@@ -33,6 +33,7 @@ def complete(artifact: Artifact, shards: list[pa.Table], config: dict[str, objec
         "rows_in": count,
         "rows": {artifact.table: count},
     }
+    version.mark(artifact.store)
     artifact.complete(Manifest(**about, **rest, config=config, shards=records))
 
 

@@ -1,4 +1,4 @@
-"""Titles before texts: what is encoded, indexed and shown, in every mode, and what of it older stores keep."""
+"""Titles before texts: what is encoded, indexed and shown, in every mode."""
 
 import json
 from collections.abc import Iterator
@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import HashEncoder
-from tests.support.indexing import contents, index, table
+from tests.support.indexing import contents, index
 from vitalfew.configs.schema import ContextMode, RetrieveConfig
-from vitalfew.storage import files
-from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders.contexts import encode_units
 from vitalfew.tasks.encoders.late import encode_late
 from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead, salts
@@ -122,27 +120,6 @@ def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: C
         hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
         assert [hit.title for hit in hits] == ["Ouse"], retrieve
         assert hits[0].text in OUSE
-
-
-def test_an_index_without_the_setting_is_one_of_units(tmp_path: Path) -> None:
-    """Stores of 0.1.0 record no encode.text: they answer as they did."""
-    rows = [{"text": OUSE, "title": "Ouse"}, {"text": MILL, "title": "Mill"}]
-    index(tmp_path, corpus(tmp_path, rows), encode={"text": "unit"})
-    before = find_index(tmp_path, "test")
-    vectors = before.located(tmp_path)["vectors"]
-    for path, place in (
-        (tmp_path / "indexes" / "test.json", ("config", "encode")),
-        (vectors.file("manifest.json"), ("config",)),
-    ):
-        record = files.read_record(path, dict)
-        settings = record
-        for key in place:
-            settings = settings[key]
-        assert settings.pop("text") == "unit"
-        files.write_json(path, record)
-    assert Searcher.named(tmp_path, "test").index.encoding.text == "unit"
-    assert index(tmp_path, corpus(tmp_path, rows), encode={"text": "unit"}).new() == []
-    assert table(tmp_path, "vectors").num_rows == 6
 
 
 def test_dpr_reads_a_title_as_its_paper_does() -> None:

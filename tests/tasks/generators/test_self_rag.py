@@ -167,12 +167,3 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
         assert (isrel, issup, isuse) == (due["isrel"], due["issup"], due["isuse"])
     with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})
-
-
-def test_the_old_setting_says_where_it_is_now(selfrag: Path) -> None:
-    for generator in ("reader", "transformers", "self_rag"):
-        old = GenerateConfig(generator=generator, reflection={"retrieval": "adaptive"})
-        with pytest.raises(
-            ConfigError, match=r"generate\.reflection has moved: use generator self_rag with generate\.retr"
-        ):
-            make(old, "generate")

@@ -382,11 +382,11 @@ def test_tokens() -> None:
 
 def test_compression() -> None:
     refined = replace(answered("Ada"), refinement=Refinement(20, 5, 0.25, 0.5))
-    nothing = Case("Who?", (), (), (), refinement=Refinement(0, 0, 0.0))
+    nothing = Case("Who?", (), (), (), refinement=Refinement(0, 0, 0.0, 0.0))
     assert values("compression", refined, nothing, answered("Ada")) == {
         "context_share": [0.25, None, None],
         "refine_seconds": [0.25, 0.0, None],
-        "refine_cpu_seconds": [0.5, None, None],
+        "refine_cpu_seconds": [0.5, 0.0, None],
         "total_seconds": [0.75, None, None],
     }
 

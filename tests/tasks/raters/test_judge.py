@@ -74,8 +74,6 @@ def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
         make(CritiqueConfig(critic="judge"), "critique")
     with pytest.raises(UnknownName, match=r"unknown engine 'reader'; known: openai, transformers, vllm"):
         judge(llama, engine="reader")
-    with pytest.raises(ConfigError, match=r"critique\.generator has moved: for critic judge, set critique\.engine"):
-        judge(llama, generator="vllm")
     with pytest.raises(ConfigError, match=r"critique\.concurrency: the engine 'transformers' has no such setting"):
         judge(llama, concurrency=3)
     with pytest.raises(EngineUnavailable, match="nowhere"):

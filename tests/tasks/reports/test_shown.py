@@ -200,12 +200,11 @@ def test_quality_is_the_first_that_was_scored_and_price_the_tokens_that_are_read
     assert quality_metric(reports.nothing_scored()) is price_metric(reports.nothing_scored()) is None
 
 
-def test_what_an_older_version_scored_has_no_best_and_says_so() -> None:
+def test_what_declares_no_direction_has_no_best() -> None:
     summaries = [{"f1": MetricSummary(undeclared("f1"), value, 3)} for value in (0.2, 0.4)]
     report = reports.report(*(MethodResult(str(n), {}, each) for n, each in enumerate(summaries)))
     assert best(report, "f1") == set()
     assert default_columns(report) == ["f1"]
-    assert any("no best value is marked" in warning for warning in warnings(report))
     assert "f1" in markdown_report(report)
 
 

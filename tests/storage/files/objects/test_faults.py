@@ -41,7 +41,8 @@ def test_an_index_through_faults(store: Path, proxy: FaultyProxy, tmp_path: Path
 
 def test_what_cannot_be_reached_is_not_called_damaged(store: Path, proxy: FaultyProxy) -> None:
     ledger = store / "costs" / "0123456789abcdef" / "00000.parquet"
-    paid = {**vars(Cost()), "shard": 0, "run_id": "earlier", "stage": "load", "rows": 0, "started": datetime.now(UTC)}
+    paid = {**vars(Cost()), "shard": 0, "run_id": "earlier", "stage": "load", "rows": 0, "finished": True}
+    paid["started"] = datetime.now(UTC)
     write_ledger(ledger, [paid])
     with proxy.forbid_all(), pytest.raises(BucketError):
         write_ledger(ledger, [{**paid, "run_id": "later"}])

@@ -88,7 +88,7 @@ def test_the_ledger_has_what_every_attempt_paid(store: Path, turns: str, runs: s
 
 def test_two_may_write_a_ledger_at_once(store: Path, proxy: FaultyProxy) -> None:
     ledger = Artifact(store, "passages", "0123456789abcdef").ledger
-    paid = {**vars(Cost()), "shard": 0, "stage": "load", "rows": 0, "started": datetime.now(UTC)}
+    paid = {**vars(Cost()), "shard": 0, "stage": "load", "rows": 0, "started": datetime.now(UTC), "finished": True}
 
     def write_first(method: str, path: str) -> None:
         if method == "PUT" and path.endswith(client.key(ledger)):
