@@ -22,8 +22,6 @@ from vitalfew.tasks.registry import METHODS, resolve
 FILE_FORMATS = [
     name for name in METHODS["dataset"] if (cls := resolve("dataset", name)).reads_path and not cls.takes_name
 ]
-FOLDER_FORMATS = ["beir", "msmarco", "parquet", "folder"]
-ONE_FILE_FORMATS = [name for name in FILE_FORMATS if name not in FOLDER_FORMATS]
 Kind = TypeVar("Kind", Passage, Question, Reject)
 
 
@@ -111,13 +109,6 @@ def test_2wikimultihopqa_corpus_is_complete() -> None:
     assert len({passage.text for passage in only(Passage, records)}) == len(records) == 6119
 
 
-def test_nq_open_questions_have_answers() -> None:
-    records = read("jsonl", real_data("nq_open/NQ-open.dev.jsonl"), question="question", answers="answer")
-    check(records)
-    assert len(only(Question, records)) == len(records) == 3610
-    assert only(Question, records)[0].answers == ("14 December 1972 UTC", "December 1972")
-
-
 # --- HotpotQA
 
 
@@ -139,62 +130,30 @@ def test_hotpotqa_joins_sentences_and_keeps_spans_on_them(tmp_path: Path) -> Non
     assert question == Question("Who lit it?", ("Ada",), (passage,), (Span(passage, 8, 19),), "q1")
 
 
-def test_hotpotqa_adds_no_blank_where_there_is_one_and_takes_the_first_of_two_titles(tmp_path: Path) -> None:
-    context = [["Lamp", ["A lamp. ", "\tIt burns.", "Ada lit it.", "See."]], ["Lamp", ["x", "y", "z"]]]
-    records = read("hotpotqa", write(tmp_path, [hotpot(context=context)]))
-    text = only(Passage, records)[0].text
-    assert text == "A lamp. \tIt burns. Ada lit it. See."
-    (fact,) = only(Question, records)[0].supporting_facts
-    assert (fact.passage_id, text[fact.start : fact.end]) == (passage_id(text), "Ada lit it.")
-    (_, passage), *_ = read("hotpotqa", write(tmp_path, [hotpot(context=[["Lamp", ["A lamp. ", "On.", "Ada."]]])]))
-    assert passage == Passage("Lamp", "A lamp. On. Ada.", "Lamp")
-
-
-@pytest.mark.parametrize("noise", [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]])
-def test_hotpotqa_passes_over_facts_the_context_lacks(tmp_path: Path, noise: list[Any]) -> None:
-    rows = [hotpot(supporting_facts=[["Lamp", 2], noise, ["Lamp", 2]]), hotpot(supporting_facts=[noise])]
-    records = read("hotpotqa", write(tmp_path, rows))
+def test_hotpotqa_rejects_the_part_at_fault_and_passes_over_facts_the_context_lacks(tmp_path: Path) -> None:
+    noise: list[Any] = [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]]
+    faults = [
+        hotpot(supporting_facts=noise),
+        hotpot(answer=...),
+        hotpot(supporting_facts=[["Lamp", True]]),
+        hotpot(answer="\ud800"),
+        hotpot(context=[["Oil", "Oil burns."], ["Lamp", ["A", "B", "Ada"]]]),
+    ]
+    whole = hotpot(supporting_facts=[["Lamp", 2], *noise, ["Lamp", 2]])
+    records = read("hotpotqa", write(tmp_path, [whole, *faults]))
+    check(records)
     assert len(only(Question, records)[0].supporting_facts) == 1
-    assert [(offset, r.reason) for offset, r in records if isinstance(r, Reject)] == [(2, "no_gold_passage")]
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason", "detail", "passages"),
-    [
-        ({"answer": ...}, "missing_column", "question: no 'answer'; the keys present: '_id', 'question'", 2),
-        ({"question": 7}, "wrong_type", "'question' is a number (7); expected a string", 2),
-        ({"answer": "  "}, "empty_text", "'answer' is blank", 2),
-        ({"supporting_facts": [["Lamp", True]]}, "wrong_type", "; expected [title, sentence index]", 2),
-        ({"supporting_facts": [["Lamp", 2.0]]}, "wrong_type", "; expected [title, sentence index]", 2),
-        ({"supporting_facts": {}}, "wrong_type", "'supporting_facts' is an object; expected a list", 2),
-        ({"answer": "\ud800"}, "invalid_unicode", "lone surrogate U+D800", 2),
-    ],
-)
-def test_hotpotqa_rejects_the_part_at_fault(
-    tmp_path: Path, changes: dict[str, Any], reason: str, detail: str, passages: int
-) -> None:
-    records = read("hotpotqa", write(tmp_path, [hotpot(**changes), hotpot()]))
-    ((number, reject),) = [(offset, r) for offset, r in records if isinstance(r, Reject)]
-    assert (number, reject.reason) == (1, reason)
-    assert detail in reject.detail
-    assert len(only(Passage, records)) == passages + 2
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        (["Oil", ["\udc00"]], "invalid_unicode"),
-        (["Oil", [" ", ""]], "empty_text"),
-        (["Oil", "Oil burns."], "wrong_type"),
-        (["Oil", [None]], "wrong_type"),
-        (["Oil"], "wrong_type"),
-    ],
-)
-def test_hotpotqa_keeps_the_question_when_a_distractor_is_rejected(tmp_path: Path, entry: Any, reason: str) -> None:
-    records = read("hotpotqa", write(tmp_path, [hotpot(context=[entry, ["Lamp", ["A", "B", "Ada"]]])]))
-    assert [type(record) for _, record in records] == [Reject, Passage, Question]
-    assert only(Reject, records)[0].reason == reason
-    assert only(Reject, records)[0].detail.startswith("context[0]: ")
+    assert [(number, reject.reason) for number, reject in records if isinstance(reject, Reject)] == [
+        (2, "no_gold_passage"),
+        (3, "missing_column"),
+        (4, "wrong_type"),
+        (5, "invalid_unicode"),
+        (6, "wrong_type"),
+    ]
+    missing, distractor = only(Reject, records)[1], only(Reject, records)[-1]
+    assert "no 'answer'; the keys present: '_id', 'question'" in missing.detail
+    assert distractor.detail.startswith("context[0]: ")
+    assert [type(record) for number, record in records if number == 6] == [Reject, Passage, Question]
 
 
 # --- SQuAD
@@ -227,28 +186,19 @@ def test_squad_v2_unanswerable_questions_pass_through(tmp_path: Path) -> None:
     assert question.gold_passages == (passage_id("Ada lit it."),)
 
 
-@pytest.mark.parametrize(
-    ("content", "rejects"),
-    [
+def test_squad_rejects_the_part_at_fault(tmp_path: Path) -> None:
+    faults = [
         (squad(" ", asked()), [("empty_text", "paragraphs[0]"), ("no_gold_passage", "paragraphs[0].qas[0]")]),
         (squad("A", asked(answers=None)), [("wrong_type", "paragraphs[0].qas[0]: 'answers' is null; expected a list")]),
-        (squad("A", asked(("A", "0"))), [("wrong_type", "paragraphs[0].qas[0]: 'answer_start' is a string")]),
-        (squad("A", asked(("", 0))), [("empty_text", "paragraphs[0].qas[0]: the text of an answer is blank")]),
         (squad("A", "no object", asked()), [("wrong_type", "paragraphs[0].qas[0]: a string ('no object')")]),
         ({"data": [{"title": "A"}]}, [("missing_column", "no 'paragraphs'; the keys present: 'title'")]),
-        ({"data": [None]}, [("wrong_type", "null instead of an object")]),
-    ],
-)
-def test_squad_rejects_the_part_at_fault(tmp_path: Path, content: Any, rejects: list[tuple[str, str]]) -> None:
-    found = only(Reject, read("squad", write(tmp_path, content)))
-    assert [reject.reason for reject in found] == [reason for reason, _ in rejects]
-    assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, rejects, strict=True))
-
-
-@pytest.mark.parametrize("content", [{"dat": []}, {"data": []}, {"data": {}}, {}])
-def test_squad_without_articles_is_an_error(tmp_path: Path, content: Any) -> None:
+    ]
+    for content, rejects in faults:
+        found = only(Reject, read("squad", write(tmp_path, content)))
+        assert [reject.reason for reject in found] == [reason for reason, _ in rejects]
+        assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, rejects, strict=True))
     with pytest.raises(InputError, match=r"has no articles in a top-level \"data\": this format expects"):
-        read("squad", write(tmp_path, content))
+        read("squad", write(tmp_path, {"dat": []}))
 
 
 # --- JSON lines
@@ -327,15 +277,7 @@ def test_a_row_with_a_question_and_no_text_is_a_question(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("answers", "expected"),
-    [
-        ("a", ("a",)),
-        (["a", " b ", "a"], ("a", "b")),
-        ([], ()),
-        (None, ()),
-        (3, "wrong_type"),
-        (["a", 3], "wrong_type"),
-        (["a", ""], "empty_text"),
-    ],
+    [("a", ("a",)), (["a", " b ", "a"], ("a", "b")), (None, ()), (["a", 3], "wrong_type"), (["a", ""], "empty_text")],
 )
 def test_jsonl_answers(tmp_path: Path, answers: Any, expected: Any) -> None:
     path = write(tmp_path, {"q": "Why?", "answers": answers})
@@ -344,84 +286,60 @@ def test_jsonl_answers(tmp_path: Path, answers: Any, expected: Any) -> None:
     assert expected == (record.reason if isinstance(record, Reject) else only(Question, [(1, record)])[0].answers)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"txt": "a"}, {"text": ""}, {"answers": "a", "title": "t"}, {"question": "q", "title": "t"}, {"question": ""}],
-)
-def test_jsonl_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
-    with pytest.raises(ValidationError):
-        dataset("jsonl", tmp_path, **options)
+def test_jsonl_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    for options in ({"txt": "a"}, {"text": ""}, {"question": "q", "title": "t"}):
+        with pytest.raises(ValidationError):
+            dataset("jsonl", tmp_path, **options)
 
 
 # --- Files that cannot be read
 
 
-@pytest.mark.parametrize("name", FILE_FORMATS)
-def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path) -> None:
     write(tmp_path, "[]")
     for call in (lambda made: made.files(), lambda made: list(made.records())):
         with pytest.raises(InputError, match=r"sorce\.json does not exist\. Did you mean .*/source\.json\?"):
-            call(dataset(name, tmp_path / "sorce.json"))
+            call(dataset("jsonl", tmp_path / "sorce.json"))
     with pytest.raises(InputError, match=r"nowhere is not a folder, .* is"):
-        dataset(name, tmp_path / "nowhere" / "source.json").files()
-    with pytest.raises(InputError, match=r"no file of a similar name"):
-        dataset(name, tmp_path / "quite-another").files()
+        dataset("jsonl", tmp_path / "nowhere" / "source.json").files()
     with pytest.raises(InputError, match=r"cannot be reached"):
-        dataset(name, tmp_path / "nul\0").files()
+        dataset("jsonl", tmp_path / "nul\0").files()
 
 
-@pytest.mark.parametrize("name", ONE_FILE_FORMATS)
-def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
+def test_what_is_no_readable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
         with pytest.raises(InputError, match=message):
-            read(name, write(tmp_path, content))
+            read("jsonl", write(tmp_path, content))
     with pytest.raises(InputError, match="is a directory, and this format reads one file"):
-        read(name, tmp_path)
+        read("jsonl", tmp_path)
     with pytest.raises(InputError, match="is not a regular file"):
-        read(name, Path("/dev/null"))
+        read("jsonl", Path("/dev/null"))
 
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(
-        "vitalfew.tasks.datasets.files.open_counted", refuse
-    )  # as tests may run as root, whom no file mode stops
-    with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
-        read(name, tmp_path / "source.json")
+    # Tests may run as root, whom no file mode stops.
+    monkeypatch.setattr("vitalfew.tasks.datasets.files.open_counted", refuse)
+    with pytest.raises(InputError, match=r"cannot be read: Permission denied"):
+        read("jsonl", tmp_path / "source.json")
 
 
-@pytest.mark.parametrize("name", ["hotpotqa", "titletext"])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b'[{"a": 1}, {"a"', r"in the middle of a value after record 1, at byte 15\. It was cut short"),
-        (b'[{"a": 1}', r"in the middle of a value after record 1, at byte 9"),
-        (b'[{"a": "b', r"in the middle of a value after record 0, at byte 9"),
-        (
-            b'[{"a": 1} {"a": 2}]',
-            r"broken JSON \(expected ',' or '\]'; got '{.*after record 1, at byte 10\. .*json\.tool",
-        ),
-        (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character at; .*at byte 8\."),
-        (b'[{"a": "\\x"}]', r"broken JSON \(Invalid \\+escape"),
-        (
-            b'["\xc3\xa9\xc3\xa9", 1.]',
-            r"broken JSON \(expected ',' or '\]'; got '\.\]'\) after record 2, at byte 10\.",
-        ),
-        (b"[1,]", r"broken JSON \(Expecting value; got '\]'\) after record 1, at byte 3\."),
+        (b'[{"a": 1} {"a": 2}]', r"broken JSON \(expected ',' or '\]'; got '{.*after record 1, at byte 10\."),
         (b"[] []", r"the document has already ended; got '\[\]'\) after record 0, at byte 3\."),
         (b"[" * 100_000, r"broken JSON \(nested too deeply"),
         (b"[" + b"9" * 5000 + b"]", r"broken JSON \(Exceeds the limit \(4300 digits\)"),
         (b'\xef\xbb\xbf["abc\xff"]', r"invalid UTF-8 \(invalid start byte\) after record 0, at byte 8\. Save the file"),
-        (b'["abc\xc3', r"in the middle of a value after record 0, at byte 6"),
-        (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*expects a JSON array of.*use the format jsonl"),
+        (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*use the format jsonl"),
         (b" \n\t ", r"holds only white space"),
-        (b"text", r"holds no JSON \('t' first\)"),
     ],
 )
-def test_broken_json_says_where_and_what_to_do(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_broken_json_says_where_and_what_to_do(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        read(name, write(tmp_path, content))
+        read("titletext", write(tmp_path, content))
     assert str(tmp_path / "source.json") in str(caught.value)
 
 
@@ -446,20 +364,6 @@ def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
     assert sum(1 for _ in records) == 399
     assert tracemalloc.get_traced_memory()[1] < 1_500_000
     tracemalloc.stop()
-
-
-def test_titletext_rows(tmp_path: Path) -> None:
-    rows = [
-        {"title": "", "text": " a "},
-        {"text": "a"},
-        {"title": "\ud800", "text": "a"},
-        {"title": "T", "text": ""},
-        1,
-    ]
-    records = read("titletext", write(tmp_path, rows))
-    assert records[0] == (1, Passage("", "a", ""))
-    reasons = [(offset, r.reason) for offset, r in records if isinstance(r, Reject)]
-    assert reasons == [(2, "missing_column"), (3, "invalid_unicode"), (4, "empty_text"), (5, "wrong_type")]
 
 
 # --- Arbitrary input
@@ -491,7 +395,7 @@ def read_or_refuse(name: str, path: Path) -> list[tuple[int, Record]] | str:
         return str(error)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(content=st.binary() | st.binary().map(lambda tail: b'[{"text": "' + tail) | STRINGS.map(repr))
 def test_arbitrary_bytes_give_records_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | str
@@ -506,7 +410,7 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
                 check(records)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=ROWS)
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()

@@ -1,24 +1,17 @@
 """The manual in pydoc_data.topics: nothing of it is lost, and its questions are answered by their gold passages, in the
 text of the Python that runs this."""
 
-import json
 import pydoc_data.topics
 import re
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from tests.support.indexing import sql
 from tests.tasks.datasets.test_datasets import check, only
-from vitalfew.flows.cli.main import app
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.python_manual import FEWEST, MOST, cut
+from vitalfew.tasks.datasets.python_manual import cut
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 MISSING = 8
@@ -89,22 +82,6 @@ def underlines(line: str, heading: str) -> bool:
     return 0 < len(heading) == len(line) and len(set(line)) == 1 and line[0] in "*=-~^"
 
 
-def test_most_passages_have_the_promised_length(records: list[tuple[int, Record]]) -> None:
-    lengths = [len(text.split()) for text in {passage.text for passage in only(Passage, records)}]
-    assert 350 < len(lengths) < 700
-    assert sum(FEWEST <= length <= MOST for length in lengths) > 0.75 * len(lengths)
-    assert sum(length > MOST for length in lengths) < 0.1 * len(lengths)
-
-
-@given(st.lists(st.tuples(st.sampled_from([0, 3, 6]), st.text("ab. :\n(*|1[", min_size=1).filter(str.strip))))
-def test_cutting_loses_nothing(blocks: list[tuple[int, str]]) -> None:
-    lines = (" " * indent + line for indent, block in blocks for line in [*block.split("\n"), ""])
-    text = "\n".join(lines)
-    (section,) = cut(text) if blocks else cut("")
-    assert squeezed("".join(section.passages)) == squeezed(text)
-    assert all(passage.strip() == passage != "" for passage in section.passages)
-
-
 def test_code_stays_with_what_introduces_it_and_wraps_are_undone() -> None:
     long = "A paragraph that goes on and on until its line is full, and then some\nmore. " + "Word " * 140 + "end."
     text = f"If\n**\n\n{long}\n\nThis prints:\n\n   if x:\n       print(x)\n\n   y\n\nf(x)\n\n   It is called."
@@ -166,19 +143,3 @@ def test_a_question_whose_passage_or_answer_is_gone_is_rejected(
     identity = dataset.identity()
     monkeypatch.undo()
     assert dataset.identity() != identity
-
-
-def test_index_search_and_the_questions_of_one_half(tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
-    fake = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
-    done = CliRunner().invoke(
-        app, ["index", "python_manual", "--name", "manual", "--runner", "serial", "--store", store, *fake]
-    )
-    assert done.exit_code == 0, done.output
-    asked = ["search", "Who is behind the match patterns?", "--index", "manual", "--store", store, "--json"]
-    hits = json.loads(CliRunner().invoke(app, asked).stdout)
-    assert hits[0]["title"]
-    assert sql(Path(store), "SELECT DISTINCT reason FROM rejects ORDER BY 1")[0] == ("duplicate",)
-    halves = sql(Path(store), "SELECT split_part(source_id, '/', 1), count(*) FROM questions GROUP BY 1 ORDER BY 1")
-    assert [half for half, _ in halves] == ["development", "test"]
-    assert all(100 <= count <= 120 for _, count in halves)

@@ -1,4 +1,4 @@
-"""The formats of question sets: on real data, on small files of each layout, on bad rows and arbitrary ones."""
+"""The formats of question sets: on real data, on small files of each layout, on bad rows."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.real_data import real_data
-from tests.tasks.datasets.test_datasets import STRINGS, VALUES, check, only, read, write
+from tests.tasks.datasets.test_datasets import check, only, read, write
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
 
@@ -43,11 +43,8 @@ def test_nq_open_dev_is_complete() -> None:
     records = read("nq_open", real_data("nq_open/NQ-open.dev.jsonl"))
     check(records)
     assert len(only(Question, records)) == len(records) == 3610
-    assert records[0] == (
-        1,
-        Question("when was the last time anyone was on the moon", ("14 December 1972 UTC", "December 1972")),
-    )
-    assert all(question.answers for question in only(Question, records))
+    first = Question("when was the last time anyone was on the moon", ("14 December 1972 UTC", "December 1972"))
+    assert records[0] == (1, first)
 
 
 def test_nq_open_rows(tmp_path: Path) -> None:
@@ -83,8 +80,7 @@ def popqa(number: str, question: str, answers: str) -> tuple[str, ...]:
 
 
 def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
-    asked = "What is George Rankin's occupation?"
-    listed = '["politician", "the \\"pol\\"", "politician"]'
+    asked, listed = "What is George Rankin's occupation?", '["politician", "the \\"pol\\"", "politician"]'
     path = tsv(tmp_path, POPQA, popqa("4222362", asked, listed), popqa("5", 'Who is "Ada"?', "[]"))
     assert '"[""politician""' in path.read_text()
     assert read("popqa", path) == [
@@ -93,33 +89,25 @@ def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
+def test_popqa_reads_what_others_made_of_it(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
         {"id": 7, "question": "Who?", "possible_answers": '["a", "b"]'},
         {"id": "7", "question": "Who?", "answers": ["a", "b"], "ctxs": [{"text": "x"}]},
         {"id": "7", "question": "Who?", "golden_answers": ["a", "b"], "metadata": {}},
-    ],
-)
-def test_popqa_reads_what_others_made_of_it(tmp_path: Path, row: dict[str, Any]) -> None:
-    assert read("popqa", lines(tmp_path, "", row)) == [(2, Question("Who?", ("a", "b"), source_id="7"))]
+    ]
+    records = read("popqa", lines(tmp_path, *rows, {"question": "Who?"}))
+    assert only(Question, records) == [Question("Who?", ("a", "b"), source_id="7")] * 3
+    assert rejects(records) == [(4, "missing_column")]
 
 
-def test_popqa_can_be_cut_to_its_long_tail(tmp_path: Path) -> None:
+def test_popqa_can_be_cut_to_its_long_tail_and_rejects_what_is_no_list(tmp_path: Path) -> None:
     rows = [("1", "s", "p", "o", views, "7", f"Who is {views}?", '["a"]') for views in ("99", "100", "12.5", "many")]
-    path = tsv(tmp_path, POPQA, *rows)
+    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a']"), popqa("1", "Who?", '["a", 1]'), POPQA[:3])
+    faults = [(6, "malformed_json"), (7, "wrong_type"), (8, "malformed_row")]
+    assert rejects(read("popqa", path)) == faults
     records = read("popqa", path, max_views="100")
     assert [each.text for _, each in records if isinstance(each, Question)] == ["Who is 99?", "Who is 12.5?"]
-    assert rejects(records) == [(3, "left_out"), (5, "wrong_type")]
-    assert rejects(read("popqa", path)) == []
-
-
-def test_popqa_rejects_what_is_no_list(tmp_path: Path) -> None:
-    faults = [("['a']", "malformed_json"), ('"a"', "wrong_type"), ('["a", 1]', "wrong_type"), ('[" "]', "empty_text")]
-    path = tsv(tmp_path, POPQA, *(popqa("1", "Who?", fault) for fault, _ in faults), POPQA[:3])
-    records = read("popqa", path)
-    assert [reason for _, reason in rejects(records)] == [*(reason for _, reason in faults), "malformed_row"]
-    assert rejects(read("popqa", lines(tmp_path, {"question": "Who?"}))) == [(1, "missing_column")]
+    assert rejects(records)[:2] == [(3, "left_out"), (5, "wrong_type")]
 
 
 # --- TriviaQA
@@ -156,22 +144,14 @@ def test_triviaqa_rejects_the_entry_at_fault(tmp_path: Path) -> None:
     faults: list[tuple[Any, str]] = [
         (7, "wrong_type"),
         (trivia({"Aliases": []}), "missing_column"),
-        (trivia({"Value": " "}), "empty_text"),
-        (trivia({"Value": "a", "Aliases": "b"}), "wrong_type"),
         (trivia({"Value": "a", "Aliases": [None]}), "wrong_type"),
-        (trivia("a"), "wrong_type"),
-        (trivia({"Value": "\ud800"}), "invalid_unicode"),
         (trivia(Question=""), "empty_text"),
     ]
     records = read("triviaqa", write(tmp_path, {"Data": [entry for entry, _ in faults] + [trivia({"Value": "a"})]}))
     assert rejects(records) == [(number, reason) for number, (_, reason) in enumerate(faults, start=1)]
     assert records[-1][0] == len(faults) + 1
-
-
-@pytest.mark.parametrize("content", [{"data": []}, {"Data": []}, {"Data": {}}])
-def test_triviaqa_without_questions_is_an_error(tmp_path: Path, content: Any) -> None:
     with pytest.raises(InputError, match='has no questions in a top-level "Data": this format expects'):
-        read("triviaqa", write(tmp_path, content))
+        read("triviaqa", write(tmp_path, {"data": []}))
 
 
 # --- ARC
@@ -198,11 +178,6 @@ def test_arc_puts_its_options_into_the_question(tmp_path: Path, row: dict[str, A
         (arc(question="Q?", choices={"text": ["a"], "label": ["A", "B"]}), "wrong_type", "2 labels for 1 texts"),
         (arc(question="Q?"), "missing_column", "no 'choices'"),
         (arc(question={"stem": "Q?", "choices": ["a"]}), "wrong_type", "instead of an object"),
-        (arc(question={"stem": "Q?", "choices": "a"}), "wrong_type", "'choices' is a string ('a')"),
-        (arc(question="Q?", choices={"text": [" "], "label": ["A"]}), "empty_text", "the text of option 0 is blank"),
-        (arc(question={"choices": CHOICES}), "missing_column", "no 'stem'"),
-        (arc(answerKey=1), "wrong_type", "'answerKey' is a number (1)"),
-        (arc(answerKey=""), "empty_text", "'answerKey' is blank"),
     ],
 )
 def test_arc_rejects_a_question_whose_right_option_is_not_plain(
@@ -272,14 +247,10 @@ def test_pubhealth_articles_can_be_the_corpus(tmp_path: Path) -> None:
     [
         ({"claim": "C", "question": "C", "label": "SUPPORTS", "answers": ["true"]}, "true"),
         ({"claim": "C", "label": "REFUTES"}, "false"),
-        ({"claim": "C", "label": "True"}, "true"),
         ({"question": "C", "label": False}, "false"),
-        ({"question": "C", "answers": ["false"]}, "false"),
         ({"question": "C", "answers": "true", "label": None}, "true"),
         ({"question": "C", "answers": ["true", "false"]}, "unknown_label"),
-        ({"question": "C", "label": 1}, "unknown_label"),
         ({"claim": "C"}, "missing_column"),
-        ({"label": "true"}, "missing_column"),
     ],
 )
 def test_pubhealth_reads_what_others_made_of_it(tmp_path: Path, row: dict[str, Any], expected: str) -> None:
@@ -314,37 +285,17 @@ def spoken(turns: list[dict[str, str]], marks: bool = False) -> list[str]:
     return [word for text in contents for word in (text if marks else re.sub(r"\{[a-z]+\}", " ", text)).split()]
 
 
-def said(fact: str, speakers: set[str]) -> list[str]:
-    """The words of a piece, without its speaker."""
-    name = max((name for name in speakers if fact.startswith(f"{name}: ")), key=len)
-    return fact[len(name) + 2 :].split()
-
-
-@pytest.mark.parametrize(("options", "contexts"), [({}, 1324), ({"words": "100", "marks": "true"}, 4466)])
-def test_qmsum_validation_set_is_complete(options: dict[str, str], contexts: int) -> None:
+def test_qmsum_validation_set_is_complete() -> None:
     path = real_data("qmsum/val.jsonl")
     source = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    records = read("qmsum", path, **options)
+    records = read("qmsum", path)
     check(records)
-    assert rejects(records) == []
-    passages, questions = only(Passage, records), only(Question, records)
-    assert (len(passages), len(questions)) == (contexts, 237 + 35)
-    assert {offset for offset, _ in records} == set(range(1, 36))
-    limit, marks = int(options.get("words", 300)), "marks" in options
-    assert max(len(passage.text.split()) for passage in passages) <= limit
-    for number, row in enumerate(source, start=1):
-        turns = row["meeting_transcripts"]
-        speakers = {turn["speaker"].strip() for turn in turns}
-        ours = [(offset, record) for offset, record in records if offset == number]
-        pieces = [piece for passage in only(Passage, ours) for piece in passage.text.split("\n\n")]
-        assert [word for piece in pieces for word in said(piece, speakers)] == spoken(turns, marks)
-        asked = row["specific_query_list"] + row["general_query_list"]
-        for question, entry in zip(only(Question, ours), asked, strict=True):
-            spans = entry.get("relevant_text_span", [])
-            numbers = sorted({turn for first, last in spans for turn in range(int(first), int(last) + 1)})
-            words = spoken([turns[turn] for turn in numbers], marks)
-            assert (question.text, question.answers) == (entry["query"].strip(), (entry["answer"].strip(),))
-            assert [word for fact in facts(ours, question) for word in said(fact, speakers)] == words
+    assert (len(only(Passage, records)), len(only(Question, records)), rejects(records)) == (1324, 237 + 35, [])
+    assert max(len(passage.text.split()) for passage in only(Passage, records)) <= 300
+    asked = [entry for row in source for entry in row["specific_query_list"] + row["general_query_list"]]
+    assert [(question.text, question.answers) for question in only(Question, records)] == [
+        (entry["query"].strip(), (entry["answer"].strip(),)) for entry in asked
+    ]
 
 
 def test_qmsum_joins_turns_to_contexts_and_finds_the_gold_turns_in_them(tmp_path: Path) -> None:
@@ -392,48 +343,9 @@ def test_qmsum_cuts_a_long_turn_after_a_sentence_or_between_words(tmp_path: Path
     assert facts(records, only(Question, records)[0]) == texts
 
 
-def test_qmsum_names_a_context_that_comes_twice_once(tmp_path: Path) -> None:
-    row = meeting(("Ada", "so " * 18), specific=[("What?", [["0", "0"]])])
-    records = read("qmsum", lines(tmp_path, row), words="10")
-    check(records)
-    assert [passage.text for passage in only(Passage, records)] == ["Ada: so so so so so so so so so"] * 2
-    (question,) = only(Question, records)
-    assert (len(question.gold_passages), len(question.supporting_facts)) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"specific": [("Q?", [["1", "9"], ["-3", "0"]])]}, [("wrong_type", "specific_query_list[0]: a gold span is")]),
-        (
-            {"specific": [("Q?", [[0]])]},
-            [("wrong_type", "specific_query_list[0]: a gold span is a list of 1; expected [first")],
-        ),
-        (
-            {"specific": [("Q?", [[5, 9], [1, 0]])]},
-            [("no_gold_passage", "specific_query_list[0]: its 2 gold spans have")],
-        ),
-        ({"specific": [(" ", [[0, 0]])]}, [("empty_text", "specific_query_list[0]: 'query' is blank")]),
-        ({"general": [7]}, [("wrong_type", "general_query_list[0]: 'query' is a number (7)")]),
-        ({"specific_query_list": ["Q?"]}, [("wrong_type", "specific_query_list[0]: a string ('Q?')")]),
-        ({"general_query_list": None}, [("wrong_type", "'general_query_list' is null")]),
-    ],
-)
-def test_qmsum_rejects_the_question_at_fault(
-    tmp_path: Path, changes: dict[str, Any], expected: list[tuple[str, str]]
-) -> None:
-    row = meeting(("Ada", "Oil burns ."), ("Bob", "Yes ."), **changes)
-    records = read("qmsum", lines(tmp_path, row))
-    check(records)
-    found = only(Reject, records)
-    assert [reject.reason for reject in found] == [reason for reason, _ in expected]
-    assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, expected, strict=True))
-    assert [passage.text for passage in only(Passage, records)] == ["Ada: Oil burns .\n\nBob: Yes ."]
-
-
-def test_qmsum_goes_on_past_turns_that_cannot_be_read(tmp_path: Path) -> None:
-    asked = [("Who?", [["0", "1"]]), ("Where?", [["1", "1"]]), ("When?", [["1", "99"]])]
-    row = meeting(("Ada", "Oil ."), {"speaker": "Bob"}, ("", "Yes ."), specific=asked)
+def test_qmsum_rejects_the_question_at_fault_and_goes_on_past_turns_that_cannot_be_read(tmp_path: Path) -> None:
+    asked = [("Who?", [["0", "1"]]), ("Where?", [["1", "1"]]), ("When?", [["1", "99"]]), ("Why?", [[0]])]
+    row = meeting(("Ada", "Oil ."), {"speaker": "Bob"}, ("", "Yes ."), specific=asked, general=[7])
     records = read("qmsum", lines(tmp_path, row, {"meeting_transcripts": []}, {"id": 1}, "[]"))
     check(records)
     assert [passage.text for passage in only(Passage, records)] == ["Ada: Oil .\n\nYes ."]
@@ -441,11 +353,18 @@ def test_qmsum_goes_on_past_turns_that_cannot_be_read(tmp_path: Path) -> None:
     assert rejects(records) == [
         (1, "missing_column"),
         (1, "no_gold_passage"),
+        (1, "wrong_type"),
+        (1, "wrong_type"),
         (2, "empty_text"),
         (3, "missing_column"),
         (4, "wrong_type"),
     ]
-    assert only(Reject, records)[0].detail.startswith("meeting_transcripts[1]: no 'content'")
+    assert [reject.detail.partition(":")[0] for reject in only(Reject, records)[:4]] == [
+        "meeting_transcripts[1]",
+        "specific_query_list[1]",
+        "specific_query_list[3]",
+        "general_query_list[0]",
+    ]
 
 
 SPEECH = st.lists(st.sampled_from(["", ".", "?", "{pause}", "{gap}{pause}", "\n\n", "\x1c", "é"]), max_size=25)
@@ -453,7 +372,7 @@ TURNS = st.lists(st.tuples(st.sampled_from(["Ada", "Bob B", " ", "a b c d e f g 
 SPANS = st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9)), max_size=3)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(turns=TURNS, spans=SPANS, words=st.integers(10, 40), marks=st.booleans())
 def test_qmsum_keeps_every_word_and_its_gold_turns_exactly(
     tmp_path_factory: pytest.TempPathFactory, turns: Any, spans: Any, words: int, marks: bool
@@ -485,57 +404,6 @@ def test_qmsum_keeps_every_word_and_its_gold_turns_exactly(
         assert bare(facts(records, questions[0])) == expected(gold)
     elif texts:
         assert expected(gold) == []
-
-
-# --- Arbitrary rows
-
-WORDS = st.sampled_from(["A", "B", " A. ", "Why?"])
-LABELS = st.sampled_from("AB")
-
-
-def mostly(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Now and then anything at all, so that most rows are whole but for one fault."""
-    return st.integers(0, 11).flatmap(lambda draw: strategy if draw else VALUES | STRINGS)
-
-
-def rows_of(**columns: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return mostly(st.fixed_dictionaries({name: mostly(strategy) for name, strategy in columns.items()}))
-
-
-def few(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return mostly(st.lists(strategy, max_size=3))
-
-
-OPTIONS = rows_of(text=st.just(["a", "b"]), label=st.just(["A", "B"])) | few(rows_of(text=WORDS, label=LABELS))
-SHAPES = {
-    "nq_open": rows_of(question=WORDS, answer=few(WORDS)),
-    "popqa": rows_of(question=WORDS, possible_answers=few(WORDS).map(json.dumps))
-    | rows_of(question=WORDS, answers=few(WORDS)),
-    "triviaqa": rows_of(Question=WORDS, Answer=rows_of(Value=WORDS, Aliases=few(WORDS))),
-    "arc": rows_of(question=WORDS, choices=OPTIONS, answerKey=LABELS)
-    | rows_of(question=rows_of(stem=WORDS, choices=OPTIONS), answerKey=LABELS),
-    "pubhealth": rows_of(claim=WORDS, label=st.sampled_from(["true", "REFUTES", "mixture"]), main_text=WORDS),
-    "qmsum": rows_of(
-        meeting_transcripts=few(rows_of(speaker=WORDS, content=WORDS)),
-        specific_query_list=few(rows_of(query=WORDS, answer=WORDS, relevant_text_span=SPANS)),
-        general_query_list=few(rows_of(query=WORDS, answer=WORDS)),
-    ),
-}
-OPTIONS_OF = {"pubhealth": {"passages": "true", "binary": "true"}, "qmsum": {"words": "10"}}
-
-
-@pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
-def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    rows = data.draw(st.lists(SHAPES[name], min_size=1, max_size=4))
-    # An object first, as anything else makes a file a TSV for the formats that read both.
-    path = write(folder, {"Data": [{}, *rows]}) if name == "triviaqa" else lines(folder, {}, *map(json.dumps, rows))
-    for options in ({}, OPTIONS_OF.get(name, {})):
-        records = read(name, path, **options)
-        check(records)
-        assert {offset for offset, _ in records} == set(range(1, len(rows) + 2))
 
 
 # --- MS MARCO question answering
@@ -580,20 +448,11 @@ def test_msmarco_qa_in_every_layout(tmp_path: Path, well_formed: bool) -> None:
         assert read("msmarco_qa", lines(tmp_path / str(number), *rows), well_formed=well_formed) == expected
 
 
-def test_msmarco_qa_of_a_test_file_has_no_answers(tmp_path: Path) -> None:
+def test_msmarco_qa_without_answers_or_in_columns_that_disagree(tmp_path: Path) -> None:
     without = {name: column for name, column in QA.items() if "nswers" not in name}
-    assert [
-        question.answers for question in only(Question, read("msmarco_qa", write(tmp_path, json.dumps(without))))
-    ] == [(), (), ()]
-
-
-def test_msmarco_qa_out_of_step(tmp_path: Path) -> None:
+    questions = only(Question, read("msmarco_qa", write(tmp_path, json.dumps(without))))
+    assert [question.answers for question in questions] == [(), (), ()]
     with pytest.raises(InputError, match="row 1 has different keys in its columns"):
         read("msmarco_qa", write(tmp_path, json.dumps(QA | {"query": {"1": "why", "0": "who"}})))
-
-
-def test_msmarco_qa_without_questions(tmp_path: Path) -> None:
-    records = read("msmarco_qa", write(tmp_path, json.dumps(QA | {"query": 3})))
-    assert {record.reason for record in only(Reject, records)} == {"missing_column", "empty_text"}
     with pytest.raises(InputError, match="no rows"):
         read("msmarco_qa", write(tmp_path, json.dumps({"data": {"0": 1}})))

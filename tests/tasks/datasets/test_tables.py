@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.tasks.datasets.test_datasets import check, dataset, only, read, write
+from tests.tasks.datasets.test_datasets import dataset, only, read, write
 from vitalfew.tasks.datasets import delimited
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Reject
 from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, TSV, Dialect, delimited_rows
@@ -63,12 +63,9 @@ def test_an_unquoted_file_has_quotes_like_any_character(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "rejects"),
     [
-        ('1,"open', [(2, "a quote is not closed before the end")]),
         ('1,"open\n2,b\n3,"x","y"', [(2, "',' expected after '\"'"), (4, "3 fields instead of 2")]),
         ('1,"an "inner" quote"', [(2, "; a quote within a quoted field must be doubled")]),
         ("1,b\rc", [(2, "a carriage return within the row")]),
-        ("1,2,3\n1", [(2, "3 fields instead of 2: 'a', 'b'"), (3, "1 fields instead of")]),
-        ('1,"\udcff\n\n",2', [(2, "not UTF-8 at byte 4 of line 2")]),
         ('1,"open\n2,\udcff\n3,"a"', [(2, "',' expected"), (3, "not UTF-8 at byte 3 of line 3")]),
     ],
 )
@@ -81,16 +78,6 @@ def test_a_row_at_fault_is_one_reject_and_reading_goes_on(
     details = [(number, row.detail) for number, row in found if isinstance(row, Reject)]
     assert [number for number, _ in details] == [number for number, _ in rejects]
     assert all(expected in detail for (_, detail), (_, expected) in zip(details, rejects, strict=True))
-
-
-def test_a_quote_that_is_never_closed_costs_its_line_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "ROW_LIMIT", 1000)
-    lines = ["a,b", *(f"{number},text" for number in range(500))]
-    lines[3], lines[250] = '2,"open', '249,"open'
-    found = rows(write(tmp_path, "\n".join(lines)))
-    assert reasons(found) == [(4, "malformed_row"), (251, "malformed_row")]
-    assert "not closed within 1,000 characters" in found[2][1].detail
-    assert len(found) == 500
 
 
 def test_a_line_without_end_is_a_reject_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +104,7 @@ def test_no_file_takes_quadratic_time_and_what_is_given_up_is_named(
     assert covered + len(found) - len(given_up) == 100_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.lists(st.text('ab"\t,é\n\r \0'), min_size=2, max_size=2), max_size=8),
     st.sampled_from([CSV, QUOTED_TSV]),
@@ -134,7 +121,7 @@ def test_what_the_csv_module_writes_is_read_back(
     assert [[row["x"], row["y"]] for _, row in rows(path, dialect)] == written
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(lines=st.lists(st.text('ab" é', max_size=8), max_size=12), limit=st.integers(20, 60))
 def test_every_line_is_in_a_row_or_a_reject(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], limit: int
@@ -155,25 +142,19 @@ def test_every_line_is_in_a_row_or_a_reject(
 # --- CSV
 
 
-def test_csv_columns_can_have_any_name(tmp_path: Path) -> None:
+def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([['the "body"', "a\nb", "x&y=z?", "100%"], ["Text.", "T", "n1", "x"]])
-    assert read("csv", path, text='the "body"', title="a\nb", id="x&y=z?") == [(3, Passage("T", "Text.", "n1"))]
     _, parsed = parse_dataset(f'csv:{path}?text=the "body"&title=a%0Ab&id=x%26y=z%3F')
     assert list(parsed.records()) == [(3, Passage("T", "Text.", "n1"))]
     assert list(parse_dataset(f"csv:{path}?text=100%")[1].records()) == [(3, Passage("", "x", ""))]
-
-
-def test_csv_passages_and_their_faults(tmp_path: Path) -> None:
-    path = write(tmp_path, "id;title;text\n1; A ; one \n2;;\n;;three\n4;x\n")
-    records = read("csv", path, delimiter=";")
-    check(records)
-    assert [record for record in records if isinstance(record[1], Passage)] == [
-        (2, Passage("A", "one", "1")),
-        (4, Passage("", "three", "")),
-    ]
-    assert reasons(records) == [(3, "empty_text"), (5, "malformed_row")]
+    records = read("csv", write(tmp_path, "id;title;text\n1; A ; one \n2;;\n4;x\n"), delimiter=";")
+    assert records[0] == (2, Passage("A", "one", "1"))
+    assert reasons(records) == [(3, "empty_text"), (4, "malformed_row")]
+    path = write(tmp_path, '1\t"a\n2\tb\n')
+    options = {"delimiter": "tab", "quoted": "false", "columns": "id,text"}
+    assert read("csv", path, **options) == [(1, Passage("", '"a', "1")), (2, Passage("", "b", "2"))]
 
 
 @pytest.mark.parametrize(
@@ -182,14 +163,10 @@ def test_csv_passages_and_their_faults(tmp_path: Path) -> None:
         ({}, "a, b", ("a, b",)),
         ({}, '["a", " b", "a"]', ("a", "b")),
         ({}, " ", ()),
-        ({}, "[]", ()),
         ({}, "[sic", ("[sic",)),
-        ({}, "['a']", "malformed_json"),
         ({}, "[" * 9999 + "]" * 9999, "malformed_json"),
         ({}, "[1]", "wrong_type"),
-        ({}, '["\\ud800"]', "invalid_unicode"),
         ({"separator": "|"}, "a| b ||a", ("a", "b")),
-        ({"separator": ", "}, "[a], b", ("[a]", "b")),
     ],
 )
 def test_csv_answers(tmp_path: Path, options: dict[str, str], written: str, expected: Any) -> None:
@@ -207,38 +184,22 @@ def test_a_table_with_questions_and_no_text_has_questions(tmp_path: Path) -> Non
     assert [record for _, record in read("parquet", path)] == [Question("Why?", ("so",))]
 
 
-def test_csv_without_names_or_with_tabs(tmp_path: Path) -> None:
-    path = write(tmp_path, '1\t"a\n2\tb\n')
-    options = {"delimiter": "tab", "quoted": "false", "columns": "id,text"}
-    assert read("csv", path, **options) == [(1, Passage("", '"a', "1")), (2, Passage("", "b", "2"))]
-
-
 @pytest.mark.parametrize(
-    ("content", "options", "message"),
+    ("content", "message"),
     [
-        (b"a,b\n1,2\n", {}, r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
-        (b"id\ttext\n1\ta\n", {}, r"it has 'id\\ttext'.*If ',' does not separate its columns, set delimiter="),
-        (b"text,text\na,b\n", {}, r"line 1 names the column 'text' twice\. Rename one"),
-        (b"\n\n", {}, r"line 1 must name the columns: the file has no rows"),
-        (b'\n"text\na\n', {}, r"line 2 must name the columns: a quote is not closed before the end of the file"),
-        (b"\xff\xfet\0e\0x\0t\0", {}, r"line 1 must name the columns: not UTF-8 at byte 1"),
-        (b"text,gold\na,b\n", {"question": "text", "answers": "golden"}, r"has no column 'golden'"),
+        (b"a,b\n1,2\n", r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
+        (b"id\ttext\n1\ta\n", r"it has 'id\\ttext'.*If ',' does not separate its columns, set delimiter="),
+        (b"text,text\na,b\n", r"line 1 names the column 'text' twice\. Rename one"),
+        (b"\n\n", r"line 1 must name the columns: the file has no rows"),
+        (b"\xff\xfet\0e\0x\0t\0", r"line 1 must name the columns: not UTF-8 at byte 1"),
     ],
 )
-def test_csv_whose_columns_are_not_there_is_an_error(
-    tmp_path: Path, content: bytes, options: dict[str, str], message: str
-) -> None:
+def test_csv_whose_columns_are_not_there_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        read("csv", write(tmp_path, content), **options)
+        read("csv", write(tmp_path, content))
     assert str(tmp_path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "options", [{"delimiter": ""}, {"delimiter": '"'}, {"delimiter": ";;"}, {"answers": "a", "title": "t"}]
-)
-def test_csv_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
-        dataset("csv", tmp_path, **options)
+        dataset("csv", tmp_path, delimiter=";;")
 
 
 # --- Parquet
