@@ -53,9 +53,8 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
 def test_front_matter_is_the_metadata_of_all_passages_of_a_file(tmp_path: Path) -> None:
     matter = "---\ntitle: Trips\nteam: [travel, é]\nfrom: 2024-05-01\n---\n"
     root = files(tmp_path, a_md=f"{matter}# One\n\nText.\n\n# Two\n\nText too.", b_md="# Plain\n\nNothing.")
-    found = [json.loads(passage.metadata) for passage in only(Passage, read("folder", root))]
     own = {"title": "Trips", "team": ["travel", "é"], "from": "2024-05-01"}
-    assert found == [own, own, {}]
+    assert [json.loads(each.metadata) for each in only(Passage, read("folder", root))] == [own, own, {}]
 
 
 def test_glob_says_which_files_are_read(tmp_path: Path) -> None:
