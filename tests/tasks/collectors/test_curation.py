@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
+from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, unfit, verdict
 from vitalfew.tasks.trainers.oreo.oracle import clauses
 
 CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
 CASE = OreoCase("Who built the mill?", ("Ada Norrin",), (CHUNK,))
-TEXTS = st.lists(st.text("ab c,.;(", min_size=1, max_size=30), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +40,6 @@ def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
         "Ada Norrin, near the river", "The mill was built in 1742",
     ]  # fmt: skip
     assert aligned("Somebody else altogether", shown) == ()
-
-
-@given(TEXTS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 30)), max_size=4))
-def test_what_is_rendered_consists_of_words_of_the_texts(texts: list[str], drawn: list[tuple[int, int, int]]) -> None:
-    runs = [CopiedRun(chunk, min(ends), max(ends)) for chunk, *ends in drawn if chunk < len(texts)]
-    own = [run for one in joined(texts, runs) if (run := trimmed(texts, one))]
-    letters = "".join(rendered(texts, own).replace(".", "").split())
-    assert letters == "".join("".join(texts[run.chunk][run.start : run.end].replace(".", "").split()) for run in own)
 
 
 @given(st.text("ab ,;:-()", max_size=40), st.sampled_from([("a, b",), ("b",), ("a (b",)]))
