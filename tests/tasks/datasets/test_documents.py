@@ -18,7 +18,7 @@ from tests.tasks.datasets.test_datasets import dataset, only, read
 from vitalfew.tasks.datasets.base import Passage, Reject
 from vitalfew.tasks.datasets.documents import markdown as md
 from vitalfew.tasks.datasets.documents import readers, rst
-from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
+from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, parts
 from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
 from vitalfew.tasks.datasets.documents.readers import READERS
@@ -306,16 +306,3 @@ def test_any_bytes_give_passages_or_a_reject(
     (folder / f"a{ending}").write_bytes(bytes(content) or b" ")
     for record in (record for _, record in read("folder", folder)):
         assert record.text.strip() if isinstance(record, Passage) else record.detail.startswith(f"a{ending}")  # type: ignore[union-attr]
-
-
-@settings(max_examples=50, deadline=None)
-@given(text=st.text("ab \n\t\r\u2003", max_size=80), words=st.integers(1, 12))
-def test_cutting_keeps_every_word_and_no_passage_is_too_long(text: str, words: int) -> None:
-    passages = list(cut(text, words))
-    assert " ".join(passages).split() == text.split()
-    assert all(len(passage.split()) <= words and passage == passage.strip() for passage in passages)
-    assert all(4 * len(passage.split()) >= words for passage in passages[:-1])
-    assert passages == [""] or all(passages)
-    position = 0
-    for passage in passages:  # each a piece of the text as it is
-        position = text.index(passage, position) + len(passage)

@@ -2,13 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.real_data import real_data
 from tests.tasks.datasets.test_datasets import check, only, read, write
@@ -37,14 +34,6 @@ def rejects(records: Records) -> list[tuple[int, str]]:
 
 
 # --- NQ-open
-
-
-def test_nq_open_dev_is_complete() -> None:
-    records = read("nq_open", real_data("nq_open/NQ-open.dev.jsonl"))
-    check(records)
-    assert len(only(Question, records)) == len(records) == 3610
-    first = Question("when was the last time anyone was on the moon", ("14 December 1972 UTC", "December 1972"))
-    assert records[0] == (1, first)
 
 
 def test_nq_open_rows(tmp_path: Path) -> None:
@@ -253,28 +242,24 @@ def test_qmsum_joins_turns_to_contexts_and_finds_the_gold_turns_in_them(tmp_path
         ("Bob", "{vocalsound}"),
         ("Bob", "Yes ."),
         ("Ada", "Lamps are bright , and so are we ."),
-        specific=[("What burns?", [["0", "1"]]), ("Who agrees?", [[2, 3], [0, 0]])],
+        specific=[("Who agrees?", [[2, 3], [0, 0]])],
         general=["Summarize."],
     )
     first, last = "Ada: Oil burns , slowly .\n\nBob: Yes .", "Ada: Lamps are bright , and so are we ."
     records = read("qmsum", lines(tmp_path, "", row), words="12")
     check(records)
-    assert [record for _, record in records[:2]] == [
+    assert only(Passage, records) == [
         Passage("meeting 2", first, "meeting 2#0"),
         Passage("meeting 2", last, "meeting 2#1"),
     ]
-    burns, agrees, summary = only(Question, records)
-    assert facts(records, burns) == ["Ada: Oil burns , slowly ."]
-    assert burns.gold_passages == (passage_id(first),)
+    agrees, summary = only(Question, records)
     assert facts(records, agrees) == ["Ada: Oil burns , slowly .", "Bob: Yes .", last]
     assert agrees.gold_passages == (passage_id(first), passage_id(last))
-    assert agrees.source_id == "meeting 2/specific_query_list[1]"
+    assert agrees.source_id == "meeting 2/specific_query_list[0]"
     assert summary == Question("Summarize.", ("A.",), source_id="meeting 2/general_query_list[0]")
-    marked = only(Passage, read("qmsum", lines(tmp_path, {"id": "ES1"} | row), marks="true"))
-    assert [(passage.title, passage.source_id) for passage in marked] == [("ES1", "ES1#0")]
-    assert marked[0].text.startswith(
-        "Ada: Oil burns {vocalsound} , {disfmarker} slowly .\n\nBob: {vocalsound}\n\nBob: "
-    )
+    [marked] = only(Passage, read("qmsum", lines(tmp_path, {"id": "ES1"} | row), marks="true"))
+    assert (marked.title, marked.source_id) == ("ES1", "ES1#0")
+    assert marked.text.startswith("Ada: Oil burns {vocalsound} , {disfmarker} slowly .\n\nBob: {vocalsound}\n\nBob: ")
 
 
 def test_qmsum_cuts_a_long_turn_after_a_sentence_or_between_words(tmp_path: Path) -> None:
@@ -306,47 +291,6 @@ def test_qmsum_rejects_the_question_at_fault_and_goes_on_past_turns_that_cannot_
         ("wrong_type", "general_query_list[0]"),
     ]
     assert rejects(records)[4:] == [(2, "empty_text"), (3, "missing_column")]
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    turns=st.lists(
-        st.tuples(
-            st.sampled_from(["Ada", "Bob B", " ", "a b c d e f g h i j k"]),
-            st.lists(st.sampled_from(["", ".", "?", "{pause}", "{gap}{pause}", "\n\n", "\x1c", "é"]), max_size=25),
-        ),
-        max_size=8,
-    ),
-    spans=st.lists(st.tuples(st.integers(-1, 9), st.integers(-1, 9)), max_size=3),
-    words=st.integers(10, 40),
-)
-def test_qmsum_keeps_every_word_and_its_gold_turns_exactly(
-    tmp_path_factory: pytest.TempPathFactory, turns: Any, spans: Any, words: int
-) -> None:
-    # Every word is another one, so that no two contexts are equal.
-    contents = [
-        " ".join(f"{turn}-{word}{end}" for word, end in enumerate(ends)) for turn, (_, ends) in enumerate(turns)
-    ]
-    spoken = [(name, content) for (name, _), content in zip(turns, contents, strict=True)]
-    path = lines(tmp_path_factory.getbasetemp(), meeting(*spoken, specific=[("Q?", spans)]))
-    records = read("qmsum", path, words=str(words))
-    check(records)
-    names = {word for name, _ in turns for word in f"{name.strip()}:".split()}
-
-    def bare(texts: Iterable[str]) -> list[str]:
-        """Words without marks and speakers, who are named again where a turn is cut."""
-        return [word for text in texts for word in re.sub(r"\{[a-z]+\}", " ", text).split() if word not in names]
-
-    texts = [passage.text for passage in only(Passage, records)]
-    assert bare(texts) == bare(contents)
-    # The longest name has eleven words, and at least one word of its speaker's goes with it.
-    assert all(len(text.split()) <= max(words, 12) for text in texts)
-    gold = [text for number, text in enumerate(contents) if any(first <= number <= last for first, last in spans)]
-    questions = only(Question, records)
-    if questions:
-        assert bare(facts(records, questions[0])) == bare(gold)
-    elif texts:
-        assert bare(gold) == []
 
 
 # --- MS MARCO question answering

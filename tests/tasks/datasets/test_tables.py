@@ -204,19 +204,6 @@ def test_parquet_answers_are_lists_strings_or_fields_of_a_struct(tmp_path: Path)
     assert reasons(read("parquet", path, text="f", id="o")) == [(1, "wrong_type"), (2, "wrong_type")]
 
 
-def test_parquet_reads_only_the_columns_in_use_a_row_group_at_a_time(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    text = pa.array([f"{number} " + "x" * 2_000 for number in range(20_000)])
-    pq.write_table(pa.table({"text": text, "heavy": text}), path, row_group_size=1_000, use_dictionary=False)
-    records = dataset("parquet", path).records()
-    next(records)
-    before = pa.total_allocated_bytes()
-    peak = 0
-    for _ in records:
-        peak = max(peak, pa.total_allocated_bytes() - before)
-    assert peak < 10_000_000  # of 80 MB
-
-
 def test_parquet_that_is_none_is_an_error_and_a_broken_value_a_reject(tmp_path: Path) -> None:
     whole = table(tmp_path, {"text": "a"}).read_bytes()
     for content in (b"text\na\n", whole[:-9], whole[:20] + whole[30:]):
