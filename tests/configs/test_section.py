@@ -38,9 +38,3 @@ def test_how_it_is_computed_is_no_part_of_an_identity() -> None:
     computed = {"device": "cpu", "precision": "bf16", "batch_tokens": 16, "reuse": False}
     assert with_options(EncodeConfig.model_validate(computed), "encode").identity() == usual.identity()
     assert with_options(EncodeConfig(context="pooled"), "encode").identity() != usual.identity()
-
-
-def test_a_fused_index_has_an_alpha_and_a_dual_one_none() -> None:
-    assert IndexConfig(layout="fused").alpha == 0.8
-    assert IndexConfig(layout="fused", alpha=0.3).alpha == 0.3
-    assert IndexConfig().alpha is None

@@ -24,24 +24,6 @@ def read(document: bytes, chunk: int) -> list[Any]:
         return values
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 1000])
-@pytest.mark.parametrize("layout", [{}, {"indent": 2}])
-def test_where_the_buffer_ends_makes_no_difference(chunk: int, layout: dict[str, Any]) -> None:
-    assert read(json.dumps(ROWS, **layout).encode(), chunk) == ROWS
-    storable = [row for row in ROWS if not isinstance(row, str) or row.isprintable()]
-    assert read(json.dumps(storable, ensure_ascii=False, **layout).encode(), chunk) == storable
-
-
-def test_an_array_is_found_by_its_key_at_the_top() -> None:
-    for document, values in (
-        ({"version": [1, {"data": [2]}], "data": ROWS, "data ": [3], "more": "x"}, ROWS),
-        ({"data": {"item": [1]}, "other": [2]}, []),
-    ):
-        reader = JsonReader(BytesIO(json.dumps(document).encode()))
-        assert list(reader.array_at("data")) == values
-        reader.end()
-
-
 @settings(max_examples=50, deadline=None)
 @given(content=st.text('[]{},:"\\\\u0e-.1 trué', max_size=30), chunk=st.integers(1, 9))
 def test_what_is_read_is_what_the_json_module_reads(content: str, chunk: int) -> None:

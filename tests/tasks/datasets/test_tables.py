@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from tests.tasks.datasets.test_datasets import dataset, only, read, write
 from vitalfew.tasks.datasets import delimited
@@ -169,11 +168,6 @@ def test_csv_questions_and_answers(tmp_path: Path) -> None:
 def test_csv_whose_columns_are_not_there_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=rf"source\.json.*{message}"):
         read("csv", write(tmp_path, content))
-
-
-def test_csv_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError):
-        dataset("csv", tmp_path, delimiter=";;")
 
 
 # --- Parquet
