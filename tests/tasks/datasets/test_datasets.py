@@ -97,12 +97,6 @@ def test_squad_dev_has_every_answer_in_its_paragraph() -> None:
         assert spans == set(question.answers)
 
 
-def test_2wikimultihopqa_corpus_is_complete() -> None:
-    records = read("titletext", real_data("2wikimultihopqa/corpus.json"))
-    check(records)
-    assert len({passage.text for passage in only(Passage, records)}) == len(records) == 6119
-
-
 # --- HotpotQA
 
 

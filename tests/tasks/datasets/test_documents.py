@@ -180,7 +180,7 @@ def pdf(path: Path, *pages: str, password: str = "") -> None:
 
 def docx() -> bytes:
     """Return a document with two headings, a text below each."""
-    name = "http://schemas.openxmlformats.org/"
+    space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
     written = [("Heading1", "Travel"), ("", "A trip abroad."), ("Heading2", "Costs"), ("", "20 USD.")]
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>' for style, text in written
@@ -189,22 +189,10 @@ def docx() -> bytes:
         f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/></w:style>'
         for level in (1, 2)
     )
-    space = f'xmlns:w="{name}wordprocessingml/2006/main"'
-    kind, package = f"{name}officeDocument/2006/relationships", f"{name}package/2006"
-    files = {
-        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
-        'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r" '
-        f'Type="{kind}/officeDocument" Target="word/document.xml"/></Relationships>',
-        "word/_rels/document.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="s" '
-        f'Type="{kind}/styles" Target="styles.xml"/></Relationships>',
-        "word/document.xml": f"<w:document {space}><w:body>{body}</w:body></w:document>",
-        "word/styles.xml": f"<w:styles {space}>{styles}</w:styles>",
-    }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        for path, content in files.items():
-            archive.writestr(path, content)
+        archive.writestr("word/document.xml", f"<w:document {space}><w:body>{body}</w:body></w:document>")
+        archive.writestr("word/styles.xml", f"<w:styles {space}>{styles}</w:styles>")
     return file.getvalue()
 
 
