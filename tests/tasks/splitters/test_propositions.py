@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import tiny_models
-from tests.support.indexing import index, parameters, sql
-from tests.support.shared import indexed
+from tests.support.indexing import index, sql
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
@@ -142,69 +140,53 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
 
 # --- The stage and the index
 
-CORPUS = "synthetic:passages=24,questions=4,seed=3"
+TEXTS = ["Ada ran.", "Rain falls.", "The old mill stands."]
 
 
-def texts_of(store: Path) -> list[tuple[int, str]]:
-    return sql(store, "SELECT passage_id, text FROM passages")
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    """Three passages, and a file with propositions of the last two."""
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    listed = [["Rain falls."], ["  ", "A mill stands.", "It is old.", "A mill stands."]]
+    rows = [{"text": text, "propositions": each} for text, each in zip(TEXTS[1:], listed, strict=True)]
+    (tmp_path / "given.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"jsonl:{tmp_path / 'texts.jsonl'}"
 
 
-@pytest.fixture(scope="module")
-def plain() -> Path:
-    return indexed(CORPUS)
-
-
-@pytest.fixture(scope="module")
-def file(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three words each for a proposition; every tenth passage is not in it."""
-    rows = []
-    for number, (_, text) in enumerate(texts_of(plain)):
-        words = text.split()
-        listed = [" ".join(words[start : start + 3]) + "!" for start in range(0, len(words), 3)]
-        if number % 10:
-            rows.append({"text": text, "propositions": ["  ", *listed, listed[0]]})
-    path = tmp_path_factory.mktemp("ready") / "propositions.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-def given_file(file: Path) -> dict[str, Any]:
-    return {"splitter": "ready_propositions", "file": str(file)}
+def given_file(folder: Path) -> dict[str, Any]:
+    return {"splitter": "ready_propositions", "file": str(folder / "given.jsonl")}
 
 
 @pytest.mark.parametrize("context", ["passage", "exact"])
-def test_an_index_of_propositions(plain: Path, file: Path, tmp_path: Path, context: str) -> None:
-    outcome = index(tmp_path, CORPUS, split=given_file(file), encode={"context": context}, bm25={"enabled": True})
-    rows = sql(tmp_path, 'SELECT passage_id, position, start, "end", text FROM sentences ORDER BY passage_id, position')
-    by_passage: dict[int, list[Any]] = {}
-    for row in rows:
-        by_passage.setdefault(row[0], []).append(row)
-    listed = {passage_id(row["text"]): row["propositions"] for row in map(json.loads, file.read_text().splitlines())}
-    for key, text in texts_of(tmp_path):
-        found = by_passage[key]
-        expected = [*dict.fromkeys(listed[key][1:])] if key in listed else [text]
-        assert [row[4].strip() for row in found] == expected
-        assert [row[1] for row in found] == [*range(len(found))]
-        assert all((row[2], row[3]) == (0, 0) for row in found)
-    split = next(manifest for manifest in outcome.manifests if manifest.stage == "split")
-    assert split.note("whole") == len(by_passage) - len(listed) > 0
-    contexts = sql(tmp_path, "SELECT count(*) FROM vectors WHERE kind = 'context'")[0][0]
-    several = sum(len(each) for each in by_passage.values() if len(each) > 1)
-    assert contexts == (several if context == "exact" else 0)
+def test_an_index_of_propositions(corpus: str, tmp_path: Path, context: str) -> None:
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    split = given_file(tmp_path)
+    outcome = index(store, corpus, split=split, encode={"context": context}, bm25={"enabled": True})
+    columns = 'position, trim(sentences.text), start, "end"'
+    joined = "FROM sentences JOIN passages USING (passage_id)"
+    assert sql(store, f"SELECT passages.text, {columns} {joined} ORDER BY passages.text, position") == [
+        ("Ada ran.", 0, "Ada ran.", 0, 0),
+        ("Rain falls.", 0, "Rain falls.", 0, 0),
+        ("The old mill stands.", 0, "A mill stands.", 0, 0),
+        ("The old mill stands.", 1, "It is old.", 0, 0),
+    ]
+    assert next(manifest for manifest in outcome.manifests if manifest.stage == "split").note("whole") == 1
+    contexts = sql(store, "SELECT count(*) FROM vectors WHERE kind = 'context'")
+    assert contexts == [(2 if context == "exact" else 0,)]
     # Passage vectors are of the passages themselves: naive retrieval is the same on both indexes.
+    index(plain, corpus)
     query = "SELECT id, vector FROM vectors WHERE kind = 'passage' ORDER BY id"
-    assert sql(tmp_path, query) == sql(plain, query)
+    assert sql(store, query) == sql(plain, query)
 
 
-def test_what_does_not_go_with_propositions_is_refused(plain: Path, file: Path, tmp_path: Path) -> None:
+def test_what_does_not_go_with_propositions_is_refused(corpus: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"encode\.context=passage, pooled or exact"):
-        index(tmp_path, CORPUS, split=given_file(file), encode={"context": "late"})
+        index(tmp_path / "store", corpus, split=given_file(tmp_path), encode={"context": "late"})
     with pytest.raises(ConfigError, match=r"split\.file is a setting of splitter ready_propositions"):
-        graph(parameters(plain, CORPUS, split={"file": str(file)}))
-    other = tmp_path / "other.jsonl"
-    other.write_text('{"text": "Elsewhere.", "propositions": ["a"]}')
-    with pytest.raises(InputError, match=r"made no propositions from any passage \(split\.file=.*other\.jsonl"):
-        index(tmp_path / "store", CORPUS, split=given_file(other))
+        index(tmp_path / "store", corpus, split={"file": str(tmp_path / "given.jsonl")})
+    (tmp_path / "given.jsonl").write_text('{"text": "Elsewhere.", "propositions": ["a"]}')
+    with pytest.raises(InputError, match=r"made no propositions from any passage \(split\.file=.*given\.jsonl"):
+        index(tmp_path / "store", corpus, split=given_file(tmp_path))
 
 
 def test_an_index_of_what_a_model_writes(whole: Path, tmp_path: Path) -> None:
