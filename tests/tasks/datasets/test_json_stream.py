@@ -77,11 +77,3 @@ def test_a_value_of_many_parts_is_skipped(monkeypatch: pytest.MonkeyPatch) -> No
     assert values[0] == 1
     assert values[1].detail == "the value has more than 1,000 quotes, brackets and commas"
     assert values[2:] == [prose, {"a": 2}]
-
-
-def test_the_place_is_exact_behind_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_FEW_MARKS", 50)
-    document = json.dumps(["é" * 1000, "x" * 300]).encode()[:-1] + b", 3 4]"
-    with pytest.raises(BrokenJson) as caught:
-        read(document, 16)
-    assert caught.value.byte == len(document) - 2

@@ -108,24 +108,6 @@ def test_what_the_csv_module_writes_is_read_back(
     assert [[row["x"], row["y"]] for _, row in rows(path, dialect)] == written
 
 
-@settings(max_examples=50, deadline=None)
-@given(lines=st.lists(st.text('ab" é', max_size=8), max_size=12), limit=st.integers(20, 60))
-def test_every_line_is_in_a_row_or_a_reject(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], limit: int
-) -> None:
-    path = write(tmp_path_factory.getbasetemp(), "x\n" + "\n".join(lines))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "ROW_LIMIT", limit)
-        found = rows(path)
-    covered: list[int] = []
-    for number, row in found:
-        words = row.detail.split() if isinstance(row, Reject) else []
-        last = int(words[3]) if words[:1] == ["lines"] else number
-        covered += range(number, last + 1 if words else number + row["x"].count("\n") + 1)
-    assert covered == sorted(set(covered))
-    assert set(covered) >= {number for number, line in enumerate(lines, start=2) if line}
-
-
 # --- CSV
 
 
