@@ -330,14 +330,6 @@ ARTICLE = {"title": STRINGS, "paragraphs": PARAGRAPHS | VALUES}
 ROWS = st.lists(VALUES | st.fixed_dictionaries(HOTPOT) | st.fixed_dictionaries(ARTICLE), max_size=4)
 
 
-def read_or_refuse(name: str, path: Path) -> list[tuple[int, Record]] | str:
-    """The records, or the message of the InputError."""
-    try:
-        return read(name, path)
-    except InputError as error:
-        return str(error)
-
-
 @settings(max_examples=30, deadline=None)
 @given(content=st.binary() | st.binary().map(lambda tail: b'[{"text": "' + tail) | STRINGS.map(repr))
 def test_arbitrary_bytes_give_records_or_an_input_error(
@@ -346,11 +338,10 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
     encoded = content if isinstance(content, bytes) else content.encode()
     path = write(tmp_path_factory.getbasetemp(), encoded)
     for name in FILE_FORMATS:
-        match read_or_refuse(name, path):
-            case str() as message:
-                assert str(path) in message
-            case records:
-                check(records)
+        try:
+            check(read(name, path))
+        except InputError as error:
+            assert str(path) in str(error)
 
 
 @settings(max_examples=40, deadline=None)
@@ -358,10 +349,9 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()
     for name, content in (("hotpotqa", rows), ("titletext", rows), ("squad", {"data": rows})):
-        records = read_or_refuse(name, write(folder, content))
-        if isinstance(records, str):
-            assert (name, rows) == ("squad", []), records
+        if (name, rows) == ("squad", []):  # no articles
             continue
+        records = read(name, write(folder, content))
         check(records)
         assert {offset for offset, _ in records} <= set(range(1, len(rows) + 1))
     path = write(folder, "\n".join(map(json.dumps, rows)) or "\n")

@@ -10,7 +10,6 @@ import pytest
 from tests.tasks.datasets.test_datasets import check, only
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
-from vitalfew.tasks.datasets.python_manual import cut
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 MISSING = 8
@@ -37,16 +36,6 @@ def test_records_are_sound_and_the_same_every_time(records: list[tuple[int, Reco
     assert len({question.text for question in only(Question, records)}) == len(only(Question, records)) >= 200
     assert {passage.source_id.partition("#")[0] for passage in only(Passage, records)} == set(pydoc_data.topics.topics)
     assert len(only(Reject, records)) <= (0 if sys.version_info < (3, 12) else MISSING)
-
-
-def test_code_stays_with_what_introduces_it_and_wraps_are_undone() -> None:
-    long = "A paragraph that goes on and on until its line is full, and then some\nmore. " + "Word " * 140 + "end."
-    text = f"If\n**\n\n{long}\n\nThis prints:\n\n   if x:\n       print(x)\n\n   y\n\nf(x)\n\n   It is called."
-    (_, section) = cut(text)
-    assert section.heading == "If"
-    first, second = section.passages
-    assert first.startswith("A paragraph that goes on and on until its line is full, and then some more.")
-    assert second == "This prints:\n\nif x:\n    print(x)\n\ny\n\nf(x)\n\nIt is called."
 
 
 def test_every_question_is_answered_by_its_gold_passages(records: list[tuple[int, Record]]) -> None:

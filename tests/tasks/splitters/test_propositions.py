@@ -99,7 +99,7 @@ def test_what_is_missing_is_named(tmp_path: Path, whole: Path) -> None:
 # --- Files
 
 
-@pytest.mark.parametrize("suffix", [".jsonl.gz", ".json", ".parquet"])
+@pytest.mark.parametrize("suffix", [".jsonl.gz", ".parquet"])
 def test_a_file_is_read_by_text_or_id(tmp_path: Path, suffix: str) -> None:
     rows = [
         {"text": "One.", "propositions": ["1", "eins"], "title": "more"},
@@ -111,8 +111,6 @@ def test_a_file_is_read_by_text_or_id(tmp_path: Path, suffix: str) -> None:
     if suffix == ".parquet":
         kinds = {"text": pa.string(), "passage_id": pa.int64(), "propositions": pa.list_(pa.string())}
         pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), file)
-    elif suffix == ".json":
-        file.write_text(json.dumps(rows, indent=1))
     else:
         file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     splitter = ready(file)
