@@ -1,12 +1,8 @@
 """Curation: what is kept, and which of a text's words are the chunks' own."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, unfit, verdict
-from vitalfew.tasks.trainers.oreo.oracle import clauses
 
 CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
 CASE = OreoCase("Who built the mill?", ("Ada Norrin",), (CHUNK,))
@@ -40,9 +36,3 @@ def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
         "Ada Norrin, near the river", "The mill was built in 1742",
     ]  # fmt: skip
     assert aligned("Somebody else altogether", shown) == ()
-
-
-@given(st.text("ab ,;:-()", max_size=40), st.sampled_from([("a, b",), ("b",), ("a (b",)]))
-def test_clauses_cover_a_sentence(text: str, answers: tuple[str, ...]) -> None:
-    parts = clauses(text, CopiedRun(0, 0, len(text)), answers)
-    assert "".join(text[part.start : part.end] for part in parts) == text

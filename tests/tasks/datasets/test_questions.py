@@ -66,17 +66,8 @@ def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
         (2, Question(asked, ("politician", 'the "pol"'), source_id="4222362")),
         (3, Question('Who is "Ada"?', (), source_id="5")),
     ]
-
-
-def test_popqa_reads_what_others_made_of_it(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": 7, "question": "Who?", "possible_answers": '["a", "b"]'},
-        {"id": "7", "question": "Who?", "answers": ["a", "b"], "ctxs": [{"text": "x"}]},
-        {"id": "7", "question": "Who?", "golden_answers": ["a", "b"], "metadata": {}},
-    ]
-    records = read("popqa", lines(tmp_path, *rows, {"question": "Who?"}))
-    assert only(Question, records) == [Question("Who?", ("a", "b"), source_id="7")] * 3
-    assert rejects(records) == [(4, "missing_column")]
+    of_self_rag = {"id": 7, "question": "Who?", "answers": ["a", "b"], "ctxs": [{"text": "x"}]}
+    assert read("popqa", lines(tmp_path, "", of_self_rag)) == [(2, Question("Who?", ("a", "b"), source_id="7"))]
 
 
 def test_popqa_can_be_cut_to_its_long_tail_and_rejects_what_is_no_list(tmp_path: Path) -> None:
