@@ -124,12 +124,15 @@ def test_msmarco_reads_the_small_dev_split_if_none_is_named(tmp_path: Path) -> N
 
 def test_msmarco_rows_at_fault_are_rejects(tmp_path: Path) -> None:
     path = msmarco(tmp_path, **{"collection.tsv": "d1\tone\ttwo\nd2\t \n\nd3\nd4\tFour.\r\n"})
+    with (path / "collection.tsv").open("ab") as file:
+        file.write(b"d5\t\xff\n")
     records = read("msmarco", path)
     assert only(Passage, records) == [Passage("", "Four.", "d4")]
     assert [(number, reason) for number, reason, _ in rejects(records)] == [
         (1, "malformed_row"),
         (2, "empty_text"),
         (4, "malformed_row"),
+        (6, "invalid_unicode"),
         (1, "no_gold_passage"),
     ]
     assert rejects(records)[0][2] == "collection.tsv: 3 fields instead of 2: 'id', 'text'"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.tasks.datasets.test_datasets import dataset, only, read, write
 from vitalfew.tasks.datasets import delimited
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Reject
-from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, TSV, Dialect, delimited_rows
+from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, Dialect, delimited_rows
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 
@@ -45,18 +45,6 @@ def test_a_row_has_the_line_it_starts_on_and_blank_lines_are_passed_over(tmp_pat
     ]
     assert rows(write(tmp_path, b"1,2\n"), CSV, ("a", "b")) == [(1, {"a": "1", "b": "2"})]
     assert rows(write(tmp_path, b"a,b\n")) == []
-
-
-def test_an_unquoted_file_has_quotes_like_any_character(tmp_path: Path) -> None:
-    path = write(tmp_path, b'1\t"open\r\n2\ta "b"\n\n3\t"c\td\n4\n5\t\xff\n6\t\n')
-    found = rows(path, TSV, ("id", "text"))
-    assert [row for row in found if not isinstance(row[1], Reject)] == [
-        (1, {"id": "1", "text": '"open'}),
-        (2, {"id": "2", "text": 'a "b"'}),
-        (7, {"id": "6", "text": ""}),
-    ]
-    assert reasons(found) == [(4, "malformed_row"), (5, "malformed_row"), (6, "invalid_unicode")]
-    assert found[2][1].detail == "3 fields instead of 2: 'id', 'text'"
 
 
 def test_a_row_at_fault_is_one_reject_and_reading_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
