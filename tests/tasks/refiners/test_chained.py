@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import vitalfew as vf
 from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
@@ -100,15 +99,6 @@ def test_every_word_has_its_origin_in_the_hits(
         assert rest.strip() in ("", "…")
 
 
-def test_what_a_model_wrote_has_no_place_and_no_score(tmp_path: Path) -> None:
-    hits = [Hit("Kessin", "A proposition of the passage.", 7, 0, 0, score=3.0)]
-    [kept] = refined(hits, "cut", {"refiner": "cut"})
-    assert (kept.text, kept.origin, kept.score) == ("A proposition of the passage.", (), 3.0)
-    written = refined(sentences(TEXTS), "cut", {"refiner": "oreo", "text": "titled"})
-    assert all(context.score is None and context.origin for context in written)
-    assert refined([], "cut", {"refiner": "oreo"}) == []
-
-
 SETTINGS: dict[str, Any] = {
     "index": "test",
     "questions": {"sample": 4},
@@ -143,25 +133,11 @@ def test_oreo_reads_what_spans_keeps_in_an_evaluation_and_an_answer(tmp_path: Pa
     assert all(context.sources for context in answer.contexts)
 
 
-def test_passages_of_any_retriever_are_refined_by_both() -> None:
-    passages = [{"title": "Kessin", "text": text} for text in TEXTS]
-    first = {"refiner": "dslr", "threshold": 0.0, "max_tokens": 30, "text": "titled"}
-    [context, *_] = vf.refine("cut", QUESTION, passages, first=first, max_tokens=12, text="titled")
-    assert context.text.startswith("Kessin: ")
-    assert context.text.count("Kessin: ") == 1
-    for source in context.sources:
-        assert TEXTS[source.passage_id][source.start : source.end] in context.text
-    with pytest.raises(ConfigError, match=r"refine\.text=passage shows more"):
-        vf.refine("cut", QUESTION, passages, first={"refiner": "cut", "text": "passage"})
-
-
 @pytest.mark.parametrize(
     ("given_settings", "error", "message"),
     [
         ("refine.first.refiner=spanns", UnknownName, r"unknown refiner 'spanns' \(did you mean 'spans'"),
-        ("refine.first={refiner: spans, gama: 1}", ConfigError, r"unknown setting 'refine\.first\.gama'"),
         ("refine.first={first: {refiner: cut}}", ConfigError, "only one refiner can work before another"),
-        ("refine={first: {refiner: cut}, text: window}", ConfigError, r"set refine\.first\.text"),
         ("refine={first: {refiner: cut}, refiner: mmr}", ConfigError, r"set refine\.vectors=minilm"),
         ("refine.first={refiner: cut, window: 2}", ConfigError, r"refine\.first\.window: applies to"),
     ],
@@ -171,10 +147,7 @@ def test_what_cannot_be_chained_is_said(given_settings: str, error: type[Excepti
         run(indexed(), SETTINGS, **parse_assignments([given_settings]))
 
 
-def test_without_a_first_a_refiner_is_what_it_was() -> None:
+def test_its_identity_has_the_first_refiner_where_there_is_one() -> None:
     assert "first" not in make(RefineConfig(), "refine").identity()
-    assert RefineConfig(group="apart").identity() == {
-        "refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None, "text": None
-    }  # fmt: skip
     deeper = build(RefineConfig, {"first": {"refiner": "cut", "max_tokens": 9}})
     assert deeper.identity()["first"]["max_tokens"] == 9

@@ -9,18 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support import tiny_models
 from tests.support.training import write_weights
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.models.small.reader import FilterModel
 from vitalfew.tasks.models.small.tuned import SETTINGS
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.cxmi import Cxmi
-from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
 QUESTION = "Who founded the mill?"
@@ -93,27 +89,14 @@ def test_the_sentences_that_reach_the_threshold_are_passed_on_in_their_order(wei
     assert whole.notes == {"sentences": 6, "passed": 3}
 
 
-def test_the_best_sentence_is_passed_on_in_any_case(weights: Path) -> None:
-    scored = probabilities(weights, HITS)
-    assert origins(refined(weights, threshold=1.0)) == [max(scored, key=scored.__getitem__)]
-
-
 def test_the_threshold_is_that_of_the_weights_and_with_a_budget_none(weights: Path) -> None:
     assert refiner(weights).threshold == 0.2
     assert refiner(weights, max_words=50).threshold == refiner(weights, max_tokens=50).threshold == 0
     assert refiner(weights, max_words=50, threshold=0.4).threshold == 0.4
-    everything = refined(weights, max_words=1000)
-    assert [evidence.text.count(".") + evidence.text.count("?") for evidence in everything.contexts[0]] == [2, 3, 1]
-
-
-def test_the_most_probable_sentences_fill_a_budget(weights: Path) -> None:
     scored = probabilities(weights, HITS)
-    first, second, *_ = sorted(scored, key=lambda place: -scored[place])
-    text = {own.passage_id: own for own in HITS}
-    words = sum(count_words(text[p].text[s - text[p].start : e - text[p].start]) for p, s, e in (first, second))
-    ranges = origins(refined(weights, max_words=words, text="unit"))
-    assert sum(end - start for _, start, end in ranges) >= sum(e - s for _, s, e in (first, second)) - 2
-    assert {first[0], second[0]} == {number for number, _, _ in ranges}
+    best = max(scored, key=scored.__getitem__)  # which is passed on in any case
+    assert origins(refined(weights, threshold=1.0)) == [best]
+    assert origins(refined(weights, max_words=2, text="unit"))[0][:2] == best[:2]
 
 
 def test_probabilities_of_a_text_share_what_it_has(weights: Path) -> None:
@@ -125,71 +108,6 @@ def test_probabilities_of_a_text_share_what_it_has(weights: Path) -> None:
     assert 0 < alone[0] <= 1
     assert many.shape == (80,)
     assert (many > 0).all()
-
-
-def test_what_cannot_be_read_is_defined(weights: Path) -> None:
-    blank = Hit("Blank", "  \n ", 7, 0, 4, ((0, 4),))
-    marks = hit(8, "... ", "!!!")
-    rewritten = Hit("Proposition", "The mill stands.", 9, 0, 0)
-    made = refined(weights, [[], [blank], [marks], [rewritten], [blank, HITS[2]]], threshold=0.0)
-    assert [len(contexts) for contexts in made.contexts] == [0, 0, 1, 1, 1]
-    assert made.contexts[3][0].origin == ()
-    assert made.contexts[2][0].origin == ((8, 0, 7),)
-    assert refiner(weights).refine([], []).contexts == []
-    question = "Who founded the mill by the river? " * 40  # longer than is read
-    assert refiner(weights).refine([question], [HITS]).contexts[0]
-    assert refined(weights, max_words=2, text="titled").contexts[0] == []  # a title's words
-    assert refined(weights, max_words=3, text="titled").contexts[0]
-    assert refined(weights, [[HITS[0], HITS[0]]], threshold=0.0).notes["sentences"] == 4
-
-
-def test_what_is_no_number_is_dropped_first(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = FilterModel.forward
-
-    def faulty(self: FilterModel, batch: Any) -> Any:
-        token, window = forward(self, batch)
-        return token, torch.where(batch.mask.sum(1) > 20, torch.nan, window)
-
-    monkeypatch.setattr(FilterModel, "forward", faulty)
-    assert {number for number, _, _ in origins(refined(weights, threshold=1.0))} == {3}
-    assert len(refined(weights, max_words=1000).contexts[0]) == 3
-
-
-texts = st.lists(st.text("abc mill.?é\n ", min_size=1, max_size=40), min_size=1, max_size=4)
-made_hits = st.lists(texts, max_size=4).map(lambda all: [hit(number, *own) for number, own in enumerate(all)])
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.lists(made_hits, min_size=1, max_size=4), st.integers(1, 30), st.booleans(), st.randoms())
-def test_a_budget_holds_and_others_change_nothing(
-    weights: Path, hits: list[list[Hit]], budget: int, words: bool, random: Any
-) -> None:
-    limits = {"max_words": budget} if words else {"max_tokens": budget}
-    one = refiner(weights, **limits)
-    questions = [f"Who is {number}?" for number in range(len(hits))]
-    ticks: list[tuple[int, int]] = []
-    made = one.refine(questions, hits, tick=lambda done, tokens: ticks.append((done, tokens)))
-    assert sum(done for done, _ in ticks) == len(questions)
-    assert sum(tokens for _, tokens in ticks) == made.tokens
-    count = count_words if words else count_tokens
-    for contexts in made.contexts:
-        assert sum(count(evidence.text) for evidence in contexts) <= budget
-        assert all(evidence.text for evidence in contexts)
-    order = list(range(len(hits)))
-    random.shuffle(order)
-    mixed = one.refine([questions[number] for number in order], [hits[number] for number in order])
-    assert [mixed.contexts[order.index(number)] for number in range(len(hits))] == made.contexts
-    assert [one.refine([questions[n]], [hits[n]]).contexts[0] for n in range(len(hits))] == made.contexts
-
-
-def test_a_hit_is_read_once_whatever_the_budget(weights: Path) -> None:
-    with remembering(Memory()) as memory:
-        first = refined(weights, max_words=40)
-        again = refined(weights, max_words=5)
-    assert first.tokens > 0
-    assert again.tokens == 0
-    assert len(memory.new) == len(HITS)
-    assert again == Refined(refined(weights, max_words=5).contexts, 0, again.notes)
 
 
 def test_bundled_weights_prefer_the_sentence_with_the_answer() -> None:
