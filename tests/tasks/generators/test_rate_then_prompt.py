@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiny_models import llama, t5_generator
+from tests.support.tiny_models import llama
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.generators.base import Prompt, Stepwise
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.registry import make
 
 QUESTION, CONTEXTS = "Who founded the mill?", ("The river rises in the hills.", "Its mill stands.", "The sea is still.")
@@ -49,11 +48,6 @@ def test_remembered_ratings_failures_and_no_contexts(model: Path) -> None:
     assert failed.error.startswith("context 1 could not be rated: the prompt has")
     again = Prompt("", QUESTION, CONTEXTS, remembered=fine.ratings)
     assert answers(model, "rate_then_prompt", again, engine="transformers")[0].ratings == fine.ratings
-
-
-def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineUnavailable, match="needs a causal model that runs on this machine"):
-        answers(t5_generator(tmp_path / "t5"), "rate_then_prompt", engine="transformers")
 
 
 @pytest.mark.vllm

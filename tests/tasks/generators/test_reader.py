@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,32 +90,7 @@ def test_windows_cover_every_token_and_every_short_run_of_tokens(length: int, ro
     assert all(later[0] <= earlier[1] - OVERLAP for earlier, later in itertools.pairwise(found))
 
 
-def test_a_window_has_the_question_the_context_and_what_they_share(reader: Reader) -> None:
-    found = encoded(reader.tokenizer, [QUESTION, CONTEXTS[0]])
-    (window,) = windows(reader.tokenizer, found[QUESTION], found[CONTEXTS[0]])
-    tokens = [reader.tokenizer.id_to_token(number) for number in window.ids]
-    assert tokens[0] == "[CLS]"
-    assert tokens[window.first - 1] == tokens[-1] == "[SEP]"
-    shared = {token for token, kind in zip(tokens, window.types, strict=True) if kind == 2}
-    assert {"mill", "of", "built"} <= shared
-    assert shared <= set(tokens[: window.first])
-    batch = padded([window], 0, torch.device("cpu"))
-    assert batch.context.sum() == len(found[CONTEXTS[0]].ids) == window.stop
-
-
 # Answers
-
-
-def test_the_answer_is_the_best_span_of_all_contexts(reader: Reader) -> None:
-    together = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
-    apart = reader.generate([Prompt("", QUESTION, (context,)) for context in CONTEXTS])
-    assert together.text in {each.text for each in apart}
-    assert any(together.text in context for context in CONTEXTS)
-    assert together.text == together.text.strip() != ""
-    assert together.finish_reason == "stop"
-    # The probability of a span of one context, times that of the context.
-    assert together.logprob is not None
-    assert together.logprob < next(each.logprob for each in apart if each.text == together.text) <= 0
 
 
 def weighted(directory: Path, weight: float | None) -> Reader:
@@ -138,27 +112,6 @@ def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reade
     chance = math.exp((plain.logprob or 0) - (apart[best].logprob or 0))
     expected = math.log(chance * math.exp(0.25) / (1 - chance + chance * math.exp(0.25)))
     assert (raised.logprob or 0) - (apart[best].logprob or 0) == pytest.approx(expected, abs=1e-4)
-
-
-@given(scores=st.tuples(*[st.floats(-30, 5)] * 3), constant=st.floats(-50, 50))
-@settings(max_examples=20, deadline=None)
-def test_a_constant_of_the_question_cancels(
-    directory: Path, scores: tuple[float, float, float], constant: float
-) -> None:
-    """So that scores may stand for logarithms of probabilities."""
-    shifted = tuple(score + constant for score in scores)
-    own = weighted(directory, 0.5)
-    one, other = own.generate([Prompt("", QUESTION, CONTEXTS, scores=each) for each in (scores, shifted)])
-    assert other.logprob == pytest.approx(one.logprob, abs=1e-6)
-
-
-def test_contexts_without_scores_are_read_as_ever(reader: Reader, directory: Path) -> None:
-    plain, single = (Prompt("", QUESTION, contexts) for contexts in (CONTEXTS, CONTEXTS[:1]))
-    own = weighted(directory, 40.0)
-    found = own.generate([plain, replace(single, scores=(-3.0,))])
-    assert [(each.text, each.logprob) for each in found] == [
-        (each.text, pytest.approx(each.logprob)) for each in reader.generate([plain, single])
-    ]
 
 
 def test_a_weight_of_zero_is_no_weight_and_none_is_negative(directory: Path) -> None:
@@ -193,26 +146,6 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_answered(r
     assert wrong.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes at most {MAX_QUESTION}"
 
 
-def test_max_input_tokens_and_max_tokens_are_kept(directory: Path) -> None:
-    limited = Reader(Reader.Options(model=str(directory), max_input_tokens=30, max_tokens=2, precision="fp32"))
-    short, long = limited.generate([Prompt("", QUESTION, CONTEXTS[:1]), Prompt("", QUESTION, CONTEXTS)])
-    assert short.completion_tokens <= 2
-    assert "max_input_tokens is 30" in long.error
-
-
-def test_a_long_context_is_read_to_its_end(reader: Reader) -> None:
-    for place in (0, 2, 5):
-        sentences = ["Salt and wool were sold in the market of the harbour every week."] * 60
-        sentences[10 * place] = CONTEXTS[0]
-        context = " ".join(sentences)
-        found = encoded(reader.tokenizer, [QUESTION, context])
-        parts = windows(reader.tokenizer, found[QUESTION], found[context])
-        assert len(parts) > 3
-        assert parts[-1].stop == len(found[context].ids)
-        answer = reader.generate([Prompt("", QUESTION, (context,))])[0]
-        assert answer.text in context
-
-
 def _prompts(seed: int, count: int) -> list[Prompt]:
     draw = random.Random(seed)
     words = " ".join(CONTEXTS).split()
@@ -220,49 +153,6 @@ def _prompts(seed: int, count: int) -> list[Prompt]:
         Prompt("", " ".join(draw.choices(words, k=6)), tuple(" ".join(draw.choices(words, k=n)) for n in (5, 30, 90)))
         for _ in range(count)
     ]
-
-
-def test_the_order_of_prompts_and_of_contexts_changes_nothing(reader: Reader) -> None:
-    prompts = _prompts(1, 12)
-    straight = reader.generate(prompts)
-    turned = [Prompt("", each.question, each.contexts[::-1]) for each in prompts[::-1]]
-    backwards = reader.generate(turned)[::-1]
-    assert [each.text for each in backwards] == [each.text for each in straight]
-    assert [each.logprob for each in backwards] == pytest.approx([each.logprob for each in straight])
-
-
-def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    forward = reader.model.forward
-
-    def counted(batch):  # type: ignore[no-untyped-def]
-        read.append(len(batch.ids))
-        return forward(batch)
-
-    monkeypatch.setattr(reader.model, "forward", counted)
-    answers = reader.generate([Prompt("", QUESTION, CONTEXTS + CONTEXTS[:1])] * 5)
-    assert sum(read) == len(CONTEXTS)
-    assert len({each.text for each in answers}) == 1
-
-
-def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader) -> None:
-    prompts = [
-        Prompt("", f"Who saw the fox number {n}?", ("The red fox ran.", f"Anna saw it {n} times.")) for n in range(3)
-    ]
-    with remembering(Memory()) as memory:
-        first = reader.generate(prompts)
-    assert len(memory.new) == 6
-    ticks: list[tuple[int, int]] = []
-    with remembering(Memory(lambda keys: {key: memory.new[key] for key in keys if key in memory.new})) as later:
-        again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
-        reader.generate([Prompt("", prompts[0].question, ("The red fox sat.",))])
-    assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
-    assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
-    assert (len(later.recalled), len(later.new)) == (6, 1)
-    read = sum(reading.seconds for reading in memory.new.values())
-    assert read > 0
-    assert sum(each.seconds for each in first) >= read
-    assert sum(each.seconds for each in again) >= read
 
 
 def test_shorter_answers_and_another_model_read_anew(directory: Path, tmp_path: Path) -> None:
@@ -295,15 +185,6 @@ def test_batches_that_are_read_at_once_change_no_bit(directory: Path, monkeypatc
     assert [(each.text, each.logprob) for each in together] == [(each.text, each.logprob) for each in alone]
 
 
-def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
-    ticks: list[tuple[int, int]] = []
-    prompts = [*_prompts(2, 9), Prompt("", QUESTION, ())]
-    answers = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
-    assert sum(done for done, _ in ticks) == len(prompts)
-    assert sum(tokens for _, tokens in ticks) > sum(each.prompt_tokens for each in answers)
-    assert all(each.seconds > 0 for each in answers)
-
-
 def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
     reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
     texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
@@ -316,14 +197,6 @@ def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
         reader.model.compiled = None
         for one, other in zip(without_padding, reader.model(batch), strict=True):
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
-def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, reader: Reader) -> None:
-    half = Reader(Reader.Options(model=str(directory), precision="bf16", device="cpu"))
-    prompts = _prompts(3, 20)
-    pairs = list(zip(half.generate(prompts), reader.generate(prompts), strict=True))
-    assert sum(one.text == other.text for one, other in pairs) >= 15
-    assert all(abs((one.logprob or 0) - (other.logprob or 0)) < 1 for one, other in pairs)
 
 
 # What it is made of
@@ -372,11 +245,6 @@ def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
             assert torch.allclose(one, other, atol=0.02)  # float16 on the disk
 
 
-def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="128 positions"):
-        ReaderModel(bert(tmp_path), torch.float32)
-
-
 # The weights that come with the project
 
 
@@ -400,10 +268,6 @@ def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:
     answers = own.generate([Prompt("", question, contexts) for question in expected])
     right = sum(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
     assert right >= 3, [answer.text for answer in answers]
-
-
-def test_the_embedded_weights_are_small() -> None:
-    assert sum(file.stat().st_size for file in embedded().iterdir()) < 6_000_000
 
 
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:

@@ -9,8 +9,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from tests.support.evaluating import evaluated
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, evaluated
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.experiments import evaluation
@@ -102,33 +103,19 @@ def test_an_answer_is_freed_of_reflection_tokens() -> None:
     assert freed("[No Retrieval]Ada [x] Lovelace[Utility:3]") == "Ada [x] Lovelace"
 
 
-def test_a_token_that_the_vocabulary_lacks_is_named(
-    tmp_path: Path, selfrag: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_the_vocabulary_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = tiny_models.llama(tmp_path / "lacking", chat=False, tokens=[t for t in TOKENS if t != "[Utility:4]"])
-    self_rag(selfrag)
     with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Utility:4\]'; use a model"):
         self_rag(lacking)
     with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Relevant\]' and 11 other reflection tokens"):
         self_rag(tiny_models.llama(tmp_path / "plain"))
-    served = GenerateConfig(generator="self_rag", engine="openai", model="x", base_url="http://127.0.0.1:1/v1")
-    with pytest.raises(ConfigError, match=r"unknown setting 'generate\.base_url'"):
-        make(served, "generate")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     with pytest.raises(EngineUnavailable, match="engine 'openai' has no vocabulary"):
         self_rag(tmp_path, engine="openai", precision="auto", device="auto")
-    with pytest.raises(ConfigError, match=r"generate\.precision: the engine 'openai' has no such setting"):
-        self_rag(tmp_path, engine="openai", device="auto")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=40,questions=8,seed=3")
-    return store
-
-
-def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> None:
+def test_an_evaluation_with_reflection_on_demand(tmp_path: Path, selfrag: Path) -> None:
+    store = copied(indexed("synthetic:passages=40,questions=8,seed=3"), tmp_path / "store")
     engine = self_rag(selfrag).engine
     questions = [text for (text,) in sql(store, "SELECT text FROM questions")]
     prompts = [f"### Instruction:\n{text}\n\n### Response:\n" for text in questions]
@@ -167,12 +154,3 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
         assert (isrel, issup, isuse) == (due["isrel"], due["issup"], due["isuse"])
     with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})
-
-
-def test_the_old_setting_says_where_it_is_now(selfrag: Path) -> None:
-    for generator in ("reader", "transformers", "self_rag"):
-        old = GenerateConfig(generator=generator, reflection={"retrieval": "adaptive"})
-        with pytest.raises(
-            ConfigError, match=r"generate\.reflection has moved: use generator self_rag with generate\.retr"
-        ):
-            make(old, "generate")
