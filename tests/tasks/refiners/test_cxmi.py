@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -114,11 +113,8 @@ def test_bundled_weights_prefer_the_sentence_with_the_answer() -> None:
     options = Cxmi.Options(refiner="cxmi", **COMPUTING)
     mill = hit(1, "The mill was founded by Ada Norrin in 1742. ", "It stands by a river. ", "Many visit it.")
     other = hit(2, "The river is 120 km long. ", "Its water is cold.")
-    one = Cxmi(options)
-    made = one.refine([QUESTION], [[other, mill]])
+    made = Cxmi(options).refine([QUESTION], [[other, mill]])
     assert any("Ada Norrin" in evidence.text for evidence in made.contexts[0])
-    values = one.model.read([(QUESTION, *(mill.text[s:e] for s, e in mill.sentences))])[0]
-    assert np.argmax(values) == 0
 
 
 def test_weights_that_are_missing_or_of_another_model_name_the_remedy(weights: Path, tmp_path: Path) -> None:
@@ -129,7 +125,3 @@ def test_weights_that_are_missing_or_of_another_model_name_the_remedy(weights: P
     (tmp_path / SETTINGS).write_text("{}")
     with pytest.raises(UnsupportedModel, match=r"does not name its base; leave refine\.model out"):
         refiner(tmp_path)
-    from vitalfew.tasks.models.weights import shipped
-
-    with pytest.raises(UnsupportedModel, match="does not fit"):
-        refined(shipped("reader"))

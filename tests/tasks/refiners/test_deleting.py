@@ -24,7 +24,6 @@ from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.surprise import Surprise
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import RESTRICTION, LongLLMLingua
 from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
@@ -102,19 +101,6 @@ def test_hits_of_high_perplexity_are_kept_up_to_k_times_the_budget(llama: str) -
             assert [context.origin[0][0] for context in made.contexts[0]] == kept
 
 
-def test_a_title_stays_whole_and_is_read_before_its_hit(llama: str) -> None:
-    hits = of("a1 b8 c2 d7", title="z9 y9")
-    with words() as rows:
-        assert texts("llmlingua", llama, hits, judge="own") == ["b8"]
-        assert texts("llmlingua", llama, hits, judge="own", text="titled") == ["z9 y9: b8"]
-    assert rows[0] == ([], ["z9", "y9:", "a1", "b8", "c2", "d7"])
-
-
-def test_what_is_no_number_is_least_worth(llama: str) -> None:
-    with words(broken="b8"):
-        assert texts("llmlingua", llama, of(EIGHT), judge="own", max_tokens=7) == ["a1 c2 d7 e3 f6 g4 h5"]
-
-
 @settings(deadline=None, max_examples=8)
 @given(
     st.lists(
@@ -131,15 +117,6 @@ def test_surprise_is_that_of_the_row_alone(llama: str, rows: list[tuple[list[int
             logits = model(torch.tensor([[1, *before, *ids]])).logits[0].log_softmax(-1)
         due = [-float(logits[len(before) + place, token]) for place, token in enumerate(ids)]
         np.testing.assert_allclose(each, due, atol=1e-4)
-
-
-def test_selective_context_and_it_ask_for_the_same_readings(llama: str) -> None:
-    memory = Memory()
-    with remembering(memory):
-        refined("selective_context", llama, HITS)
-        known = len(memory.new)
-        refined("llmlingua", llama, HITS)
-    assert len(memory.new) == known == len(HITS)
 
 
 def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> None:
@@ -212,15 +189,6 @@ def test_shares_fill_a_budget(llama: str, lengths: list[int], part: float, delta
     shares = longllmlingua(llama, max_tokens=5, delta=delta).shares(lengths, part * sum(lengths))
     assert float(np.dot(shares, lengths)) == pytest.approx(part * sum(lengths), rel=1e-4)
     assert all(0 <= after <= before + 1e-6 <= 1 + 2e-6 for before, after in pairwise([1.0, *shares]))
-
-
-def test_a_further_budget_reads_segments_alone(llama: str) -> None:
-    """What is known of a question and a hit is remembered; a row of one segment costs nothing more."""
-    memory = Memory()
-    with remembering(memory):
-        costs = [refined("longllmlingua", llama, HITS, "Who?", max_tokens=budget).tokens for budget in (5, 10)]
-    assert costs[0] > 0 == costs[1]
-    assert len(memory.new) == 3 * len(HITS)
 
 
 # --- `llmlingua2`
@@ -336,11 +304,3 @@ def test_the_percentile_is_50_and_with_a_budget_none(llama: str) -> None:
     assert sum(len(text.split()) for text in filled) == 12
     assert filled == texts(name, llama, HITS, percentile=0, **budget)
     assert sum(len(text.split()) for text in texts(name, llama, HITS, percentile=90, **budget)) < 12
-
-
-@pytest.mark.parametrize("unit", ["word", "phrase", "sentence"])
-def test_blanks_are_no_unit_and_a_budget_of_one_word_is_one_of_the_best_unit(llama: str, unit: str) -> None:
-    given = of("  \n ", "… — §", "\n A mill. ")
-    assert texts("selective_context", llama, given, unit=unit, percentile=0) == ["… — §", "A mill."]
-    [best] = texts("selective_context", llama, HITS, unit=unit, percentile=100)
-    assert texts("selective_context", llama, HITS, unit=unit, max_words=1) == [best.split()[0]]

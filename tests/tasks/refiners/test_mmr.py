@@ -81,7 +81,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path_factory.mktemp("mmr") / "store")
 
 
-@pytest.mark.parametrize(("retriever", "text"), [("passage", "unit"), ("bm25", "unit"), ("passage", "passage")])
+@pytest.mark.parametrize(("retriever", "text"), [("bm25", "unit"), ("passage", "passage")])
 def test_the_vectors_are_those_of_the_index(store: Path, retriever: str, text: str) -> None:
     methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
     config = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}

@@ -140,14 +140,11 @@ def test_a_question_ends_at_complete_and_all_that_are_open_are_asked_together(
     assert (sum(count for count, _ in ticks), sum(tokens for _, tokens in ticks)) == (3, 60)
 
 
-@pytest.mark.parametrize(("chosen", "sizes"), [({}, [5] * 6), ({"segment": 30, "rounds": 9}, [30, 10])])
-def test_six_rounds_of_five_hits_at_most(
-    llama: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], sizes: list[int]
-) -> None:
-    refiner = make("compact", llama, max_input_tokens=1500, **chosen)
+def test_six_rounds_of_five_hits_at_most(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refiner = make("compact", llama)
     rounds = answered(refiner, monkeypatch, lambda *_: "It stands. Evaluation: Nobody says where. [INCOMPLETE]")
     [[context]] = refiner.refine(["Where?"], [MILLS]).contexts
-    assert [prompt.count("stands by the sea") for [prompt] in rounds] == sizes
+    assert [prompt.count("stands by the sea") for [prompt] in rounds] == [5] * 6
     assert context.text == "It stands."
 
 
@@ -228,36 +225,22 @@ def test_any_output_is_read_and_stays_as_it_is_from_then_on(parts: list[str]) ->
     assert all((letter in once) == (letter in output) for letter in "abc")
 
 
-def test_the_adapter_writes(llama: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    lora = tiny_models.lora(tmp_path / "lora", llama)
-    merged = tiny_models.merged(tmp_path / "merged", llama, lora)
-    adapted = make("refiner_7b", llama, adapter=str(lora)).refine(["Where?"], [HITS]).contexts
-    assert adapted == make("refiner_7b", merged).refine(["Where?"], [HITS]).contexts
-    assert adapted != make("refiner_7b", llama).refine(["Where?"], [HITS]).contexts
-
-
 # --- What is missing, the stage, and the command
 
 
-def test_what_is_missing_is_named(tmp_path: Path, t5: Path, bart: Path, llama: Path) -> None:
-    for name, models in (("recomp", "recomp-nq, recomp-tqa, recomp-hotpotqa"), ("compact", "compact-7b")):
-        with pytest.raises(ConfigError, match=rf"refine\.model=NAME, one of {models}"):
-            make(name, None)
+def test_what_is_missing_is_named(tmp_path: Path, bart: Path, llama: Path) -> None:
+    with pytest.raises(ConfigError, match=r"refine\.model=NAME, one of recomp-nq, recomp-tqa, recomp-hotpotqa"):
+        make("recomp", None)
     with pytest.raises(EngineUnavailable, match=r"cwyoon99/CompAct-7b is not on this.*refine\.model"):
         make("compact", "compact-7b")
     with pytest.raises(EngineUnavailable, match=r"not an encoder-decoder.*refine\.model"):
         make("recomp", llama)
-    with pytest.raises(EngineUnavailable, match=r"not a causal model, which 'compact' needs.*refine\.model"):
-        make("compact", t5)
     with pytest.raises(EngineUnavailable, match=r"pickle.*refine\.model"):
         make("recomp", tiny_models.pickled(tiny_models.t5_generator(tmp_path / "t5")))
     with pytest.raises(EngineUnavailable, match=r"al1231/Refiner-7B is not on this machine.*refine\.adapter"):
         make("refiner_7b", llama, adapter="refiner-7b")
     with pytest.raises(ConfigError, match=r"refine\.max_input_tokens=100.*takes prompts of 64"):
         make("recomp", bart, max_input_tokens=100).refine(["a"], [HITS])
-    with pytest.raises(ConfigError, match=r"refine\.max_new_tokens=100 is too large: .* room for 64"):
-        make("recomp", bart, max_new_tokens=100).refine(["a"], [HITS])
 
 
 def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.MonkeyPatch) -> None:
