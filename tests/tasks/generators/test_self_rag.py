@@ -138,19 +138,13 @@ def test_an_evaluation_with_reflection_on_demand(tmp_path: Path, selfrag: Path) 
     assert counts == {"always": 24, "never": 8, "adaptive": 4 * 3 + 4}
     rows = sql(
         store,
-        "SELECT method, text, contexts, probabilities, isrel, issup, isuse, critiques.error FROM candidates "
-        "JOIN methods ON methods.fingerprint = candidates.fingerprint "
+        "SELECT text, len(contexts), critiques.error FROM candidates JOIN methods USING (fingerprint) "
         "JOIN (SELECT * FROM critiques JOIN methods USING (fingerprint)) AS critiques "
         "USING (question_id, candidate, method) WHERE method = 'always'",
     )
     assert len(rows) == 24
-    judged = [row for row in rows if not row[-1]]
-    assert judged
-    assert not any(token in row[1] for row in rows for token in TOKENS)
-    for _, _, contexts, listed, isrel, issup, isuse, _ in judged:
-        assert len(contexts) == 1
-        probabilities = {each["token"]: each["probability"] for each in listed}
-        (due,) = Reflection(CritiqueConfig(critic="reflection")).rate([RatedContext("", "", "", probabilities)])
-        assert (isrel, issup, isuse) == (due["isrel"], due["issup"], due["isuse"])
+    assert not all(error for _, _, error in rows)
+    assert not any(token in text for text, _, _ in rows for token in TOKENS)
+    assert {count for _, count, _ in rows} == {1}
     with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})

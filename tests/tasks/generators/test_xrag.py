@@ -1,6 +1,5 @@
 """xRAG: a context's token is what a forward pass by hand has in its place, and what cannot work is refused."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from torch.nn.functional import gelu, linear
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from tests.support.evaluating import run
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, run
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
@@ -136,17 +136,7 @@ def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp
     assert fine.logprob == pytest.approx(answer(generator(model, encoder), CONTEXTS[0]).logprob, abs=1e-4)
 
 
-def test_another_prompt_may_be_named_if_it_shows_the_contexts(model: Path, encoder: Path, tmp_path: Path) -> None:
-    named = answer(generator(model, encoder, prompt="short_answer"), *CONTEXTS)
-    assert named.prompt_tokens > answer(generator(model, encoder), *CONTEXTS).prompt_tokens
-    turned = tmp_path / "turned.jinja"
-    turned.write_text("{{ contexts | reverse | join }} {{ question }}")
-    for lacking in ("no_context", str(turned)):
-        with pytest.raises(ConfigError, match="shows every context once, in order"):
-            generator(model, encoder, prompt=lacking)
-
-
-def test_what_a_checkpoint_lacks_is_named(model: Path, encoder: Path, tmp_path: Path) -> None:
+def test_what_is_missing_is_named(model: Path, encoder: Path, tmp_path: Path) -> None:
     without = Path(shutil.copytree(model, tmp_path / "without"))
     weights = load_file(model / "model.safetensors")
     del weights[f"projector.{NAMES[3]}"]
@@ -154,42 +144,33 @@ def test_what_a_checkpoint_lacks_is_named(model: Path, encoder: Path, tmp_path: 
     for directory, message in (
         (without, r"lacks the weights projector\.projector\.2\.bias: .*--set generate\.model=xrag-7b"),
         (tiny_models.xrag(tmp_path / "wide", embedding=48), r"0\.weight must be \(64, 32\) .*, got \(64, 48\)"),
+        (Path("xrag-7b"), r"Hannibal046/xrag-7b .*--set generate\.model="),
     ):
         with pytest.raises(EngineUnavailable, match=message):
             generator(directory, encoder)
     with pytest.raises(EngineUnavailable, match=r"Salesforce/SFR-Embedding-Mistral .*--set generate\.encoder_model="):
         generator(model, Path("sfr-embedding-mistral"))
-    with pytest.raises(EngineUnavailable, match=r"Hannibal046/xrag-7b .*--set generate\.model="):
-        generator(Path("xrag-7b"), encoder)
+    with pytest.raises(ConfigError, match="shows every context once, in order"):
+        generator(model, encoder, prompt="no_context")
 
 
-def test_the_identity_has_all_weights(model: Path, encoder: Path, tmp_path: Path) -> None:
-    own = json.dumps(generator(model, encoder).identity())
-    for source_of, part in ((model, f"projector.{NAMES[0]}"), (model, "lm_head.weight"), (encoder, "norm.weight")):
+def test_the_identity_has_the_weights_of_projector_and_encoder(model: Path, encoder: Path, tmp_path: Path) -> None:
+    own = generator(model, encoder).identity()
+    for source_of, part in ((model, f"projector.{NAMES[0]}"), (encoder, "norm.weight")):
         copy = Path(shutil.copytree(source_of, tmp_path / part))
         weights = load_file(copy / "model.safetensors")
         weights[part] += 1
         save_file(weights, copy / "model.safetensors", {"format": "pt"})
-        pair = (copy, encoder) if source_of is model else (model, copy)
-        assert json.dumps(generator(*pair).identity()) != own
+        assert generator(*((copy, encoder) if source_of is model else (model, copy))).identity() != own
 
 
 def test_an_evaluation_reuses_its_answers(model: Path, encoder: Path, tmp_path: Path) -> None:
-    index(tmp_path, "synthetic:passages=40,questions=6,seed=3")
-    given = {
-        "index": "test",
-        "retrieve": {"retriever": "passage", "top_k": 3},
-        "generate": settings(model, encoder),
-        "methods": {"one": {"refine": {"top_k": 1}}, "none": {"retrieve": None}},
-    }
-    outcome = run(tmp_path, given)
-    assert {name: each["generate"].rows["candidates"] for name, each in outcome.methods.items()} == {
-        "one": 6,
-        "none": 6,
-    }
+    store = copied(indexed("synthetic:passages=40,questions=8,seed=3"), tmp_path / "store")
+    given = {"index": "test", "retrieve": {"retriever": "passage", "top_k": 3}, "generate": settings(model, encoder)}
     rows = "SELECT error, prompt_tokens, prefill_tokens, reused FROM candidates JOIN methods USING (fingerprint)"
-    first = sql(tmp_path, f"{rows} WHERE method = 'one'")
+    run(store, {**given, "methods": {"one": {"refine": {"top_k": 1}}}})
+    first = sql(store, f"{rows} WHERE method = 'one'")
+    assert len(first) == 8
     assert all(not error and prefill > prompt for error, prompt, prefill, _ in first)
-    again = {**given, "methods": {"two": {"refine": {"top_k": 1, "max_words": 10_000}}}}
-    run(tmp_path, again)
-    assert all(reused for *_, reused in sql(tmp_path, f"{rows} WHERE method = 'two'"))
+    run(store, {**given, "methods": {"two": {"refine": {"top_k": 1, "max_words": 10_000}}}})
+    assert all(reused for *_, reused in sql(store, f"{rows} WHERE method = 'two'"))

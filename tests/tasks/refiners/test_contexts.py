@@ -15,7 +15,7 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.refiners.base import Evidence, Hit
-from vitalfew.tasks.refiners.sentences import Place, Span, inside, parents, windows
+from vitalfew.tasks.refiners.sentences import Place, Span, inside, windows
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
@@ -56,14 +56,6 @@ def test_what_is_shown_already_costs_nothing() -> None:
     whole = Hit("Ouse", "".join(TEXTS), 1, 0, STARTS[-1])
     [context] = cut([whole, sentence(1, 2), sentence(1, 2)], max_tokens=count_tokens("Ouse: " + whole.text))
     assert context.text == "Ouse: " + whole.text.strip()
-
-
-def test_texts_without_a_place_stay_apart() -> None:
-    written = [Hit("Ouse", text, 1, 0, 0) for text in ("The Ouse is long.", "It has a mill.")]
-    assert [(context.text, context.origin) for context in cut(written)] == [
-        ("Ouse: The Ouse is long.", ()),
-        ("Ouse: It has a mill.", ()),
-    ]
 
 
 @settings(deadline=None, max_examples=50)
@@ -121,27 +113,14 @@ def test_windows_have_what_is_near_a_hit_once_and_stand_where_their_best_hit_did
     assert [number for number, _ in extents] == sorted({number for number, _ in extents})
 
 
-def test_a_hit_that_is_no_sentence_is_its_own_window() -> None:
-    passage, proposition = (1, (0, 70)), (2, (0, 0))
-    assert windows([passage, proposition], SPANS, 2) == [(0, passage[1]), (1, (0, 0))]
-    assert windows([(9, (5, 8))], SPANS, 2) == [(0, (5, 8))]
-
-
-def test_every_passage_is_passed_on_once() -> None:
-    hits: list[Place] = [(2, (10, 20)), (0, (0, 10)), (2, (0, 10))]
-    assert parents(hits, dict.fromkeys(SPANS, 70)) == [(0, (0, 70)), (1, (0, 70))]
-
-
 def test_contexts_of_an_evaluation_are_the_text_around_their_hits(tmp_path: Path) -> None:
     """Titles are shown as the index was encoded, unless a setting says otherwise."""
     store = copied(indexed(), tmp_path / "store")
     index(store, name="bare", encode={"text": "unit"})
     methods: dict[str, dict[str, Any]] = {
-        "alone": {"refine": {"text": "window", "window": 0, "titles": False}},
         "window": {"refine": {"text": "window", "window": 1, "titles": False}},
         "wide": {"refine": {"text": "window", "window": 99, "titles": False}},
         "passage": {"refine": {"text": "passage", "titles": False}},
-        "budget": {"refine": {"text": "window", "window": 1, "titles": False, "max_tokens": 25}},
         "titled": {"refine": {"text": "window"}},
         "bare": {"index": "bare", "refine": {"text": "window"}},
         "said": {"index": "bare", "refine": {"text": "window", "titles": True}},
@@ -162,9 +141,8 @@ def test_contexts_of_an_evaluation_are_the_text_around_their_hits(tmp_path: Path
             shown = f"{title}: " if name in ("titled", "said") else ""
             assert text.strip() == shown + passage[start:end].strip(), name
     sizes = {name: sum(len(row[0]) for row in rows) for name, rows in made.items()}
-    assert sizes["alone"] < sizes["window"] < sizes["wide"] == sizes["passage"]
+    assert sizes["window"] < sizes["wide"] == sizes["passage"]
     assert [row[:3] for row in made["wide"]] == [row[:3] for row in made["passage"]]
-    assert sizes["budget"] < sizes["window"]
 
 
 def test_settings_that_have_no_part_are_named() -> None:

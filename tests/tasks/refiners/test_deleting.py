@@ -14,15 +14,13 @@ from tokenizers import Tokenizer
 from tokenizers.models import Unigram
 from tokenizers.normalizers import NFKC
 from tokenizers.pre_tokenizers import Metaspace
-from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.support import tiny_models
 from tests.support.surprises import words
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Batching
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.causal.surprise import Surprise
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import RESTRICTION, LongLLMLingua
@@ -99,24 +97,6 @@ def test_hits_of_high_perplexity_are_kept_up_to_k_times_the_budget(llama: str) -
             # A third of 6 tokens is to be left: until there are more than 2k, hits are kept.
             made = refined("llmlingua", llama, hits, judge="own", rate=0.3, coarse=k, rest="whole")
             assert [context.origin[0][0] for context in made.contexts[0]] == kept
-
-
-@settings(deadline=None, max_examples=8)
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(2, 399), max_size=5), st.lists(st.integers(2, 399), min_size=1, max_size=9))
-    ),
-    st.integers(30, 200),
-)
-def test_surprise_is_that_of_the_row_alone(llama: str, rows: list[tuple[list[int], list[int]]], size: int) -> None:
-    model = LlamaForCausalLM.from_pretrained(llama, dtype=torch.float32).eval()
-    found = Surprise(llama, Batching(**COMPUTING, batch_tokens=size), "refine").of(rows, lambda tokens: None)
-    assert [len(each) for each in found] == [len(ids) for _, ids in rows]
-    for (before, ids), each in zip(rows, found, strict=True):
-        with torch.inference_mode():
-            logits = model(torch.tensor([[1, *before, *ids]])).logits[0].log_softmax(-1)
-        due = [-float(logits[len(before) + place, token]) for place, token in enumerate(ids)]
-        np.testing.assert_allclose(each, due, atol=1e-4)
 
 
 def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> None:

@@ -1,7 +1,5 @@
 """The refiners that write a text (`recomp`, `compact`, `refiner_7b`) on tiny models: inputs, rounds, and outputs."""
 
-import json
-import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from tests.support import tiny_models
-from tests.support.evaluating import copied
+from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from tests.support.stages import staged
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.main import app
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.runs import find_index
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
 from vitalfew.tasks.models.causal.rewriter import RewritingFailed
-from vitalfew.tasks.refine import Refine
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.compact import Round, parse
 from vitalfew.tasks.refiners.rewriting import restructured
@@ -263,24 +255,17 @@ def test_identity_follows_weights_and_limits_and_loads_nothing(t5: Path, tmp_pat
     assert all(each.identity() != refiner.identity() for each in others)
 
 
-def test_recomp_from_the_command_line(t5: Path, tmp_path: Path) -> None:
+def test_recomp_in_an_evaluation(t5: Path, tmp_path: Path) -> None:
     store = copied(indexed(), tmp_path / "store")
     recomp = {"refiner": "recomp", "model": str(t5), "precision": "fp32", "max_new_tokens": 20}
-    experiment = {
-        "index": "test",
+    given = {
         "retrieve": {"retriever": "passage", "top_k": 3},
         "generate": {"generator": "tests.support.fakes:FirstWords"},
-        "score": {"metrics": ["f1", "tokens", "useful_information"]},
-        "methods": {"recomp": {"refine": recomp}},
     }
-    file = tmp_path / "baselines.yaml"
-    file.write_text(json.dumps(experiment))
-    command = ["evaluate", str(file), "--store", str(store), "--runner", "serial"]
-    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
-    assert done.exit_code == 0, done.output
+    given |= {"score": {"metrics": ["f1", "useful_information"]}, "methods": {"recomp": {"refine": recomp}}}
+    run(store, {"index": "test", **given})
     contexts = sql(store, "SELECT question_id, text, origin FROM evidence")
-    assert contexts
-    assert len({question for question, _, _ in contexts}) == len(contexts)
+    assert len({question for question, _, _ in contexts}) == len(contexts) > 0
     assert all(text and origin == [] for _, text, origin in contexts)
     answers = dict(sql(store, "SELECT question_id, text FROM candidates"))
     first_words = {question: " ".join(text.split()[:3]) for question, text, _ in contexts}
@@ -289,15 +274,3 @@ def test_recomp_from_the_command_line(t5: Path, tmp_path: Path) -> None:
     assert written == reasons > 0
     metrics = dict(sql(store, "SELECT metric, value FROM summaries"))
     assert metrics["useful_information"] is None  # nobody knows which sentences a summary is of
-
-
-def test_the_stage_travels_without_its_model(t5: Path) -> None:
-    passages = Artifact(indexed(), *find_index(indexed(), "test").artifacts["passages"].split("/"))
-    chosen = RefineConfig(refiner="recomp", model=str(t5))
-    stage = staged(Refine, indexed(), passages, passages, passages, chosen)
-    assert "method" not in stage.__getstate__()
-    again = pickle.loads(pickle.dumps(stage))
-    assert again.artifact == stage.artifact
-    assert again.method is stage.method  # kept in this process
-    with pytest.raises(ConfigError, match=r"refine\.model is a setting of refiner .*recomp"):  # and not of `cut`
-        staged(Refine, indexed(), passages, passages, passages, chosen.model_copy(update={"refiner": "cut"}))
