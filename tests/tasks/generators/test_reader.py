@@ -114,13 +114,11 @@ def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reade
     assert (raised.logprob or 0) - (apart[best].logprob or 0) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_weight_of_zero_is_no_weight_and_none_is_negative(directory: Path) -> None:
-    own = Reader.Options(model=str(directory))
-    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own.identity()
-    assert "retrieval_weight" not in own.identity()
-    for wrong in (-1, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="retrieval_weight"):
-            Reader.Options(retrieval_weight=wrong)
+def test_a_weight_of_zero_leaves_the_identity_and_none_is_negative(directory: Path) -> None:
+    own = Reader.Options(model=str(directory)).identity()
+    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own
+    with pytest.raises(ValueError, match="retrieval_weight"):
+        Reader.Options(retrieval_weight=-1)
 
 
 def test_tokens_are_counted_and_what_cannot_be_answered_is_said(reader: Reader) -> None:
@@ -196,14 +194,10 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailable, match=r"has no adapter\.safetensors"):
         Reader(Reader.Options(model=str(tmp_path)))
     weights = load_file(directory / ADAPTER)
-    for broken, message in (
-        ({name: each for name, each in weights.items() if not name.endswith(".b")}, "does not fit"),
-        ({name: each for name, each in weights.items() if name != "head.weight"}, "head.weight"),
-    ):
-        save_file(broken, tmp_path / ADAPTER)
-        (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
-        with pytest.raises(UnsupportedModel, match=message):
-            Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
+    save_file({name: each for name, each in weights.items() if not name.endswith(".b")}, tmp_path / ADAPTER)
+    (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
+    with pytest.raises(UnsupportedModel, match="does not fit"):
+        Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
 
 
 # The weights that come with the project

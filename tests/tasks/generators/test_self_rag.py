@@ -16,16 +16,7 @@ from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.self_rag import (
-    ON_DEMAND,
-    OTHERS,
-    RELEVANCE,
-    RETRIEVAL,
-    SUPPORT,
-    UTILITY,
-    SelfRag,
-    freed,
-)
+from vitalfew.tasks.generators.self_rag import ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, SelfRag, freed
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.raters.recorded import Reflection
@@ -52,7 +43,7 @@ def self_rag(model: Path, **settings: Any) -> SelfRag:
     return generator
 
 
-def by_hand(model: Path, text: str, temperature: float = 0.0) -> dict[str, float]:
+def by_hand(model: Path, text: str) -> dict[str, float]:
     """Probabilities of each group where it was written first, from logits of one forward pass at a time."""
     tokenizer = AutoTokenizer.from_pretrained(model)
     network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()

@@ -17,7 +17,6 @@ from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
-from vitalfew.tasks.generators.local import TransformersGenerator
 from vitalfew.tasks.generators.prompts import render, source
 from vitalfew.tasks.generators.xrag import XRag
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
@@ -102,14 +101,6 @@ def test_it_answers_as_a_forward_pass_with_the_vectors_in_place(model: Path, enc
     assert own.logprob == pytest.approx(logprob, abs=1e-4)
 
 
-def test_without_contexts_it_is_the_generator_transformers(model: Path, encoder: Path) -> None:
-    given = {"temperature": 1.0, "max_tokens": 6, "precision": "fp32", "device": "cpu"}
-    plain = TransformersGenerator(TransformersGenerator.Options(model=str(model), **given))
-    [expected] = plain.generate([prompt()])
-    own = answer(generator(model, encoder, answer_begins="", temperature=1.0))
-    assert (own.text, own.logprob, own.prompt_tokens) == (expected.text, expected.logprob, expected.prompt_tokens)
-
-
 def test_an_answer_does_not_depend_on_its_batch(model: Path, encoder: Path) -> None:
     """Bit for bit, where everything is alone in its batch."""
     prompts = [
@@ -119,9 +110,6 @@ def test_an_answer_does_not_depend_on_its_batch(model: Path, encoder: Path) -> N
     alone = [made.generate([each])[0] for each in prompts]
     for some in (made.generate(prompts), made.generate(prompts[::-1])[::-1]):
         assert [(each.text, each.logprob) for each in some] == [(each.text, each.logprob) for each in alone]
-    together = generator(model, encoder, temperature=1.0).generate(prompts)
-    assert [each.text for each in together] == [each.text for each in alone]
-    assert [each.logprob for each in together] == pytest.approx([each.logprob for each in alone], abs=1e-4)
 
 
 def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp_path: Path) -> None:

@@ -104,14 +104,8 @@ def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> 
         make(RefineConfig(refiner="llmlingua"), "refine")
     with pytest.raises(EngineUnavailable, match=r"is an encoder-decoder.*--set refine\.model=NAME"):
         refined("llmlingua", str(tiny_models.t5_evaluator(tmp_path / "t5")), [])
-    for name, chosen in (
-        ("llmlingua", {"rate": 0}),
-        ("longllmlingua", {"coarse": 0.5}),
-        ("llmlingua2", {"rate": 1.5}),
-        ("selective_context", {"percentile": 101}),
-    ):
-        with pytest.raises(ConfigError, match=next(iter(chosen))):
-            refined(name, llama, [], **chosen)
+    with pytest.raises(ConfigError, match="coarse"):
+        refined("longllmlingua", llama, [], coarse=0.5)
 
 
 # --- `longllmlingua`, by hand: a word of the question surprises by 0.5 too
@@ -156,7 +150,6 @@ def longllmlingua(llama: str, **chosen: Any) -> LongLLMLingua:
         (0.3, [10, 10], 2.0, [0.4, 0.0]),
         (0.0, [10, 20, 30], 15.0, [0.25, 0.25, 0.25]),
         (0.3, [10], 5.0, [0.5]),
-        (0.3, [], 0.0, []),
     ],
 )
 def test_better_hits_leave_more(llama: str, delta: float, lengths: list[int], aim: float, shares: list[float]) -> None:
@@ -236,8 +229,6 @@ def test_words_are_those_of_the_authors_package(tmp_path: Path) -> None:
 def test_another_model_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
         refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
-    with pytest.raises(UnsupportedModel, match="not a token classifier"):
-        refined("llmlingua2", str(tiny_models.bert(tmp_path / "plain")), HITS)
 
 
 # --- `selective_context`

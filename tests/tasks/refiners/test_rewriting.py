@@ -164,21 +164,11 @@ def test_a_round_reads_what_the_one_before_wrote(llama: Path, monkeypatch: pytes
         ("Evaluation: Enough. [COMPLETE]\nSummary: A mill.", Round("A mill.", "Enough.", True)),
         ("A mill, and no mark", Round("A mill, and no mark", "", False)),
         ("Summary: Evaluation: Nothing. [INCOMPLETE]", Round("", "Nothing.", False)),
-        ("[COMPLETE] [INCOMPLETE]", Round("", "", False)),
         ("", Round()),
     ],
 )
 def test_what_an_output_says(output: str, expected: Round) -> None:
     assert parse(output) == expected
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.sampled_from(["Summary:", "Evaluation:", "[COMPLETE]", "[INCOMPLETE]", "a", "\n", " "])))
-def test_any_output_is_read_and_marks_are_no_part_of_it(parts: list[str]) -> None:
-    found = parse("".join(parts))
-    for text in (found.summary, found.evaluation):
-        assert text == text.strip()
-        assert "COMPLETE]" not in text
 
 
 # --- `refiner_7b`
@@ -195,12 +185,10 @@ def test_the_sections_of_an_output_are_the_context(llama: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
-        ("1.1. Mill\nOld.\n\n2.1 Sea\n  Deep. ", "1.1. Mill\nOld.\n2.1. Sea\nDeep."),
         ("## 1. A\n### 1.1 Mill\nOld.", "1. A\n1.1. Mill\nOld."),
         ("1. A\nOld.\n3.5 million live there.\n1999 was wet.", "1. A\nOld.\n3.5 million live there.\n1999 was wet."),
         ("1. A\nOld.\n2. A\nOld.\n3. A\nOld.\n4. A\nNew.", "1. A\nOld.\n2. A\nNew."),
         ("1.\n1.1.\n2.\n2.1. Sea\nDeep.", "1.1. Sea\nDeep."),
-        ("No number at all.", "No number at all."),
         (" \n", ""),
     ],
 )
@@ -242,17 +230,6 @@ def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.
     monkeypatch.setattr(refiner.model.engine, "complete", lambda *_, **__: [failed("out of memory")])
     with pytest.raises(RewritingFailed, match="out of memory"):
         refiner.refine(["Who?"], [HITS])
-
-
-def test_identity_follows_weights_and_limits_and_loads_nothing(t5: Path, tmp_path: Path) -> None:
-    refiner = make("recomp", t5)
-    assert "model.safetensors" in refiner.identity()["model"]["files"]
-    assert "model" not in vars(refiner.model.engine)
-    other = tiny_models.t5_generator(tmp_path / "other")
-    (other / "config.json").write_text((other / "config.json").read_text() + " ")
-    others = [make("recomp", t5, max_new_tokens=9), make("recomp", t5, max_input_tokens=90), make("recomp", other)]
-    assert make("recomp", t5).identity() == refiner.identity()
-    assert all(each.identity() != refiner.identity() for each in others)
 
 
 def test_recomp_in_an_evaluation(t5: Path, tmp_path: Path) -> None:

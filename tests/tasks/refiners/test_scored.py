@@ -74,35 +74,20 @@ def test_hits_are_ranked_by_the_scores_of_what_is_shown(rate: Rate) -> None:
     assert texts("rerank", *hits, text="titled", max_words=5) == ["Ouse: Mill two.", "Ouse: Hill."]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "kept"),
-    [
-        ({}, [1, 2]),
-        ({"threshold": 0.9}, [1]),
-        ({"threshold": 1.0, "at_least": 0}, []),
-        ({"threshold": 1.0, "at_least": 3}, [1, 2, 0]),
-    ],
-)
-def test_the_relevant_are_kept_best_first(rate: Rate, chosen: dict[str, Any], kept: list[int]) -> None:
+def test_the_relevant_are_kept_best_first(rate: Rate) -> None:
     rate({"Sea.": 0.2, "Mill.": 0.9, "Hill.": 0.5})
     hits = [hit(0, ["Sea. "]), hit(1, ["Mill. "]), hit(2, ["Hill. "])]
-    made = refined("relevance", hits, **chosen)
-    assert [context.origin for context in made.contexts[0]] == [((number, 10, hits[number].end),) for number in kept]
+    assert texts("relevance", *hits) == ["Mill.", "Hill."]  # half of the scale is enough
+    assert texts("relevance", *hits, threshold=1.0, at_least=0) == []
+    assert texts("relevance", *hits, threshold=1.0, at_least=3) == ["Mill.", "Hill.", "Sea."]
 
 
-@pytest.mark.parametrize(
-    ("given", "chosen", "kept"),
-    [
-        ([0, 1, 2, 3], {}, [1, 3]),
-        ([0, 1, 2, 3], {"top_k": 1}, [1]),
-        ([2], {"at_least": 0}, []),
-        ([0, 2], {"at_least": 2}, [0, 2]),
-    ],
-)
-def test_gold_hits_alone_are_kept(given: list[int], chosen: dict[str, Any], kept: list[int]) -> None:
-    made = refined("gold", [hit(number, ["Sea. "], is_gold=number in (1, 3)) for number in given], **chosen)
-    assert [context.origin[0][0] for context in made.contexts[0]] == kept
-    assert made.notes["without_gold"] == (len(given) < 4)
+def test_gold_hits_alone_are_kept() -> None:
+    hits = [hit(0, ["Sea. "]), hit(1, ["Mill. "], is_gold=True), hit(2, ["Hill. "]), hit(3, ["Town. "], is_gold=True)]
+    assert texts("gold", *hits) == ["Mill.", "Town."]
+    assert texts("gold", *hits[::2], at_least=0) == []
+    assert texts("gold", *hits[::2], at_least=2) == ["Sea.", "Hill."]
+    assert refined("gold", hits, hits[:1]).notes["without_gold"] == 1
 
 
 # --- `dslr`
@@ -145,11 +130,17 @@ def test_the_best_hit_decides_what_is_done(rate: Rate, score: float, action: str
     assert made.notes["empty"] == (not kept)
 
 
-def test_strips_under_the_threshold_are_dropped(rate: Rate) -> None:
-    rate({HEAD: 0.249, TAIL: 0.25})
-    made = refined("crag", [hit(2, STRIPS)])
-    assert [(context.text, context.origin) for context in made.contexts[0]] == [(TAIL, ((2, 41, 52),))]
-    assert (made.notes["strips"], made.notes["passed"]) == (2, 1)
+def test_strips_that_reach_the_threshold_are_kept_five_or_as_many_as_a_budget_takes(rate: Rate) -> None:
+    rated = rate({WHOLE: 0.001, HEAD: 0.249, TAIL: 0.25})
+    assert texts("crag", hit(2, STRIPS)) == []
+    assert rated == [WHOLE]  # strips that nobody wants are not rated
+    assert texts("crag", hit(2, STRIPS), at_least=1) == [TAIL]
+    [[context]] = refined("crag", [hit(2, STRIPS)], lower=0.0).contexts
+    assert (context.text, context.origin) == (TAIL, ((2, 41, 52),))
+    rate({})
+    hits = [hit(number, STRIPS) for number in range(4)]
+    assert refined("crag", hits).notes["passed"] == 5
+    assert refined("crag", hits, max_words=1000).notes["passed"] == 8
 
 
 def test_the_best_strips_stand_in_the_order_of_the_hits(rate: Rate) -> None:
@@ -162,20 +153,6 @@ def test_the_best_strips_stand_in_the_order_of_the_hits(rate: Rate) -> None:
         ({"max_words": 6, "strips": 1}, ["Hill three."]),
     ):
         assert texts("crag", *hits, strip_sentences=1, **chosen) == kept
-
-
-def test_five_strips_are_kept_and_as_many_as_a_budget_takes(rate: Rate) -> None:
-    rate({})
-    hits = [hit(number, STRIPS) for number in range(4)]
-    assert refined("crag", hits).notes["passed"] == 5
-    assert refined("crag", hits, max_words=1000).notes["passed"] == 8
-
-
-def test_an_incorrect_question_has_as_many_strips_as_are_asked_for(rate: Rate) -> None:
-    rated = rate({WHOLE: 0.001, HEAD: 0.002, TAIL: 0.003})
-    assert texts("crag", hit(2, STRIPS)) == []
-    assert rated == [WHOLE]  # strips that nobody wants are not rated
-    assert texts("crag", hit(2, STRIPS), at_least=1) == [TAIL]
 
 
 def test_thresholds_that_contradict_each_other_are_refused() -> None:
