@@ -63,13 +63,12 @@ FOR_CONTEXTS = (
     "intermediate questions are not necessarry, answe the question directly. You are provided with evidence that can "
     "help you arrive at the answer before the question.\n#\nContext1: One.\nContext2: Two.\n"
 )
-ALONE = "intermediate questions are not necessary, answer the question directly.\n#\n"
 ONE_HOP = "Question: Who?\nAre follow up questions needed here: No.\nSo the final answer is:"
 
 
-@pytest.mark.parametrize(("contexts", "evidence"), [(("One.", "Two."), FOR_CONTEXTS), ((), ALONE)])
-def test_retrobust_is_asked_as_its_authors_ask_for_one_hop(contexts: tuple[str, ...], evidence: str) -> None:
-    assert prompts.render(prompts.source("retrobust"), "Who?", contexts) == SELF_ASK + evidence + ONE_HOP
+def test_retrobust_is_asked_as_its_authors_ask_for_one_hop() -> None:
+    made = prompts.render(prompts.source("retrobust"), "Who?", ("One.", "Two."))
+    assert made == SELF_ASK + FOR_CONTEXTS + ONE_HOP
 
 
 @pytest.mark.parametrize(

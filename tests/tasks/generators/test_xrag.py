@@ -11,9 +11,6 @@ from torch.nn.functional import gelu, linear
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from tests.support.evaluating import copied, run
-from tests.support.indexing import sql
-from tests.support.shared import indexed
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
@@ -150,15 +147,3 @@ def test_the_identity_has_the_weights_of_projector_and_encoder(model: Path, enco
         weights[part] += 1
         save_file(weights, copy / "model.safetensors", {"format": "pt"})
         assert generator(*((copy, encoder) if source_of is model else (model, copy))).identity() != own
-
-
-def test_an_evaluation_reuses_its_answers(model: Path, encoder: Path, tmp_path: Path) -> None:
-    store = copied(indexed("synthetic:passages=40,questions=8,seed=3"), tmp_path / "store")
-    given = {"index": "test", "retrieve": {"retriever": "passage", "top_k": 3}, "generate": settings(model, encoder)}
-    rows = "SELECT error, prompt_tokens, prefill_tokens, reused FROM candidates JOIN methods USING (fingerprint)"
-    run(store, {**given, "methods": {"one": {"refine": {"top_k": 1}}}})
-    first = sql(store, f"{rows} WHERE method = 'one'")
-    assert len(first) == 8
-    assert all(not error and prefill > prompt for error, prompt, prefill, _ in first)
-    run(store, {**given, "methods": {"two": {"refine": {"top_k": 1, "max_words": 10_000}}}})
-    assert all(reused for *_, reused in sql(store, f"{rows} WHERE method = 'two'"))

@@ -268,10 +268,7 @@ def test_units_are_of_the_text_and_have_its_information(llama: str, unit: str, s
 
 
 def test_the_percentile_is_50_and_with_a_budget_none(llama: str) -> None:
-    name = "selective_context"
-    assert texts(name, llama, HITS) == texts(name, llama, HITS, percentile=50)
-    budget = {"unit": "word", "max_words": 12}
-    filled = texts(name, llama, HITS, **budget)
-    assert sum(len(text.split()) for text in filled) == 12
-    assert filled == texts(name, llama, HITS, percentile=0, **budget)
-    assert sum(len(text.split()) for text in texts(name, llama, HITS, percentile=90, **budget)) < 12
+    assert texts("selective_context", llama, HITS) == texts("selective_context", llama, HITS, percentile=50)
+    for chosen, words_left in (({}, 12), ({"percentile": 90}, 3)):
+        kept = texts("selective_context", llama, HITS, unit="word", max_words=12, **chosen)
+        assert sum(len(text.split()) for text in kept) == words_left

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer, T5ForSequenceClassification
@@ -15,9 +14,7 @@ from tests.support.evaluating import copied, run
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.tasks.encoders.base import Encoded
 from vitalfew.tasks.models.small.pairs import PairReading, cross_encoder
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.registry import make
@@ -155,11 +152,6 @@ def test_the_best_strips_stand_in_the_order_of_the_hits(rate: Rate) -> None:
         assert texts("crag", *hits, strip_sentences=1, **chosen) == kept
 
 
-def test_thresholds_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"lower must be at most upper, got lower=0\.9 and upper=0\.5"):
-        refined("crag", lower=0.9, upper=0.5)
-
-
 def test_crags_evaluator_reads_question_and_text_as_one(tmp_path: Path) -> None:
     evaluator = tiny_models.t5_evaluator(tmp_path / "evaluator")
     model = T5ForSequenceClassification.from_pretrained(evaluator).eval()
@@ -259,40 +251,9 @@ def test_sentences_are_kept_by_the_share_of_their_tokens(tmp_path: Path, monkeyp
 SENTENCES = ["The sea. ", "A mill stands. ", "Hill town. ", "The river rises. "]
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.bert(tmp_path_factory.mktemp("bert"))
-
-
-@pytest.mark.parametrize(
-    ("chosen", "kept"),
-    [
-        ({}, ["Hill town."]),
-        ({"sentences": 2}, ["The sea.", "Hill town."]),  # the better one of equal sentences is the first
-        ({"max_words": 5}, ["The sea.", "Hill town. The"]),  # the best fill a budget
-        ({"text": "titled"}, ["Ouse: A mill stands."]),  # a title is encoded where it is shown
-    ],
-)
-def test_the_nearest_are_kept_in_the_order_of_the_hits(
-    bert: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any], kept: list[str]
-) -> None:
-    near = {"The sea.": 0.5, "A mill stands.": -2.0, "Hill town.": 0.8, "The river rises.": 0.5}
-    near["Ouse: A mill stands."] = 3.0
-
-    def encode(self: Any, some: list[str], *args: Any) -> Encoded:
-        return Encoded(np.array([[near.get(text, 1.0), 1.0] for text in some], np.float32), 3 * len(some), 0)
-
-    def ask(self: Any, some: list[str]) -> Encoded:
-        return Encoded(np.tile(np.array([1, 0], np.float32), (len(some), 1)), 3 * len(some), 0)
-
-    monkeypatch.setattr("vitalfew.tasks.refiners.recomp_extractive.Compressor.encode", encode)
-    monkeypatch.setattr("vitalfew.tasks.refiners.recomp_extractive.Compressor.encode_questions", ask)
-    hits = [hit(1, SENTENCES[:2]), hit(2, SENTENCES[2:])]
-    assert texts("recomp_extractive", *hits, model=str(bert), **COMPUTING, **chosen) == kept
-
-
-def test_the_score_is_the_inner_product_of_means(bert: Path, tmp_path: Path) -> None:
+def test_the_nearest_by_the_inner_product_of_means_are_kept_in_the_order_of_the_hits(tmp_path: Path) -> None:
     """By transformers alone: means over token states, and their inner products."""
+    bert = tiny_models.bert(tmp_path / "bert")
     network, tokenizer = AutoModel.from_pretrained(bert), AutoTokenizer.from_pretrained(bert)
 
     def vector(text: str) -> torch.Tensor:
@@ -301,11 +262,17 @@ def test_the_score_is_the_inner_product_of_means(bert: Path, tmp_path: Path) -> 
         return states[0].mean(0)
 
     asked = vector("Where 0?")
-    best = max(SENTENCES, key=lambda text: float(vector(text.strip()) @ asked)).strip()
+    nearest = sorted(SENTENCES, key=lambda text: -float(vector(text.strip()) @ asked))
+    second = [text.strip() for text in SENTENCES if text in nearest[:2]]
+    hits = [hit(number, [text]) for number, text in enumerate(SENTENCES)]
     # As RECOMP's checkpoints are saved, in sentence-transformers' layout: not the cosine either.
     layout = tiny_models.sentence_transformer(bert, tmp_path / "layout", max_seq_length=100)
     for model in (bert, layout):
-        assert texts("recomp_extractive", hit(1, SENTENCES), model=str(model), **COMPUTING) == [best]
+        chosen = {"model": str(model), **COMPUTING}
+        assert texts("recomp_extractive", *hits, **chosen) == [nearest[0].strip()]
+        assert texts("recomp_extractive", *hits, sentences=2, **chosen) == second
+        words = len(" ".join(second).split())
+        assert texts("recomp_extractive", *hits, max_words=words, **chosen) == second  # the best fill a budget
 
 
 # --- All of them
