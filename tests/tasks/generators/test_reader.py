@@ -211,18 +211,15 @@ def own() -> Reader:
 def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:
     contexts = (
         "The lighthouse at Cape Orrin was finished in 1887 after nine years of work.",
-        "Marta Lindqvist, a chemist from Uppsala, discovered the pigment by accident in her kitchen.",
         "The festival is held every October in the town of Brackwater and draws 40,000 visitors.",
     )
     expected = {
         "When was the lighthouse at Cape Orrin finished?": "1887",
-        "Who discovered the pigment?": "Marta Lindqvist",
         "In which town is the festival held?": "Brackwater",
         "How many visitors does the festival draw?": "40,000",
     }
     answers = own.generate([Prompt("", question, contexts) for question in expected])
-    right = sum(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
-    assert right >= 3, [answer.text for answer in answers]
+    assert all(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
 
 
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:

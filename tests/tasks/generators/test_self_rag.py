@@ -16,7 +16,7 @@ from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.self_rag import ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, SelfRag, freed
+from vitalfew.tasks.generators.self_rag import ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, SelfRag
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.raters.recorded import Reflection
@@ -87,11 +87,6 @@ def test_scores_are_expectations_over_each_group() -> None:
     assert 2 * whole["isuse"] - 1 == pytest.approx((-0.5 * 0.1 + 1 * 0.3) / 0.4)
     assert (cut["isrel"], cut["issup"], cut["isuse"], cut.error) == (0.5, 0.0, 0.5, "")
     assert "no probabilities of reflection tokens" in none.error
-
-
-def test_an_answer_is_freed_of_reflection_tokens() -> None:
-    assert freed("[Relevant]Paris, France.[Fully supported][Utility:5]") == "Paris, France."
-    assert freed("[No Retrieval]Ada [x] Lovelace[Utility:3]") == "Ada [x] Lovelace"
 
 
 def test_a_token_that_the_vocabulary_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

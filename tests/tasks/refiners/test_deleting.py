@@ -104,6 +104,8 @@ def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> 
         make(RefineConfig(refiner="llmlingua"), "refine")
     with pytest.raises(EngineUnavailable, match=r"is an encoder-decoder.*--set refine\.model=NAME"):
         refined("llmlingua", str(tiny_models.t5_evaluator(tmp_path / "t5")), [])
+    with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
+        refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
     with pytest.raises(ConfigError, match="coarse"):
         refined("longllmlingua", llama, [], coarse=0.5)
 
@@ -224,11 +226,6 @@ def test_words_are_those_of_the_authors_package(tmp_path: Path) -> None:
     [found] = LLMLingua2(LLMLingua2.Options(refiner="llmlingua2", model=str(model), **COMPUTING)).model.words([text])
     shown = [(text[word.start : word.end], word.tokens) for word in found]
     assert shown == [("The", 3), ("sea", 3), (";", 1), ("don", 3), ("'t", 2), ("…", 3), (".t", 2)]
-
-
-def test_another_model_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
-        refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
 
 
 # --- `selective_context`

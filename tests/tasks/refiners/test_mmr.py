@@ -5,16 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.evaluating import copied, evaluated
+from tests.support.evaluating import copied, run
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.refiners.base import Hit, Vectors
 from vitalfew.tasks.refiners.whole_hits import Mmr, mmr
-
-# Small integers: equal vectors, opposite ones and zeros are frequent, and cosines are far apart or equal.
 
 
 def vectors(questions: list[tuple[list[int], list[list[int]]]]) -> Vectors:
@@ -45,34 +42,26 @@ def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
     assert refiner.identity()["encoder"]["files"] == MiniLM(MiniLM.Options()).identity()["files"]
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.mark.parametrize(("retriever", "text"), [("bm25", "unit"), ("passage", "passage")])
+def test_the_vectors_are_those_of_the_index(tmp_path: Path, retriever: str, text: str) -> None:
     # Of every text alone, so that the test can compute them again.
     encode = {"context": "passage", "text": "unit"}
-    return copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path_factory.mktemp("mmr") / "store")
-
-
-@pytest.mark.parametrize(("retriever", "text"), [("bm25", "unit"), ("passage", "passage")])
-def test_the_vectors_are_those_of_the_index(store: Path, retriever: str, text: str) -> None:
+    store = copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path / "store")
     methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
-    config = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}
-    config |= {"refine": {"text": text, "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
-    name = f"{retriever}-{text}"
-    parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 8}})
-    outcome = evaluated(parameters)
-
-    def contexts(method: str) -> dict[str, list[str]]:
-        fingerprint = outcome.methods[method]["refine"].artifact.partition("/")[2]
-        return dict(
+    given = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}
+    given |= {"refine": {"text": text, "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
+    outcome = run(store, given, questions={"sample": 8})
+    every, kept = (
+        dict(
             sql(
                 store,
                 "SELECT asked.text, list(evidence.text ORDER BY evidence.rank) FROM evidence "
                 "JOIN (SELECT DISTINCT question_id, text FROM asked) AS asked USING (question_id) "
-                f"WHERE evidence.fingerprint = '{fingerprint}' GROUP BY ALL",
+                f"WHERE fingerprint = '{outcome.methods[name]['refine'].artifact.partition('/')[2]}' GROUP BY ALL",
             )
         )
-
-    every, kept = contexts("all"), contexts("mmr")
+        for name in methods
+    )
     assert every.keys() == kept.keys()
     encoder = HashEncoder()
     for question, texts in every.items():

@@ -235,12 +235,8 @@ def test_a_text_that_cannot_be_rewritten_is_named(t5: Path, monkeypatch: pytest.
 def test_recomp_in_an_evaluation(t5: Path, tmp_path: Path) -> None:
     store = copied(indexed(), tmp_path / "store")
     recomp = {"refiner": "recomp", "model": str(t5), "precision": "fp32", "max_new_tokens": 20}
-    given = {
-        "retrieve": {"retriever": "passage", "top_k": 3},
-        "generate": {"generator": "tests.support.fakes:FirstWords"},
-    }
-    given |= {"score": {"metrics": ["f1"]}, "methods": {"recomp": {"refine": recomp}}}
-    run(store, {"index": "test", **given})
+    given = {"index": "test", "generate": None, "score": {"metrics": ["tokens"]}, "retrieve": {"top_k": 3}}
+    run(store, {**given, "methods": {"recomp": {"refine": recomp}}})
     contexts = sql(store, "SELECT question_id, text, origin FROM evidence")
     assert len({question for question, _, _ in contexts}) == len(contexts) > 0
     assert all(text and origin == [] for _, text, origin in contexts)

@@ -118,7 +118,6 @@ def test_the_probability_of_an_answer_can_count() -> None:
 @pytest.mark.parametrize("name", sorted(METHODS["selector"]))
 def test_nothing_to_choose_from(name: str) -> None:
     assert chosen(name, [[(1.0, 1.0, 1.0, 0, False)], []]) == [[], []]
-    assert chosen(name, [[], []]) == [[], []]
     # what is not usable neither wins nor keeps another one from winning
     assert chosen(name, [[(1.0, 1.0, 1.0, 0, False), (0.0, 0.0, 0.0, 0, True)]]) == [[1]]
     assert chosen(name, [[(0.5, 0.5, 0.5, 0, True), (0.5, 0.5, 0.5, 1, True)]])[0][0] == 0
