@@ -1,5 +1,6 @@
 """Prompts: what is a template, and what is not."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,26 +13,23 @@ from vitalfew.tasks.generators import prompts
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> "Source":
-    return Source(tmp_path / "mine.jinja")
-
-
-class Source:
+def source(tmp_path: Path) -> Callable[[str], str]:
     """A user's file, as the text that it is read as."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def read(text: str) -> str:
+        (tmp_path / "mine.jinja").write_text(text)
+        return prompts.source(str(tmp_path / "mine.jinja"))
 
-    def __call__(self, text: str) -> str:
-        self.path.write_text(text)
-        return prompts.source(str(self.path))
+    return read
 
 
-@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----", "", "{% for question in contexts %}.{% endfor %}"])
-def test_a_file_that_asks_no_question_is_refused(source: Source, text: str) -> None:
+@pytest.mark.parametrize("text", ["-----BEGIN PRIVATE KEY-----", "{% for question in contexts %}.{% endfor %}"])
+def test_a_file_that_asks_no_question_is_refused(source: Callable[[str], str], text: str) -> None:
     """Else an experiment that somebody shares could have any file sent to a server of theirs."""
     with pytest.raises(ConfigError, match=r"mine.jinja does not use the question; write \{\{ question \}\}"):
         source(text)
+    with pytest.raises(ConfigError, match=r"^prompt /dev/zero: not a file"):
+        prompts.source("/dev/zero")
 
 
 @pytest.mark.parametrize("name", prompts.names())
@@ -47,7 +45,6 @@ LEARNT = [
     ("self_rag", "Who?", "Who?"),
     ("self_rag_claim", "Salt heals.", f"{CLAIM}Salt heals."),
     ("self_rag_multiple_choice", LETTERS, CANDIDATES + LETTERS),
-    ("self_rag_multiple_choice", f"{LETTERS}\nE: ice", f"{CANDIDATES}{LETTERS}\nE: ice"),
     ("self_rag_multiple_choice", "What?\n1: a\n2: 1: 2\n3: c\n4: d", f"{CANDIDATES}What?\nA: a\nB: 1: 2\nC: c\nD: d"),
     ("self_rag_multiple_choice", "What?\nA: wind\nB: oil\nC: ice", f"{CANDIDATES}What?\nA: wind\nB: oil\nC: ice\nD: "),
 ]  # fmt: skip
@@ -66,58 +63,43 @@ FOR_CONTEXTS = (
     "intermediate questions are not necessarry, answe the question directly. You are provided with evidence that can "
     "help you arrive at the answer before the question.\n#\nContext1: One.\nContext2: Two.\n"
 )
-ALONE = "intermediate questions are not necessary, answer the question directly.\n#\n"
 ONE_HOP = "Question: Who?\nAre follow up questions needed here: No.\nSo the final answer is:"
 
 
-@pytest.mark.parametrize(("contexts", "evidence"), [(("One.", "Two."), FOR_CONTEXTS), ((), ALONE)])
-def test_retrobust_is_asked_as_its_authors_ask_for_one_hop(contexts: tuple[str, ...], evidence: str) -> None:
-    assert prompts.render(prompts.source("retrobust"), "Who?", contexts) == SELF_ASK + evidence + ONE_HOP
+def test_retrobust_is_asked_as_its_authors_ask_for_one_hop() -> None:
+    made = prompts.render(prompts.source("retrobust"), "Who?", ("One.", "Two."))
+    assert made == SELF_ASK + FOR_CONTEXTS + ONE_HOP
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("{% include 'other.jinja' %}", "line 2: a template cannot have include"),
-        ("{% extends 'other.jinja' %}", "line 2: a template cannot have extends"),
-        ("{% import 'other.jinja' as other %}", "line 2: a template cannot have import"),
-        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "line 2: a template cannot have macro"),
-        ("{% for a in contexts recursive %}{{ loop(contexts) }}{% endfor %}", "line 2: .* a loop within a loop"),
         ("{% for a in contexts %}{% for b in a %}{{ b }}{% endfor %}{% endfor %}", "line 2: .* a loop within a loop"),
+        ("{% for a in contexts recursive %}{{ loop(contexts) }}{% endfor %}", "line 2: .* a loop within a loop"),
         ("{% for a in range(99999) %}{{ a }}{% endfor %}", "line 2: a template cannot have this call"),
         ("{{ range }}", "unknown variable range; known: contexts, question"),
-        ("{% set a = question ~ question %}{{ a }}", "line 2: a template cannot have assign"),
         ("{{ 'a' * 10 ** 10 }}", "line 2: a template cannot have mul"),
-        ("{{ 10 ** 10 ** 10 }}", "line 2: a template cannot have pow"),
         ("{{ 'a' | center(10000000000) }}", "line 2: a template cannot have the filter center"),
-        ("{{ contexts | random }}", "line 2: a template cannot have the filter random"),
         ("{{ contexts | join(contexts | join(question)) }}", "line 2: a template cannot have a join within a join"),
         ("{{ question | replace('', 'aaa') }}", "line 2: a template cannot have a replacement that is longer"),
         ("{{ question.replace('a', question) }}", "line 2: a template cannot have a replacement that is longer"),
         ("{{ question.__class__.__mro__ }}", "line 2: access to attribute '__class__' .* is unsafe"),
-        ("{{ question['__class__'].mro() }}", "line 2: a template cannot have this call"),
         ("{{ '%9999999999d'.format(1) }}", "line 2: a template cannot have this call"),
-        ("{{ question + 1 }}", "line 2: can only concatenate str"),
         ("{{ contexts[1] }}", "line 2: .* has no element 1; rendered for the question 'Who.' and 0 contexts"),
-        ("{{ question.colour }}", "line 2: 'str object' has no attribute 'colour'"),
         ("{{ question", "line 2: unexpected end of template"),
-        ("{% for a in contexts %}", "line 2: Unexpected end of template"),
-        ("{{ question | nonsense }}", "line 2: a template cannot have the filter nonsense; filters are abs, "),
-        ("{{ question is nonsense }}", "line 2: No test named 'nonsense'"),
         ("{{ question" + " + question" * 2000 + " }}", "its blocks or expressions nest too deeply"),
-        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "its blocks or expressions nest too deeply"),
-        ("{% if 1 %}" * 200 + "{% endif %}" * 200, "its blocks or expressions nest too deeply"),
         ("a" * 100_000, "it has more than 100,000 characters"),
     ],
 )
 def test_a_template_that_fails_or_may_never_end_is_refused_with_its_name_and_line(
-    source: Source, text: str, fault: str
+    source: Callable[[str], str], text: str, fault: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"^prompt .*mine\.jinja: {fault}"):
         source("{{ question }}\n" + text)
 
 
-def test_what_templates_are_for_is_accepted(source: Source) -> None:
+def test_what_templates_are_for_is_accepted(source: Callable[[str], str]) -> None:
     text = source(
         "{% for context in contexts if context %}{{ loop.index }}/{{ loop.length }} {{ context | replace('\n', ' ') }}"
         "{{ ', ' if not loop.last }}{% else %}nothing{% endfor %}: {{ question.strip() | trim | upper }}"
@@ -127,23 +109,15 @@ def test_what_templates_are_for_is_accepted(source: Source) -> None:
     assert prompts.render(text, "who?", ()) == "nothing: WHO?"
 
 
-def test_a_device_is_no_template() -> None:
-    with pytest.raises(ConfigError, match=r"^prompt /dev/zero: not a file"):
-        prompts.source("/dev/zero")
-
-
-def test_a_failure_with_other_data_names_line_and_question() -> None:
-    with pytest.raises(ConfigError, match=r"line 2: .* has no element 3; rendered for the question 'Who\?'"):
-        prompts.render("{{ question }}\n{% if contexts | length > 2 %}{{ contexts[3] }}{% endif %}", "Who?", ("a",) * 3)
-
-
-def test_a_prompt_has_a_length() -> None:
+def test_a_prompt_has_a_length_and_a_failure_names_line_and_question() -> None:
     with pytest.raises(ConfigError, match="its text has more than 10,000,000 characters"):
         prompts.render("{% for a in question %}{{ question }}{% endfor %}", "a" * 10_000, ())
+    with pytest.raises(ConfigError, match=r"line 2: .* has no element 3; rendered for the question 'Who\?'"):
+        prompts.render("{{ question }}\n{% if contexts | length > 2 %}{{ contexts[3] }}{% endif %}", "Who?", ("a",) * 3)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(["{{", "}}", "{%", "%}", " for ", "a", " in ", "contexts", "|join", "endfor", "("])))
 def test_any_text_is_a_template_or_a_fault(parts: list[str]) -> None:
     with suppress(prompts.TemplateFault):
-        prompts.filled("".join(parts), question="Who?", contexts=("One.",))
+        assert isinstance(prompts.filled("".join(parts), question="Who?", contexts=("One.",)), str)

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,32 +90,7 @@ def test_windows_cover_every_token_and_every_short_run_of_tokens(length: int, ro
     assert all(later[0] <= earlier[1] - OVERLAP for earlier, later in itertools.pairwise(found))
 
 
-def test_a_window_has_the_question_the_context_and_what_they_share(reader: Reader) -> None:
-    found = encoded(reader.tokenizer, [QUESTION, CONTEXTS[0]])
-    (window,) = windows(reader.tokenizer, found[QUESTION], found[CONTEXTS[0]])
-    tokens = [reader.tokenizer.id_to_token(number) for number in window.ids]
-    assert tokens[0] == "[CLS]"
-    assert tokens[window.first - 1] == tokens[-1] == "[SEP]"
-    shared = {token for token, kind in zip(tokens, window.types, strict=True) if kind == 2}
-    assert {"mill", "of", "built"} <= shared
-    assert shared <= set(tokens[: window.first])
-    batch = padded([window], 0, torch.device("cpu"))
-    assert batch.context.sum() == len(found[CONTEXTS[0]].ids) == window.stop
-
-
 # Answers
-
-
-def test_the_answer_is_the_best_span_of_all_contexts(reader: Reader) -> None:
-    together = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
-    apart = reader.generate([Prompt("", QUESTION, (context,)) for context in CONTEXTS])
-    assert together.text in {each.text for each in apart}
-    assert any(together.text in context for context in CONTEXTS)
-    assert together.text == together.text.strip() != ""
-    assert together.finish_reason == "stop"
-    # The probability of a span of one context, times that of the context.
-    assert together.logprob is not None
-    assert together.logprob < next(each.logprob for each in apart if each.text == together.text) <= 0
 
 
 def weighted(directory: Path, weight: float | None) -> Reader:
@@ -140,77 +114,23 @@ def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reade
     assert (raised.logprob or 0) - (apart[best].logprob or 0) == pytest.approx(expected, abs=1e-4)
 
 
-@given(scores=st.tuples(*[st.floats(-30, 5)] * 3), constant=st.floats(-50, 50))
-@settings(max_examples=20, deadline=None)
-def test_a_constant_of_the_question_cancels(
-    directory: Path, scores: tuple[float, float, float], constant: float
-) -> None:
-    """So that scores may stand for logarithms of probabilities."""
-    shifted = tuple(score + constant for score in scores)
-    own = weighted(directory, 0.5)
-    one, other = own.generate([Prompt("", QUESTION, CONTEXTS, scores=each) for each in (scores, shifted)])
-    assert other.logprob == pytest.approx(one.logprob, abs=1e-6)
+def test_a_weight_of_zero_leaves_the_identity_and_none_is_negative(directory: Path) -> None:
+    own = Reader.Options(model=str(directory)).identity()
+    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own
+    with pytest.raises(ValueError, match="retrieval_weight"):
+        Reader.Options(retrieval_weight=-1)
 
 
-def test_contexts_without_scores_are_read_as_ever(reader: Reader, directory: Path) -> None:
-    plain, single = (Prompt("", QUESTION, contexts) for contexts in (CONTEXTS, CONTEXTS[:1]))
-    own = weighted(directory, 40.0)
-    found = own.generate([plain, replace(single, scores=(-3.0,))])
-    assert [(each.text, each.logprob) for each in found] == [
-        (each.text, pytest.approx(each.logprob)) for each in reader.generate([plain, single])
-    ]
-
-
-def test_a_weight_of_zero_is_no_weight_and_none_is_negative(directory: Path) -> None:
-    own = Reader.Options(model=str(directory))
-    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own.identity()
-    assert "retrieval_weight" not in own.identity()
-    for wrong in (-1, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="retrieval_weight"):
-            Reader.Options(retrieval_weight=wrong)
-
-
-def test_tokens_are_those_of_the_question_once_and_of_every_context(reader: Reader) -> None:
+def test_tokens_are_counted_and_what_cannot_be_answered_is_said(reader: Reader) -> None:
     lengths = [len(reader.tokenizer.encode(text, add_special_tokens=False).ids) for text in (QUESTION, *CONTEXTS)]
-    found = reader.generate([Prompt("", QUESTION, CONTEXTS)])[0]
-    assert found.prompt_tokens == sum(lengths)
-    answer = reader.tokenizer.encode(found.text, add_special_tokens=False).ids
-    assert found.completion_tokens == len(answer)
-
-
-def test_no_context_no_answer(reader: Reader) -> None:
-    for contexts in ((), ("",), ("  ", "\n")):
-        found = reader.generate([Prompt("Who? Answer from what you know.", "Who?", contexts)])[0]
-        assert (found.text, found.finish_reason, found.completion_tokens, found.logprob) == ("", "stop", 0, None)
-    assert reader.generate([]) == []
-
-
-def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_answered(reader: Reader) -> None:
-    prompts = [Prompt("", QUESTION, CONTEXTS), Prompt("", "why " * (MAX_QUESTION + 1), CONTEXTS)]
-    fine, wrong = reader.generate(prompts)
-    assert fine.text
-    assert (wrong.text, wrong.finish_reason) == ("", "error")
-    assert wrong.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes at most {MAX_QUESTION}"
-
-
-def test_max_input_tokens_and_max_tokens_are_kept(directory: Path) -> None:
-    limited = Reader(Reader.Options(model=str(directory), max_input_tokens=30, max_tokens=2, precision="fp32"))
-    short, long = limited.generate([Prompt("", QUESTION, CONTEXTS[:1]), Prompt("", QUESTION, CONTEXTS)])
-    assert short.completion_tokens <= 2
-    assert "max_input_tokens is 30" in long.error
-
-
-def test_a_long_context_is_read_to_its_end(reader: Reader) -> None:
-    for place in (0, 2, 5):
-        sentences = ["Salt and wool were sold in the market of the harbour every week."] * 60
-        sentences[10 * place] = CONTEXTS[0]
-        context = " ".join(sentences)
-        found = encoded(reader.tokenizer, [QUESTION, context])
-        parts = windows(reader.tokenizer, found[QUESTION], found[context])
-        assert len(parts) > 3
-        assert parts[-1].stop == len(found[context].ids)
-        answer = reader.generate([Prompt("", QUESTION, (context,))])[0]
-        assert answer.text in context
+    prompts = [Prompt("", QUESTION, CONTEXTS), Prompt("", "why " * (MAX_QUESTION + 1), CONTEXTS), Prompt("", "Who?")]
+    ticks: list[tuple[int, int]] = []
+    fine, long, bare = reader.generate(prompts, tick=lambda *done: ticks.append(done))
+    assert (fine.prompt_tokens, fine.finish_reason) == (sum(lengths), "stop")
+    assert fine.text in " ".join(CONTEXTS)
+    assert long.error == f"the question has {MAX_QUESTION + 1} tokens, the reader takes at most {MAX_QUESTION}"
+    assert (bare.text, bare.finish_reason, bare.completion_tokens, bare.logprob) == ("", "stop", 0, None)
+    assert sum(done for done, _ in ticks) == len(prompts)
 
 
 def _prompts(seed: int, count: int) -> list[Prompt]:
@@ -220,57 +140,6 @@ def _prompts(seed: int, count: int) -> list[Prompt]:
         Prompt("", " ".join(draw.choices(words, k=6)), tuple(" ".join(draw.choices(words, k=n)) for n in (5, 30, 90)))
         for _ in range(count)
     ]
-
-
-def test_the_order_of_prompts_and_of_contexts_changes_nothing(reader: Reader) -> None:
-    prompts = _prompts(1, 12)
-    straight = reader.generate(prompts)
-    turned = [Prompt("", each.question, each.contexts[::-1]) for each in prompts[::-1]]
-    backwards = reader.generate(turned)[::-1]
-    assert [each.text for each in backwards] == [each.text for each in straight]
-    assert [each.logprob for each in backwards] == pytest.approx([each.logprob for each in straight])
-
-
-def test_what_is_asked_twice_is_read_once(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[int] = []
-    forward = reader.model.forward
-
-    def counted(batch):  # type: ignore[no-untyped-def]
-        read.append(len(batch.ids))
-        return forward(batch)
-
-    monkeypatch.setattr(reader.model, "forward", counted)
-    answers = reader.generate([Prompt("", QUESTION, CONTEXTS + CONTEXTS[:1])] * 5)
-    assert sum(read) == len(CONTEXTS)
-    assert len({each.text for each in answers}) == 1
-
-
-def test_what_was_read_is_not_read_again_and_keeps_its_time(reader: Reader) -> None:
-    prompts = [
-        Prompt("", f"Who saw the fox number {n}?", ("The red fox ran.", f"Anna saw it {n} times.")) for n in range(3)
-    ]
-    with remembering(Memory()) as memory:
-        first = reader.generate(prompts)
-    assert len(memory.new) == 6
-    ticks: list[tuple[int, int]] = []
-    with remembering(Memory(lambda keys: {key: memory.new[key] for key in keys if key in memory.new})) as later:
-        again = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
-        reader.generate([Prompt("", prompts[0].question, ("The red fox sat.",))])
-    assert [(each.text, each.logprob) for each in again] == [(each.text, each.logprob) for each in first]
-    assert [sum(column) for column in zip(*ticks, strict=True)] == [3, 0]
-    assert (len(later.recalled), len(later.new)) == (6, 1)
-    read = sum(reading.seconds for reading in memory.new.values())
-    assert read > 0
-    assert sum(each.seconds for each in first) >= read
-    assert sum(each.seconds for each in again) >= read
-
-
-def test_shorter_answers_and_another_model_read_anew(directory: Path, tmp_path: Path) -> None:
-    prompts = [Prompt("", QUESTION, CONTEXTS)]
-    with remembering(Memory()) as memory:
-        for options in ({}, {"max_tokens": 2}, {"model": str(reader_of(tmp_path, seed=4))}):
-            Reader(Reader.Options(**{"model": str(directory), "precision": "fp32", **options})).generate(prompts)
-    assert len(memory.new) == 3 * len(CONTEXTS)
 
 
 @given(earlier=st.sets(st.integers(0, 35)))
@@ -295,15 +164,6 @@ def test_batches_that_are_read_at_once_change_no_bit(directory: Path, monkeypatc
     assert [(each.text, each.logprob) for each in together] == [(each.text, each.logprob) for each in alone]
 
 
-def test_ticks_add_up_and_seconds_are_shared_out(reader: Reader) -> None:
-    ticks: list[tuple[int, int]] = []
-    prompts = [*_prompts(2, 9), Prompt("", QUESTION, ())]
-    answers = reader.generate(prompts, tick=lambda done, tokens: ticks.append((done, tokens)))
-    assert sum(done for done, _ in ticks) == len(prompts)
-    assert sum(tokens for _, tokens in ticks) > sum(each.prompt_tokens for each in answers)
-    assert all(each.seconds > 0 for each in answers)
-
-
 def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
     reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
     texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
@@ -316,14 +176,6 @@ def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
         reader.model.compiled = None
         for one, other in zip(without_padding, reader.model(batch), strict=True):
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-
-
-def test_half_precision_gives_nearly_the_same_probabilities(directory: Path, reader: Reader) -> None:
-    half = Reader(Reader.Options(model=str(directory), precision="bf16", device="cpu"))
-    prompts = _prompts(3, 20)
-    pairs = list(zip(half.generate(prompts), reader.generate(prompts), strict=True))
-    assert sum(one.text == other.text for one, other in pairs) >= 15
-    assert all(abs((one.logprob or 0) - (other.logprob or 0)) < 1 for one, other in pairs)
 
 
 # What it is made of
@@ -342,39 +194,10 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineUnavailable, match=r"has no adapter\.safetensors"):
         Reader(Reader.Options(model=str(tmp_path)))
     weights = load_file(directory / ADAPTER)
-    for broken, message in (
-        ({name: each for name, each in weights.items() if not name.endswith(".b")}, "does not fit"),
-        ({**weights, "decoder.weight": torch.zeros(2)}, "not an adapter"),
-        ({name: each for name, each in weights.items() if name != "head.weight"}, "head.weight"),
-    ):
-        save_file(broken, tmp_path / ADAPTER)
-        (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
-        with pytest.raises(UnsupportedModel, match=message):
-            Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
-
-
-def test_merged_weights_are_the_trained_ones(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    base = bert(tmp_path / "base", 256)
-    trained = ReaderModel(base, torch.float32).eval()
-    trained.prepare_for_training(4)
-    for parameter in trained.trained().values():
-        parameter.data.add_(torch.randn(parameter.shape) * 0.1)
-    write_weights(tmp_path, trained, str(base))
-    merged = ReaderModel(base, torch.float32).eval()
-    merged.merge(load_file(tmp_path / ADAPTER))
-    tokenizer = Reader(Reader.Options(model=str(tmp_path))).tokenizer
-    found = encoded(tokenizer, [QUESTION, *CONTEXTS])
-    rows = [window for context in CONTEXTS for window in windows(tokenizer, found[QUESTION], found[context])]
-    batch = padded(rows, 0, torch.device("cpu"))
-    with torch.no_grad():
-        for one, other in zip(trained(batch), merged(batch), strict=True):
-            assert torch.allclose(one, other, atol=0.02)  # float16 on the disk
-
-
-def test_an_encoder_that_is_too_short_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedModel, match="128 positions"):
-        ReaderModel(bert(tmp_path), torch.float32)
+    save_file({name: each for name, each in weights.items() if not name.endswith(".b")}, tmp_path / ADAPTER)
+    (tmp_path / SETTINGS).write_text((directory / SETTINGS).read_text())
+    with pytest.raises(UnsupportedModel, match="does not fit"):
+        Reader(Reader.Options(model=str(tmp_path))).generate([Prompt("", QUESTION, CONTEXTS)])
 
 
 # The weights that come with the project
@@ -388,22 +211,15 @@ def own() -> Reader:
 def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:
     contexts = (
         "The lighthouse at Cape Orrin was finished in 1887 after nine years of work.",
-        "Marta Lindqvist, a chemist from Uppsala, discovered the pigment by accident in her kitchen.",
         "The festival is held every October in the town of Brackwater and draws 40,000 visitors.",
     )
     expected = {
         "When was the lighthouse at Cape Orrin finished?": "1887",
-        "Who discovered the pigment?": "Marta Lindqvist",
         "In which town is the festival held?": "Brackwater",
         "How many visitors does the festival draw?": "40,000",
     }
     answers = own.generate([Prompt("", question, contexts) for question in expected])
-    right = sum(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
-    assert right >= 3, [answer.text for answer in answers]
-
-
-def test_the_embedded_weights_are_small() -> None:
-    assert sum(file.stat().st_size for file in embedded().iterdir()) < 6_000_000
+    assert all(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
 
 
 def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:

@@ -9,22 +9,14 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from tests.support.evaluating import evaluated
-from tests.support.indexing import index, sql
+from tests.support.evaluating import copied, evaluated
+from tests.support.indexing import sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import CritiqueConfig, GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.self_rag import (
-    ON_DEMAND,
-    OTHERS,
-    RELEVANCE,
-    RETRIEVAL,
-    SUPPORT,
-    UTILITY,
-    SelfRag,
-    freed,
-)
+from vitalfew.tasks.generators.self_rag import ON_DEMAND, OTHERS, RELEVANCE, RETRIEVAL, SUPPORT, UTILITY, SelfRag
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.raters.recorded import Reflection
@@ -51,7 +43,7 @@ def self_rag(model: Path, **settings: Any) -> SelfRag:
     return generator
 
 
-def by_hand(model: Path, text: str, temperature: float = 0.0) -> dict[str, float]:
+def by_hand(model: Path, text: str) -> dict[str, float]:
     """Probabilities of each group where it was written first, from logits of one forward pass at a time."""
     tokenizer = AutoTokenizer.from_pretrained(model)
     network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
@@ -97,38 +89,17 @@ def test_scores_are_expectations_over_each_group() -> None:
     assert "no probabilities of reflection tokens" in none.error
 
 
-def test_an_answer_is_freed_of_reflection_tokens() -> None:
-    assert freed("[Relevant]Paris, France.[Fully supported][Utility:5]") == "Paris, France."
-    assert freed("[No Retrieval]Ada [x] Lovelace[Utility:3]") == "Ada [x] Lovelace"
-
-
-def test_a_token_that_the_vocabulary_lacks_is_named(
-    tmp_path: Path, selfrag: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_the_vocabulary_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lacking = tiny_models.llama(tmp_path / "lacking", chat=False, tokens=[t for t in TOKENS if t != "[Utility:4]"])
-    self_rag(selfrag)
     with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Utility:4\]'; use a model"):
         self_rag(lacking)
-    with pytest.raises(EngineUnavailable, match=r"lacks the token '\[Relevant\]' and 11 other reflection tokens"):
-        self_rag(tiny_models.llama(tmp_path / "plain"))
-    served = GenerateConfig(generator="self_rag", engine="openai", model="x", base_url="http://127.0.0.1:1/v1")
-    with pytest.raises(ConfigError, match=r"unknown setting 'generate\.base_url'"):
-        make(served, "generate")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     with pytest.raises(EngineUnavailable, match="engine 'openai' has no vocabulary"):
         self_rag(tmp_path, engine="openai", precision="auto", device="auto")
-    with pytest.raises(ConfigError, match=r"generate\.precision: the engine 'openai' has no such setting"):
-        self_rag(tmp_path, engine="openai", device="auto")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=40,questions=8,seed=3")
-    return store
-
-
-def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> None:
+def test_an_evaluation_with_reflection_on_demand(tmp_path: Path, selfrag: Path) -> None:
+    store = copied(indexed("synthetic:passages=40,questions=8,seed=3"), tmp_path / "store")
     engine = self_rag(selfrag).engine
     questions = [text for (text,) in sql(store, "SELECT text FROM questions")]
     prompts = [f"### Instruction:\n{text}\n\n### Response:\n" for text in questions]
@@ -151,19 +122,13 @@ def test_an_evaluation_with_reflection_on_demand(store: Path, selfrag: Path) -> 
     assert counts == {"always": 24, "never": 8, "adaptive": 4 * 3 + 4}
     rows = sql(
         store,
-        "SELECT method, text, contexts, probabilities, isrel, issup, isuse, critiques.error FROM candidates "
-        "JOIN methods ON methods.fingerprint = candidates.fingerprint "
+        "SELECT text, len(contexts), critiques.error FROM candidates JOIN methods USING (fingerprint) "
         "JOIN (SELECT * FROM critiques JOIN methods USING (fingerprint)) AS critiques "
         "USING (question_id, candidate, method) WHERE method = 'always'",
     )
     assert len(rows) == 24
-    judged = [row for row in rows if not row[-1]]
-    assert judged
-    assert not any(token in row[1] for row in rows for token in TOKENS)
-    for _, _, contexts, listed, isrel, issup, isuse, _ in judged:
-        assert len(contexts) == 1
-        probabilities = {each["token"]: each["probability"] for each in listed}
-        (due,) = Reflection(CritiqueConfig(critic="reflection")).rate([RatedContext("", "", "", probabilities)])
-        assert (isrel, issup, isuse) == (due["isrel"], due["issup"], due["isuse"])
+    assert not all(error for _, _, error in rows)
+    assert not any(token in text for text, _, _ in rows for token in TOKENS)
+    assert {count for _, count, _ in rows} == {1}
     with pytest.raises(ConfigError, match=r"critic 'reflection' needs generator 'self_rag'"):
         evaluation("trial", {**settings, "methods": {"a": {"generate": {"generator": "transformers"}}}})

@@ -1,5 +1,7 @@
-"""Sparse RAG and its baselines of one class: what is kept, that order changes nothing, and what is refused."""
+"""`sparse_rag` and `rate_then_prompt`: what is kept, that order changes nothing, and what is refused."""
 
+import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.tiny_models import llama, lora, qwen_writer, t5_generator
+from tests.support.tiny_models import llama, lora, t5_generator
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators.base import Prompt, Stepwise
@@ -47,26 +49,21 @@ def answer(model: Path, *contexts: str, **options: Any) -> Stepwise:
     return completion
 
 
-@pytest.mark.parametrize("attention", ["block", "full"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_one_context_is_what_the_generator_transformers_reads(model: Path, attention: str, temperature: float) -> None:
-    given = {"temperature": temperature, "max_tokens": 6, "precision": "fp32", "device": "cpu"}
+@pytest.mark.parametrize(
+    ("contexts", "chosen"),
+    [
+        (CONTEXTS[:1], {"attention": "block", "temperature": 1.0}),
+        (CONTEXTS, {"attention": "full", "threshold": None}),  # one prompt of all
+    ],
+)
+def test_it_answers_as_the_generator_transformers_where_it_reads_the_same(
+    model: Path, contexts: tuple[str, ...], chosen: dict[str, Any]
+) -> None:
+    given = {"temperature": chosen.get("temperature", 0.0), "max_tokens": 6, "precision": "fp32", "device": "cpu"}
     plain = TransformersGenerator(TransformersGenerator.Options(model=str(model), **given))
-    [expected] = plain.generate([prompt(CONTEXTS[0])])
-    own = answer(model, CONTEXTS[0], attention=attention, temperature=temperature)
-    assert (own.text, own.prompt_tokens, own.completion_tokens) == (
-        expected.text, expected.prompt_tokens, expected.completion_tokens,
-    )  # fmt: skip
-    assert own.logprob == pytest.approx(expected.logprob, abs=1e-4)
-
-
-def test_full_attention_is_one_prompt_of_all(model: Path) -> None:
-    plain = TransformersGenerator(
-        TransformersGenerator.Options(model=str(model), temperature=0, max_tokens=6, precision="fp32", device="cpu")
-    )
-    [expected] = plain.generate([prompt(*CONTEXTS)])
-    own = answer(model, *CONTEXTS, attention="full", threshold=None)
-    assert (own.text, own.ratings) == (expected.text, ())
+    [expected] = plain.generate([prompt(*contexts)])
+    own = answer(model, *contexts, **chosen)
+    assert (own.text, own.completion_tokens) == (expected.text, expected.completion_tokens)
     assert own.logprob == pytest.approx(expected.logprob, abs=1e-4)
 
 
@@ -81,10 +78,9 @@ def test_the_order_changes_no_score_and_with_blocks_no_answer(model: Path, order
         assert (first.text, first.logprob) == (turned.text, turned.logprob)
 
 
-@pytest.mark.parametrize("position", ["kept", "longest"])
-def test_what_was_dropped_might_never_have_been_read(model: Path, position: str) -> None:
+def test_what_was_dropped_might_never_have_been_read(model: Path) -> None:
     """Bit for bit, where every row is alone in its batch."""
-    alone = {"batch_tokens": 16, "answer_position": position, "temperature": 1.0}
+    alone = {"batch_tokens": 16, "temperature": 1.0}
     sparse = answer(model, *CONTEXTS, at_least=2, **alone)
     kept = [CONTEXTS[rating.rank - 1] for rating in sparse.ratings if rating.kept]
     assert len(kept) == 2
@@ -94,14 +90,12 @@ def test_what_was_dropped_might_never_have_been_read(model: Path, position: str)
 
 def test_the_cache_has_the_question_and_what_was_kept(model: Path) -> None:
     sparse = answer(model, *CONTEXTS, at_least=3)
-    made = generator(model)
-    question = len(made.cut.segments(QUESTION, ()).prefix)
+    cut = generator(model).cut
+    question = len(cut.segments(QUESTION, ()).prefix)
     assert sparse.kv_tokens == question + sum(rating.tokens for rating in sparse.ratings if rating.kept)
     everything = question + sum(rating.tokens for rating in sparse.ratings)
-    assert sparse.prompt_tokens == everything + len(made.cut.generate)
-    once = everything + 4 * len(made.cut.assess) + len(made.cut.generate)
-    assert sparse.prefill_tokens == once  # the question too, which all rows begin with
-    assert answer(model, *CONTEXTS, at_least=3, batch_tokens=16).prefill_tokens == once + 3 * question
+    assert sparse.prompt_tokens == everything + len(cut.generate)
+    assert sparse.prefill_tokens == everything + 4 * len(cut.assess) + len(cut.generate)  # the question once
 
 
 def test_what_is_kept_follows_the_settings(model: Path) -> None:
@@ -120,23 +114,18 @@ def test_what_is_kept_follows_the_settings(model: Path) -> None:
     assert answer(model).ratings == ()
 
 
-@pytest.mark.parametrize("attention", ["block", "full"])
-def test_remembered_ratings_are_not_made_again(model: Path, attention: str) -> None:
-    made = generator(model, at_least=2, attention=attention)
-    [first] = made.generate([prompt(*CONTEXTS)])
-    assert isinstance(first, Stepwise)
+def test_remembered_ratings_are_not_made_again(model: Path) -> None:
+    first = answer(model, *CONTEXTS, at_least=2)
+    made = generator(model, at_least=2)
     again = Prompt("", QUESTION, CONTEXTS, remembered=first.ratings)
     assert made.rated(again) == first.ratings
     [second] = made.generate([again])
     assert isinstance(second, Stepwise)
     assert (second.text, second.ratings) == (first.text, first.ratings)
-    assert second.logprob == pytest.approx(first.logprob, abs=1e-4)
-    assert second.prefill_seconds is None
     assert (second.prefill_tokens or 0) < (first.prefill_tokens or 0)
     assert made.decisive(again) == made.decisive(
-        Prompt("", QUESTION, CONTEXTS[::-1], remembered=first.ratings[::-1])
-    ) or (attention == "full")
-    assert made.decisive(prompt(*CONTEXTS)) is None
+        replace(again, contexts=CONTEXTS[::-1], remembered=first.ratings[::-1])
+    )
 
 
 def test_a_prompt_that_cannot_be_read_is_an_error_row(model: Path) -> None:
@@ -146,8 +135,6 @@ def test_a_prompt_that_cannot_be_read_is_an_error_row(model: Path) -> None:
     assert not fine.error
     assert "the longest context has" in too_long.error
     assert "12 kept contexts need" in too_many.error
-    [limited] = generator(model, max_input_tokens=20).generate([prompt(*CONTEXTS)])
-    assert limited.error.endswith("max_input_tokens is 20")
 
 
 def test_what_cannot_work_is_refused_before_anything_is_read(model: Path, tmp_path: Path) -> None:
@@ -160,20 +147,44 @@ def test_what_cannot_work_is_refused_before_anything_is_read(model: Path, tmp_pa
             generator(model, **options)
     with pytest.raises(EngineUnavailable, match="encoder-decoder"):
         generator(t5_generator(tmp_path / "t5"))
-    other = lora(tmp_path / "lora", qwen_writer(tmp_path / "qwen", tokens=("yes", "no")))
-    with pytest.raises(EngineUnavailable, match="an adapter for someone/tiny-llama, not for generate"):
-        generator(model, adapter=str(other)).generate([prompt(*CONTEXTS)])
 
 
 def test_with_an_adapter_ratings_are_others(model: Path, tmp_path: Path) -> None:
-    adapter = lora(tmp_path / "lora", model)
-    assert answer(model, *CONTEXTS, adapter=str(adapter)).ratings != answer(model, *CONTEXTS).ratings
-    made = generator(model, adapter=str(adapter))
+    made = generator(model, adapter=str(lora(tmp_path / "lora", model)))
+    assert made.generate([prompt(*CONTEXTS)])[0].ratings != answer(model, *CONTEXTS).ratings
     assert made.identity()["ratings"] != generator(model).identity()["ratings"]
-    assert made.identity()["ratings"] == generator(model, adapter=str(adapter), threshold=0.3).identity()["ratings"]
 
 
-def test_a_sweep_loads_its_model_once(model: Path) -> None:
-    first = generator(model, threshold=0.1)
-    assert generator(model, threshold=0.2, attention="full").engine is first.engine
-    assert generator(model, temperature=0.5).engine is not first.engine
+# --- `rate_then_prompt`: the same ratings, then one ordinary prompt
+
+
+def rated_then_prompted(model: Path, *prompts: Prompt, engine: str = "transformers") -> list[Any]:
+    given = {"temperature": 0.0, "max_tokens": 6, "precision": "fp32", "device": "cpu", "at_least": 2, "engine": engine}
+    made = make(GenerateConfig(generator="rate_then_prompt", model=str(model), **given), "generate")
+    try:
+        return made.generate(prompts)
+    finally:
+        getattr(made.engine, "close", lambda: None)()  # of its processes, if it has some
+
+
+def test_rate_then_prompt_is_full_attention_with_a_threshold(model: Path) -> None:
+    one_pass = answer(model, *CONTEXTS, attention="full", at_least=2)
+    prompts = [Prompt("", QUESTION, CONTEXTS), Prompt("", QUESTION), Prompt("", QUESTION, ("hills " * 600,))]
+    rated, bare, failed = rated_then_prompted(model, *prompts)
+    assert rated.text == one_pass.text
+    assert rated.logprob == pytest.approx(one_pass.logprob, abs=1e-4)
+    for own, other in zip(rated.ratings, one_pass.ratings, strict=True):
+        assert (own.rank, own.kept, own.tokens) == (other.rank, other.kept, other.tokens)
+        assert own.score == pytest.approx(other.score, rel=1e-3)
+    assert (bare.error, bare.ratings) == ("", ())
+    assert failed.error.startswith("context 1 could not be rated: the prompt has")
+
+
+@pytest.mark.vllm
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed (make setup-vllm)")
+def test_rate_then_prompt_on_vllm(model: Path) -> None:
+    prompt = Prompt("", QUESTION, CONTEXTS)
+    [own] = rated_then_prompted(model, prompt, engine="vllm")
+    [other] = rated_then_prompted(model, prompt)
+    assert own.text == other.text
+    assert [rating.score for rating in own.ratings] == pytest.approx([r.score for r in other.ratings], rel=1e-2)

@@ -1,25 +1,26 @@
-"""`refine.group`: what is kept of a passage is one context, or every hit is one; in either case within the budget."""
+"""What of a passage is one context (`refine.group`), and how far contexts reach (`refine.text`)."""
 
-import re
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import shared
-from tests.support.evaluating import copied, run, values
+from tests.support.evaluating import copied, run
+from tests.support.indexing import index, sql
+from tests.support.shared import indexed
 from vitalfew.configs.evaluation import RefineConfig
+from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.refiners.base import Evidence, Hit
+from vitalfew.tasks.refiners.sentences import Place, Span, inside, windows
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.tokens import count_tokens, count_words
 
 TEXTS = ["The Ouse rises in the hills. ", "It is long. ", "Its mouth is wide.\n\n", "A mill stands. "]
 STARTS = [0, *accumulate(map(len, TEXTS))]
-SENTENCE = st.tuples(st.integers(0, 2), st.integers(0, 3))
 
 
 def sentence(passage: int, number: int, score: float = 0.0, title: str = "Ouse") -> Hit:
@@ -45,11 +46,6 @@ def test_a_passage_is_one_context_with_its_title_once() -> None:
     assert sum(context.tokens for context in together) < sum(context.tokens for context in apart)
 
 
-def test_neighbours_stand_as_in_their_passage() -> None:
-    [context] = cut([sentence(1, 3), sentence(1, 2)])
-    assert context.text == "Ouse: Its mouth is wide.\n\nA mill stands."
-
-
 def test_a_sentence_that_is_cut_no_longer_reaches_the_next_one() -> None:
     [context] = cut([sentence(1, 1), sentence(1, 0)], max_tokens=9)
     assert context.text == "Ouse: The Ouse … It is long."
@@ -60,18 +56,11 @@ def test_what_is_shown_already_costs_nothing() -> None:
     whole = Hit("Ouse", "".join(TEXTS), 1, 0, STARTS[-1])
     [context] = cut([whole, sentence(1, 2), sentence(1, 2)], max_tokens=count_tokens("Ouse: " + whole.text))
     assert context.text == "Ouse: " + whole.text.strip()
-    [context] = cut([sentence(1, 2), whole])
-    assert context.text == "Ouse: " + whole.text.strip()
 
 
-def test_texts_without_a_place_stay_apart() -> None:
-    written = [Hit("Ouse", text, 1, 0, 0) for text in ("The Ouse is long.", "It has a mill.")]
-    assert [context.text for context in cut(written)] == ["Ouse: The Ouse is long.", "Ouse: It has a mill."]
-    assert [context.origin for context in cut(written)] == [(), ()]
-
-
+@settings(deadline=None, max_examples=50)
 @given(
-    st.lists(SENTENCE, max_size=8),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=8),
     st.one_of(st.none(), st.integers(1, 60)),
     st.one_of(st.none(), st.integers(1, 60)),
     st.sampled_from(["Ouse", ""]),
@@ -85,7 +74,6 @@ def test_the_budget_holds_and_nothing_stands_twice(
     assert sum(count_words(context.text) for context in contexts) <= (words or 1_000)
     assert len({context.origin[0][0] for context in contexts}) == len(contexts)
     for context in contexts:
-        assert context.tokens == count_tokens(context.text)
         assert [*context.origin] == sorted(context.origin)
         parts = context.text.removeprefix("Ouse: ").split(" … ")
         passage = "".join(TEXTS)
@@ -96,20 +84,77 @@ def test_the_budget_holds_and_nothing_stands_twice(
         assert all(any(p == q and s <= at < e for q, s, e in spans) for p, at in shown)
 
 
-def test_methods_on_sentences_pay_a_title_once(tmp_path: Path) -> None:
-    store = copied(shared.indexed(), tmp_path / "store")
-    methods = {"together": {}, "apart": {"refine": {"group": "apart"}}}
-    settings = {"index": "test", "retrieve": {"top_k": 20}, "refine": {"text": "titled"}, "generate": None}
-    outcome = run(store, {**settings, "methods": methods, "score": {"metrics": ["supporting_facts", "tokens"]}})
-    together, apart = (values(store, outcome, name) for name in methods)
-    assert together["context_tokens"] < apart["context_tokens"]
-    assert together["contexts"] < apart["contexts"] == pytest.approx(20)
-    assert together["sp_recall"] == apart["sp_recall"]
+# --- Windows and parent passages, of passages of seven sentences of ten characters
+
+SPANS: dict[int, list[Span]] = {
+    passage: [(10 * number, 10 * (number + 1)) for number in range(7)] for passage in range(3)
+}
+HITS = st.lists(
+    st.sampled_from([(passage, span) for passage, spans in SPANS.items() for span in spans]), unique=True, max_size=8
+)
 
 
-def test_the_papers_keep_sentences_apart() -> None:
-    experiments = Path(__file__).parents[3] / "configs" / "experiments"
-    for folder in ("oreo", "paretorag", "pfe_self_rag", "sparse_rag"):
-        for path in (experiments / folder).glob("*.yaml"):
-            text = path.read_text(encoding="utf-8")
-            assert re.search(r"^refine:\s*({[^}]*\bgroup: apart\b|\n  group: apart$)", text, re.MULTILINE), path
+@settings(deadline=None, max_examples=50)
+@given(HITS, st.integers(0, 3))
+def test_windows_have_what_is_near_a_hit_once_and_stand_where_their_best_hit_did(hits: list[Place], reach: int) -> None:
+    extents = windows(hits, SPANS, reach)
+    sentences = [(hits[number][0], each) for number, span in extents for each in inside(SPANS[hits[number][0]], span)]
+    assert len(sentences) == len({*sentences})
+    assert {*sentences} == {
+        (passage, each) for passage, (start, _) in hits for each in SPANS[passage] if abs(each[0] - start) <= reach * 10
+    }
+    for number, (start, end) in extents:
+        passage = hits[number][0]
+        within = [place for place, (of, span) in enumerate(hits) if of == passage and start <= span[0] < end]
+        assert number == within[0]
+    assert [number for number, _ in extents] == sorted({number for number, _ in extents})
+
+
+def test_contexts_of_an_evaluation_are_the_text_around_their_hits(tmp_path: Path) -> None:
+    """Titles are shown as the index was encoded, unless a setting says otherwise."""
+    store = copied(indexed(), tmp_path / "store")
+    index(store, name="bare", encode={"text": "unit"})
+    methods: dict[str, dict[str, Any]] = {
+        "window": {"refine": {"text": "window", "window": 1, "titles": False}},
+        "wide": {"refine": {"text": "window", "window": 99, "titles": False}},
+        "passage": {"refine": {"text": "passage", "titles": False}},
+        "titled": {"refine": {"text": "window"}},
+        "bare": {"index": "bare", "refine": {"text": "window"}},
+        "said": {"index": "bare", "refine": {"text": "window", "titles": True}},
+    }
+    given = {"index": "test", "retrieve": {"top_k": 6}, "refine": {"group": "apart"}, "generate": None}
+    outcome = run(store, {**given, "score": {"metrics": ["tokens"]}, "methods": methods})
+    made = {
+        name: sql(
+            store,
+            "SELECT evidence.text, origin[1].start, origin[1].end, passages.text, title FROM evidence "
+            "JOIN passages ON passages.passage_id = origin[1].passage_id "
+            f"WHERE evidence.fingerprint = '{manifests['refine'].artifact.split('/')[1]}' ORDER BY question_id, rank",
+        )
+        for name, manifests in outcome.methods.items()
+    }
+    for name, rows in made.items():
+        for text, start, end, passage, title in rows:
+            shown = f"{title}: " if name in ("titled", "said") else ""
+            assert text.strip() == shown + passage[start:end].strip(), name
+    sizes = {name: sum(len(row[0]) for row in rows) for name, rows in made.items()}
+    assert sizes["window"] < sizes["wide"] == sizes["passage"]
+    assert [row[:3] for row in made["wide"]] == [row[:3] for row in made["passage"]]
+
+
+def test_a_setting_that_has_no_part_is_named() -> None:
+    given = {"index": "test", "refine": {"text": "unit", "window": 2}, "generate": None, "methods": {"one": {}}}
+    with pytest.raises(ConfigError, match=r"refine\.window: applies to refine\.text=window only"):
+        run(indexed(), given)
+
+
+def test_what_was_refined_before_windows_keeps_its_fingerprint() -> None:
+    before = {"refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None}
+    assert RefineConfig(group="apart").identity() == {**before, "text": None}
+    for text in ("unit", "titled", "passage"):
+        assert RefineConfig(text=text, group="apart").identity() == {**before, "text": text}
+        assert RefineConfig(text=text).identity() == {**before, "text": text, "group": "passage"}
+    window = RefineConfig(text="window", group="apart")
+    assert window.identity() == {**before, "text": "window", "window": 1}
+    titled = RefineConfig(text="passage", titles=True, group="apart")
+    assert titled.identity() == {**before, "text": "passage", "titles": True}

@@ -1,39 +1,17 @@
-"""Refiner `mmr` against choosing one hit at a time, and in an evaluation."""
+"""Refiner `mmr`: its formula by hand, and in an evaluation."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.support.evaluating import copied, evaluated
+from tests.support.evaluating import copied, run
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.encoders.transformer import MiniLM
 from vitalfew.tasks.refiners.base import Hit, Vectors
 from vitalfew.tasks.refiners.whole_hits import Mmr, mmr
-
-# Small integers: equal vectors, opposite ones and zeros are frequent, and cosines are far apart or equal.
-VECTOR = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
-QUESTION = st.tuples(VECTOR, st.lists(VECTOR, max_size=6))
-
-
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    lengths = np.linalg.norm(one) * np.linalg.norm(other)
-    return float(np.dot(one, other) / lengths) if lengths else 0.0
-
-
-def scores(question: list[int], hits: list[list[int]], taken: list[int], weight: float) -> dict[int, float]:
-    return {
-        place: weight * cosine(hit, question)
-        - (1 - weight) * max((cosine(hit, hits[other]) for other in taken), default=0.0)
-        for place, hit in enumerate(hits)
-        if place not in taken
-    }
 
 
 def vectors(questions: list[tuple[list[int], list[list[int]]]]) -> Vectors:
@@ -43,34 +21,13 @@ def vectors(questions: list[tuple[list[int], list[list[int]]]]) -> Vectors:
     )
 
 
-@settings(deadline=None)
-@given(st.lists(QUESTION, min_size=1, max_size=4), st.sampled_from([0.0, 0.3, 0.9, 1.0]), st.sampled_from([None, 1, 3]))
-def test_each_step_takes_a_hit_that_no_other_one_beats(
-    questions: list[tuple[list[int], list[list[int]]]], weight: float, k: int | None
-) -> None:
-    for (question, hits), order in zip(questions, mmr(vectors(questions), weight, k), strict=True):
-        assert len(order) == len(set(order)) == min(len(hits), k or len(hits))
-        for step, place in enumerate(order):
-            found = scores(question, hits, order[:step], weight)
-            assert found[place] >= max(found.values()) - 1e-6  # float32 here, float64 there
-
-
 def test_equal_hits_keep_their_order_and_likeness_counts_against_them() -> None:
     questions = [([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])]
     assert mmr(vectors(questions), 1.0) == [[0, 1, 2]]
+    # The third has 0.2 * cos 45° = 0.14 where the second has 0.6 - 0.4 = 0.2; and -0.14 where it has -0.2.
+    assert mmr(vectors(questions), 0.6) == [[0, 1, 2]]
     assert mmr(vectors(questions), 0.4) == [[0, 2, 1]]
     assert mmr(vectors([([1, 0, 0], []), *questions]), 0.4, 2) == [[], [0, 2]]
-
-
-def test_contexts_are_cut_after_the_choice() -> None:
-    hits = [[Hit("", text, 1, 0, len(text)) for text in ("one two three", "one two three", "one other word")]]
-    questions = vectors([([1, 0, 0], [[1, 0, 0], [1, 0, 0], [1, 1, 0]])])
-    (contexts,) = (
-        Mmr(Mmr.Options(refiner="mmr", mmr_lambda=0.4, max_words=5, group="apart"))
-        .refine(["one"], hits, questions)
-        .contexts
-    )
-    assert [context.text for context in contexts] == ["one two three", "one other"]
 
 
 def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
@@ -85,36 +42,26 @@ def test_minilm_tells_likeness_where_it_is_asked_to() -> None:
     assert refiner.identity()["encoder"]["files"] == MiniLM(MiniLM.Options()).identity()["files"]
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.mark.parametrize(("retriever", "text"), [("bm25", "unit"), ("passage", "passage")])
+def test_the_vectors_are_those_of_the_index(tmp_path: Path, retriever: str, text: str) -> None:
     # Of every text alone, so that the test can compute them again.
     encode = {"context": "passage", "text": "unit"}
-    return copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path_factory.mktemp("mmr") / "store")
-
-
-@pytest.mark.parametrize(
-    ("retriever", "text"), [("passage", "unit"), ("core_context", "unit"), ("bm25", "unit"), ("passage", "passage")]
-)
-def test_the_vectors_are_those_of_the_index(store: Path, retriever: str, text: str) -> None:
+    store = copied(indexed(bm25={"enabled": True}, encode=encode), tmp_path / "store")
     methods = {"all": {"refine": {"refiner": "cut"}}, "mmr": {"refine": {"refiner": "mmr", "top_k": 4}}}
-    config = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}
-    config |= {"refine": {"text": text, "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
-    name = f"{retriever}-{text}"
-    parameters = evaluation(name, config, {"store": store, "runner": "serial", "questions": {"sample": 8}})
-    outcome = evaluated(parameters)
-
-    def contexts(method: str) -> dict[str, list[str]]:
-        fingerprint = outcome.methods[method]["refine"].artifact.partition("/")[2]
-        return dict(
+    given = {"index": "test", "retrieve": {"retriever": retriever, "top_k": 8}, "generate": None, "methods": methods}
+    given |= {"refine": {"text": text, "mmr_lambda": 0.6, "group": "apart"}, "score": {"metrics": ["tokens"]}}
+    outcome = run(store, given, questions={"sample": 8})
+    every, kept = (
+        dict(
             sql(
                 store,
                 "SELECT asked.text, list(evidence.text ORDER BY evidence.rank) FROM evidence "
                 "JOIN (SELECT DISTINCT question_id, text FROM asked) AS asked USING (question_id) "
-                f"WHERE evidence.fingerprint = '{fingerprint}' GROUP BY ALL",
+                f"WHERE fingerprint = '{outcome.methods[name]['refine'].artifact.partition('/')[2]}' GROUP BY ALL",
             )
         )
-
-    every, kept = contexts("all"), contexts("mmr")
+        for name in methods
+    )
     assert every.keys() == kept.keys()
     encoder = HashEncoder()
     for question, texts in every.items():
@@ -122,9 +69,3 @@ def test_the_vectors_are_those_of_the_index(store: Path, retriever: str, text: s
             encoder.encode_questions([question]).vectors, [encoder.encode([each.strip() for each in texts]).vectors]
         )
         assert kept[question] == [texts[place] for place in mmr(found, 0.6, 4)[0]]
-
-
-def test_a_sweep_leaves_methods_without_mmr_as_they_are() -> None:
-    settings = {"index": "any", "methods": {"a": {}, "b": {"refine": {"refiner": "mmr"}}, "c": {"retrieve": None}}}
-    swept = evaluation("trial", settings, {"refine": {"mmr_lambda": [0.5, 0.9]}}).methods
-    assert [method.name for method in swept] == ["a", "b mmr_lambda=0.5", "b mmr_lambda=0.9", "c"]
