@@ -136,7 +136,7 @@ def _plan_index(given: list[dict[str, Any]]) -> None:
 
 
 def _plan_writing(given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.quote.writing import quote_writing
+    from vitalfew.flows.pipelines.quote.corpus import quote_writing
     from vitalfew.flows.pipelines.write_questions import WritingPlan
 
     plan = _settled(WritingPlan(build(WriteQuestions, *given)))

@@ -27,12 +27,14 @@ from vitalfew.flows.pipelines.quote.sample import (
     part,
     start_seconds,
     take_over,
+    timed,
     tried,
     worker_count,
 )
 from vitalfew.flows.pipelines.secrets import asks_servers
+from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import Quote, find_quote, save_quotes
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question
@@ -44,6 +46,7 @@ from vitalfew.tasks.encoders.titles import salts
 from vitalfew.tasks.index import Index
 from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.write import Write
 
 CANDIDATES, SURVEY_SECONDS = 1024, 6.0
 """Passages that a sample is taken from, and how long the sources are read."""
@@ -251,7 +254,7 @@ def _tried(plan: IndexPlan, surveyed: Survey, announce: Announce) -> dict[str, S
     by_size = sorted((passage for _, passage in surveyed.sample), key=lambda passage: _characters([passage]))
     load, missing, numbers = plan.manifest(plan.load), {stage.name for stage in plan.missing()}, count()
     shards = _holding(load, CANDIDATES) if load else []
-    done = _done(plan)
+    done = {stage.name: stage.artifact for stage in plan.stages if load and plan.manifest(stage)}
 
     def run(size: int) -> dict[str, Sample]:
         size = min(size, len(by_size))
@@ -272,18 +275,6 @@ def _tried(plan: IndexPlan, surveyed: Survey, announce: Announce) -> dict[str, S
         return tried(run, FEW, min(most, len(by_size)), SECONDS)
 
 
-def _done(plan: IndexPlan) -> dict[str, Artifact]:
-    """The artifacts of the stages that are done with all that they were made from, by the stages' names."""
-    done: dict[str, Artifact] = {}
-    missing = {stage.artifact.name for stage in plan.missing()}
-    for stage in plan.stages:
-        if {stage.artifact.name, *(read.name for read in stage.inputs.values())} & missing:
-            missing.add(stage.artifact.name)
-        else:
-            done[stage.name] = stage.artifact
-    return done
-
-
 def _share_known(encode: Encode, surveyed: Survey) -> float:
     bases = reuse.candidates(encode.artifact, encode.description())
     ids, passages = zip(*surveyed.sample, strict=True)
@@ -299,9 +290,6 @@ def _whole(plan: IndexPlan, stage: Stage, sample: Sample, surveyed: Survey, know
         own = estimate(stage, parameters, sample, characters, shards, surveyed.passages)
         wall, cpu = own.wall_seconds + surveyed.seconds, own.cpu_seconds + surveyed.seconds
         return replace(own, wall_seconds=wall, cpu_seconds=cpu)
-    if isinstance(stage, Split):
-        prepared = min(characters, stage.config.sample_chars)
-        return estimate(stage, parameters, sample, characters, shards, prepared=prepared)
     if isinstance(stage, Encode):
         tokens = (1 - known) * characters * sample.tokens / sample.units
         return estimate(stage, parameters, sample, characters, shards, tokens=tokens)
@@ -314,3 +302,58 @@ def _left(plan: IndexPlan, stage: Stage, whole: Quote) -> Quote:
     """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
     done = sum(record.shard >= 0 for record in stage.artifact.records())
     return part(whole, len(stage.pending()) / len(stage.shards())) if done else whole
+
+
+@dataclass(frozen=True)
+class QuotedWriting:
+    """`stages`: the quote of the stage, empty if the questions are there; `bases`: what it rests on, in words;
+    `requests_usd`: the part of the USD that is for requests to servers."""
+
+    stages: list[Quote]
+    workers: int
+    start_seconds: float
+    requests_usd: float
+    bases: list[str]
+
+    @property
+    def wall_seconds(self) -> float:
+        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+
+def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
+    """Quote a run, as if every passage gave a question, and keep the quote for `costs`. Nothing is sent to a server:
+    its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs. Raises the
+    errors of the writer."""
+    workers = worker_count(plan.parameters)
+    if plan.done():
+        return QuotedWriting([], workers, 0.0, 0.0, [])
+    stage, config = plan.writing, plan.parameters.write
+    units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
+    bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
+    if asks_servers(stage):
+        each = plan.tokens_of_a_question()
+        sample = Sample(1, 1, 1, round(each), 0.0, 0.0, 0, 0)
+        bases.append(f"{each:,.0f} tokens per question: prompts, and replies as long as they may be")
+    else:
+        sample = _tried_writer(plan, announce)
+    quote = estimate(stage, plan.parameters, sample, units, ceil(units / config.batch), rows=units)
+    if asks_servers(stage):
+        if not (quoted := timed(plan.store, stage, quote)):
+            bases.append(f"the time of {stage.model_name} is unknown and not included")
+        quote = quoted or quote
+    save_quotes(plan.store, [quote])
+    return QuotedWriting([quote], workers, start_seconds(plan.parameters, 1), of_requests(stage, quote), bases)
+
+
+def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:
+    folders = iter(range(3))
+
+    def run(count: int) -> dict[str, Sample]:
+        count = min(count, plan.passages)
+        announce(f"write, on {count} {'passage' if count == 1 else 'passages'}")
+        config = plan.writing.config.model_copy(update={"n": count, "spare": 1})
+        stage = Write(Path(folder, str(next(folders))), plan.writing.inputs["passages"], config)
+        return {stage.name: measured(stage, count)}
+
+    with tempfile.TemporaryDirectory() as folder:
+        return tried(run, 1, min(MOST, plan.passages), SECONDS)[plan.writing.name]

@@ -3,24 +3,27 @@ costs.
 
 All questions are chosen as the run will choose them, and some of them are tried in a temporary folder (sample.py). What
 the store has of a stage is taken from it. Finished work costs nothing; nor does a prompt that was answered before, or
-that an earlier method asks. No request is sent to a server: its answers are assumed (assumed.py).
+that an earlier method asks. No request is sent to a server: its answers are assumed.
 """
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Questions
+from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
 from vitalfew.flows.pipelines.paying import of_requests
-from vitalfew.flows.pipelines.quote.assumed import Assumption, timed
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
     Sample,
@@ -28,19 +31,23 @@ from vitalfew.flows.pipelines.quote.sample import (
     measured,
     start_seconds,
     take_over,
+    timed,
     tried,
     worker_count,
 )
 from vitalfew.flows.pipelines.run import in_order
-from vitalfew.storage import journals
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage import files, journals
+from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint, whole_bases
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.journals import JournalEntry
 from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Due, Generate
+from vitalfew.tasks.generators import prompts
+from vitalfew.tasks.generators.base import Generator
 from vitalfew.tasks.judge import Judge
 from vitalfew.tasks.load import Load
-from vitalfew.tasks.models.causal.engines.remote import assuming
+from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.causal.engines.remote import Remote, assuming
 from vitalfew.tasks.rate import Critique
 from vitalfew.tasks.score import Score
 from vitalfew.tasks.stage import Stage
@@ -196,8 +203,10 @@ class _Trial:
         drawn = self.ids[np.random.default_rng(abs(self.plan.parameters.questions.seed)).permutation(len(self.ids))]
 
         def run(count: int) -> dict[str, Sample]:
-            start = min(sum(size for size, _ in self.samples), len(drawn) - 1)
-            return self._try(drawn[start : start + count])
+            start = sum(size for size, _ in self.samples)
+            if start < len(drawn):  # else there is but one
+                self.measured = self._try(drawn[start : start + count])
+            return self.measured
 
         with assuming(self.assumption):
             self.measured = tried(run, 1, min(MOST, len(drawn) - 2), seconds)
@@ -214,9 +223,7 @@ class _Trial:
         }
         self.samples.append((len(ids), stages))
         asked = next(iter(stages.values()))[Ask.name].artifact
-        for stage in [
-            each for step in in_order(each for own in stages.values() for each in own.values()) for each in step
-        ]:
+        for stage in chain.from_iterable(in_order(each for own in stages.values() for each in own.values())):
             whole = planned[stage.artifact.name]
             if self.plan.manifest(whole) and not isinstance(stage, Ask | Load):
                 if not stage.artifact.manifest():
@@ -313,10 +320,12 @@ class _Trial:
         """What the generator is asked, without answers that a killed run has paid for. The prompts are counted one by
         one where all their contexts are known, else those of the samples; one that an earlier method of this evaluation
         asks is asked once: call this in the methods' order."""
-        tried = [each for _, own in self.samples if isinstance(each := own[method][Generate.name], Generate)]
-        answered = [row for each in tried for row in each.artifact.completed().read(each.store, each.table).to_pylist()]
-        of_samples = [due for each in tried for due in each.due(0)[0]]
-        counted = next((each for each in (stage, self.whole[method][Generate.name]) if _is_known(each)), None)
+        samples = [each for _, own in self.samples if isinstance(each := own[method][Generate.name], Generate)]
+        answered = [
+            row for each in samples for row in each.artifact.completed().read(each.store, each.table).to_pylist()
+        ]
+        of_samples = [due for each in samples for due in each.due(0)[0]]
+        counted = next((each for each in (stage, self.whole[method][Generate.name]) if _countable(each)), None)
         if isinstance(counted, Generate):
             due, scale = [due for shard in counted.pending() for due in counted.due(shard)[0]], 1.0
         else:
@@ -324,20 +333,21 @@ class _Trial:
         known = stage.known([each.key for each in due], stage.answers_in(stage.earlier())).keys() | self.keys
         new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
         self.keys.update(each.key for each in due)
-        prompts = max(0.0, scale * len(new) - sum(1 for _ in _paid(stage)))
+        asked = max(0.0, scale * len(new) - sum(1 for _ in _paid(stage)))
         per_character = sum(row["prompt_tokens"] for row in answered) / max(1, _characters(of_samples))
-        read = prompts * sum(new.values()) / max(1, len(new)) * per_character
+        read = asked * sum(new.values()) / max(1, len(new)) * per_character
         written = sum(row["completion_tokens"] for row in answered) / len(answered)
         if stage.artifact.name not in self.assumed:
             self.bases[f"{method}: {written:,.1f} tokens out per prompt, as in the sample"] = None
-        return _Asked(
-            scale * len(due), prompts, read, prompts * written, _fresh(tried[-1], self.measured[stage.artifact.name])
-        )
+        fresh = _fresh(samples[-1], self.measured[stage.artifact.name])
+        return _Asked(scale * len(due), asked, read, asked * written, fresh)
 
 
-def _is_known(stage: Stage) -> bool:
-    """Return whether all that a stage reads is there."""
-    return all(read.manifest() for read in stage.inputs.values())
+def _countable(stage: Stage) -> bool:
+    """Return whether all prompts of a generator can be made now: all that they are made of is there, and no model
+    decides."""
+    decides = getattr(type(getattr(stage, "method", None)), "without_contexts", None)
+    return decides is Generator.without_contexts and all(read.manifest() for read in stage.inputs.values())
 
 
 def _fresh(tried: Generate, sample: Sample) -> float:
@@ -356,3 +366,82 @@ def _paid(stage: Stage) -> Iterator[JournalEntry]:
     for path in journals.paths(stage.artifact):
         if path.stem.isdigit() and not stage.artifact.record(int(path.stem)):
             yield from journals.entries(path)
+
+
+ENOUGH, PROMPTS = 8, 64
+"""Earlier answers that make a mean length, and prompts of an earlier run that are rendered again, to count tokens."""
+CHARACTERS = 4.0
+"""Characters per token of English, assumed for a model that was never asked."""
+
+
+class Assumption:
+    """Assumes the answers of a server's model: as long as its earlier answers in a store were on average, else as long
+    as they may be. `said`: by model, the basis in words; `asked`: the number of requests that were not sent."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.said: dict[str, str] = {}
+        self.asked = 0
+        self._known: dict[str, tuple[float, float]] = {}
+
+    def __call__(self, engine: Remote, prompt: str) -> Completion:
+        self.asked += 1
+        key = fingerprint(engine=engine.identity())
+        if key not in self._known:
+            self._known[key] = self._of(engine, key)
+        characters, answer = self._known[key]
+        written = max(1, round(min(engine.options.max_tokens, answer)))
+        return Completion(" ".join(["word"] * written), round(len(prompt) / characters), written, 0.0)
+
+    def _of(self, engine: Remote, key: str) -> tuple[float, float]:
+        """Characters per token of its prompts, and tokens of an answer."""
+        manifests = [
+            manifest
+            for folder in files.folders(self.store / Generate.table)
+            if (manifest := Artifact(self.store, Generate.table, folder.name).recorded_manifest())
+            and fingerprint(engine=manifest.method["generator"]) == key
+        ]
+        lengths = _answers(self.store, manifests)
+        most, characters = engine.options.max_tokens, CHARACTERS
+        read, written = (
+            f"{CHARACTERS:g} characters per token (assumed)",
+            f"max_tokens={most:,} for every answer (the maximum cost)",
+        )
+        if lengths[1] >= ENOUGH:
+            asked = [pair for manifest in manifests for pair in islice(_prompts(self.store, manifest), PROMPTS)]
+            if tokens := sum(tokens for _, tokens in asked):
+                characters = sum(size for size, _ in asked) / tokens
+                read = f"{characters:.2f} characters per token (as in earlier prompts)"
+            written = f"{lengths[0]:,.1f} tokens per answer (mean of {lengths[1]:,} earlier ones)"
+        name = engine.options.model or type(engine).__name__
+        self.said[name] = f"nothing was sent to {name}; estimate: {read}, {written}"
+        return characters, lengths[0] if lengths[1] >= ENOUGH else most
+
+
+def _answers(store: Path, manifests: list[Manifest]) -> tuple[float, int]:
+    """The mean tokens of answers, and their number; damaged files do not count."""
+    paths = whole_bases(store, [file for each in manifests for file in each.files() if file.table == Generate.table])
+    if not (local := [str(files.local(path)) for path in paths]):
+        return 0.0, 0
+    with duckdb.connect() as connection:
+        rows = connection.from_parquet(local).filter("error = ''")
+        mean, count = rows.aggregate("avg(completion_tokens), count(*)").fetchall()[0]
+    return mean or 0.0, count
+
+
+def _prompts(store: Path, manifest: Manifest) -> Iterator[tuple[int, int]]:
+    """Yield characters and tokens of answered prompts, rendered again; nothing if their inputs are gone or damaged, or
+    if this version does not render the template."""
+    inputs = {role: Artifact(store, *name.split("/")) for role, name in manifest.inputs.items()}
+    shard, template = manifest.shards[0].shard, manifest.method["prompt"]
+    bare = manifest.method.get("prompt_without_contexts", template)
+    with suppress(FileNotFoundError, files.Damaged, ConfigError):
+        asked = inputs["asked"].read(shard, columns=["question_id", "text"]).to_pylist()
+        rows = inputs["evidence"].read(shard).to_pylist() if "evidence" in inputs else []
+        questions = {row["question_id"]: row["text"] for row in asked}
+        contexts = {(row["question_id"], row["rank"]): row["text"] for row in rows}
+        for row in Artifact(store, *manifest.artifact.split("/")).read(shard).to_pylist():
+            if not row["error"]:
+                given = tuple(contexts[row["question_id"], rank] for rank in row["contexts"])
+                text = prompts.render(template if given else bare, questions[row["question_id"]], given)
+                yield len(text), row["prompt_tokens"]

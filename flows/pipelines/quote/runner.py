@@ -16,11 +16,8 @@ from vitalfew.configs.schema import RunnerName
 from vitalfew.flows.pipelines.quote.sample import start_seconds
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.flows.pipelines.secrets import asks_servers
-from vitalfew.storage import files
 from vitalfew.storage.costs import find_quote
-from vitalfew.tasks.datasets.base import Dataset
 from vitalfew.tasks.datasets.limits import shard_count
-from vitalfew.tasks.load import Load
 from vitalfew.tasks.stage import Stage
 
 SAMPLE, SURVEY_SECONDS = 64, 0.3
@@ -29,8 +26,8 @@ SECONDS = {"index_corpus": 0.001, "evaluate": 0.02, "write_questions": 0.001}
 """Seconds of a stage without a network for a passage or question, by flow: guesses."""
 NETWORKS = ("reader", "embedded", "oreo", "cxmi")
 """Methods whose networks one process computes on all cores, as OpenVINO computes encoders: workers save nothing."""
-QUESTION_BYTES = 200
-"""Bytes of a source for a question, at least."""
+QUESTIONS = 1000
+"""Questions of a data set that was not read yet: a guess."""
 
 
 def runner_for(plan: Plan, is_server_named: bool) -> RunnerName:
@@ -96,14 +93,6 @@ def _questions(plan: Any) -> float:
     """The questions that are asked, at most; a choice asks both halves."""
     if done := plan.manifest(plan.ask):
         return float(done.rows["asked"])
-    sample = plan.parameters.questions.sample or float("inf")
-    if loaded := plan.ask.inputs["passages"].manifest():
-        return float(min(sample, loaded.rows["questions"]))
-    datasets = [dataset for stage in plan.stages if isinstance(stage, Load) for _, dataset in stage.datasets]
-    return float(min(sample, sum(map(_records, datasets))))
-
-
-def _records(dataset: Dataset) -> float:
-    """The records of a source, at most."""
-    known = dataset.total_records()
-    return sum(files.status(path).size for path in dataset.files()) / QUESTION_BYTES if known is None else known
+    loaded = plan.ask.inputs["passages"].manifest()
+    there = loaded.rows["questions"] if loaded else QUESTIONS
+    return float(min(there, plan.parameters.questions.sample or there))

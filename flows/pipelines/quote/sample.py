@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
+from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.configs.schema import Execution
+from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.costs import Cost, Quote, charge
+from vitalfew.storage.costs import Cost, Quote, charge, read_ledger
 from vitalfew.tasks.stage import Stage
 
 Announce = Callable[[str], None]
@@ -30,8 +32,8 @@ RAY_WORKER = 115 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """What a stage took on a sample of `units`, such as questions; times in seconds, sizes in bytes. `once_*`: before
-    the first shard; `loading_*`: of models, in one process, and in no other figure."""
+    """What a stage took on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
+    models, in one process, and in no other figure."""
 
     units: float
     shards: int
@@ -39,8 +41,6 @@ class Sample:
     tokens: int
     wall: float
     cpu: float
-    once_wall: float
-    once_cpu: float
     memory: int
     disk: int
     loading_wall: float = 0.0
@@ -50,18 +50,16 @@ class Sample:
 def measured(stage: Stage, units: float) -> Sample:
     """Run a stage on a sample; the stages before it must be finished. Raises the errors of the stage."""
     manifest = stage.run("plan")
-    costs = [record.cost for record in manifest.shards]
-    once = manifest.preparation.cost if manifest.preparation else Cost()
+    once = [manifest.preparation.cost] if manifest.preparation else []
+    costs = [*once, *(record.cost for record in manifest.shards)]
     return Sample(
         units=units,
-        shards=max(1, len(costs)),
+        shards=max(1, len(manifest.shards)),
         rows=manifest.rows.get(stage.table, 0),
-        tokens=sum(cost.tokens for cost in [once, *costs]),
+        tokens=sum(cost.tokens for cost in costs),
         wall=sum(cost.wall_seconds for cost in costs),
         cpu=sum(cost.cpu_seconds for cost in costs),
-        once_wall=once.wall_seconds,
-        once_cpu=once.cpu_seconds,
-        memory=max(cost.peak_memory_bytes for cost in [once, *costs]),
+        memory=max((cost.peak_memory_bytes for cost in costs), default=0),
         disk=sum(file.bytes for file in manifest.files()),
     )
 
@@ -70,7 +68,7 @@ def tried(run: Callable[[int], Mapping[str, Sample]], few: int, most: int, secon
     """Measure stages on at most `most` rows, in about as many seconds, besides the loading of models and the few rows.
     `run`: runs the stages on a number of rows."""
     first, again = run(few), run(few)
-    took = sum(each.once_wall + each.wall for each in again.values())
+    took = sum(each.wall for each in again.values())
     count = min(most, int(few * seconds / max(took, 1e-9)))
     last = run(count) if count > few else again
     return {name: _with_loading(first[name], again[name], own) for name, own in last.items()}
@@ -81,8 +79,8 @@ def _with_loading(first: Sample, again: Sample, last: Sample) -> Sample:
     return replace(
         last,
         memory=first.memory + max(0, last.memory - again.memory),
-        loading_wall=max(0.0, first.once_wall + first.wall - again.once_wall - again.wall),
-        loading_cpu=max(0.0, first.once_cpu + first.cpu - again.once_cpu - again.cpu),
+        loading_wall=max(0.0, first.wall - again.wall),
+        loading_cpu=max(0.0, first.cpu - again.cpu),
     )
 
 
@@ -94,11 +92,10 @@ def estimate(
     shards: int,
     rows: float | None = None,
     tokens: float | None = None,
-    prepared: float | None = None,
 ) -> Quote:
-    """Quote `units` of work. `rows`, `tokens`: where they are known better than by the sample; `prepared`: the units
-    that the preparation reads, by default all. The time of what computes tokens follows these."""
-    share, once = units / sample.units, (units if prepared is None else prepared) / sample.units
+    """Quote `units` of work. `rows`, `tokens`: where they are known better than by the sample. The time of what
+    computes tokens follows these."""
+    share = units / sample.units
     tokens = share * sample.tokens if tokens is None else tokens
     times = tokens / sample.tokens if sample.tokens else share
     workers = worker_count(parameters)
@@ -107,7 +104,7 @@ def estimate(
     # Workers share the shards, but none makes the cores of the machine faster.
     shared = max(wall * ceil(shards / side) / shards, min(wall, cpu / (psutil.cpu_count() or 1)))
     gpu = stage.num_gpus * (side * sample.loading_wall + wall)
-    cpu += once * sample.once_cpu + side * sample.loading_cpu
+    cpu += side * sample.loading_cpu
     larger = max(0.0, units / shards - sample.units / sample.shards) * sample.disk / sample.units
     return Quote(
         fingerprint=stage.artifact.fingerprint,
@@ -116,7 +113,7 @@ def estimate(
         workers=workers,
         rows=round(share * sample.rows if rows is None else rows),
         tokens=round(tokens),
-        wall_seconds=once * sample.once_wall + sample.loading_wall + shared,
+        wall_seconds=sample.loading_wall + shared,
         cpu_seconds=cpu,
         gpu_seconds=gpu,
         peak_memory_bytes=round(sample.memory + larger + (0 if parameters.runner == "serial" else RAY_WORKER)),
@@ -130,6 +127,16 @@ def part(quote: Quote, share: float) -> Quote:
     names = ("wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
     whole = {name: round(share * getattr(quote, name)) for name in ("rows", "tokens", "disk_bytes")}
     return replace(quote, **whole, **{name: share * getattr(quote, name) for name in names})
+
+
+def timed(store: Path, stage: Stage, quote: Quote) -> Quote | None:
+    """A quote with the time that a server's model has taken per token in earlier runs; None if it was never asked."""
+    rows = [row for path in files.find(store, "costs/*/*.parquet") for row in read_ledger(path)]
+    own = [row for row in rows if (row["stage"], row["model"]) == (stage.name, stage.model_name) and row["shard"] >= 0]
+    if not (tokens := sum(row["tokens"] for row in own)):
+        return None
+    wall, cpu = (quote.tokens / tokens * sum(row[name] for row in own) for name in ("wall_seconds", "cpu_seconds"))
+    return replace(quote, wall_seconds=wall, cpu_seconds=cpu, usd=charge(cpu, 0, quote.tokens, stage.model_name))
 
 
 def worker_count(parameters: Execution) -> int:

@@ -20,11 +20,11 @@ from tests.support.indexing import contents, index, parameters, sql
 from tests.support.paid import PaidServer
 from tests.support.prices import priced
 from vitalfew.configs.loading import merged
-from vitalfew.configs.schema import Execution, LoadConfig
+from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote import corpus, runner
+from vitalfew.flows.pipelines.quote import corpus
 from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
 from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
 from vitalfew.flows.pipelines.quote.runner import runner_for
@@ -35,7 +35,6 @@ from vitalfew.tasks.datasets.specification import parse_dataset
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 LOADED = {"shard_passages": 100}
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
-AUTO = {"runner": "auto", "workers": 2}
 SETTINGS: dict[str, Any] = {
     "index": "test",
     "questions": {"batch": 16},
@@ -68,12 +67,11 @@ def quoted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Quoted]:
     return store, made
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_part_of_the_sources_tells_the_whole(tmp_path: Path, packed: bool) -> None:
+def test_a_part_of_the_sources_tells_the_whole(tmp_path: Path) -> None:
     # Long rows that do not pack: sources are read in blocks, which are ahead of the rows by some of these.
     rows = [json.dumps({"text": random.Random(number).randbytes(400).hex()}) + "\n" for number in range(9_000)]
-    file = tmp_path / "rows.jsonl"
-    file.write_bytes(gzip.compress("".join(rows).encode()) if packed else "".join(rows + rows[:500]).encode())
+    file = tmp_path / "rows.jsonl.gz"
+    file.write_bytes(gzip.compress("".join(rows + rows[:100]).encode()))
     _, dataset = parse_dataset(f"jsonl:{file}")
     whole, part = (survey([dataset], LoadConfig(), sample=1000, seconds=seconds) for seconds in (60, 0))
     assert (whole.complete, whole.passages, len(whole.sample)) == (True, 9000, 1000)
@@ -130,13 +128,6 @@ def test_what_a_killed_run_did_costs_nothing(tmp_path: Path) -> None:
     assert left.tokens == pytest.approx(whole.tokens / len(encode.shards()), rel=0.01)
 
 
-@pytest.mark.parametrize("distinct", [1, 2])
-def test_fewer_passages_than_a_sample(tmp_path: Path, distinct: int) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(f'{{"text": "Passage {n % distinct} is here. It is short."}}\n' for n in range(9)))
-    assert quote(graph(parameters(tmp_path / "s", f"jsonl:{file}"))).stages[0].rows == distinct
-
-
 def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
@@ -148,13 +139,15 @@ def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.Monk
         assert told.exit_code == 1
         assert "free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
+    monkeypatch.setattr(corpus, "AMPLE", 1 << 40)
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": ""}\n')
-    monkeypatch.setattr(corpus, "AMPLE", 1 << 40)
-    empty = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
-    empty.room()  # nothing can be tried: the run reads further
+    plan = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
+    plan.room()  # nothing can be tried: the run reads further
     with pytest.raises(NothingToTry, match="no usable passage"):
-        quote(empty)
+        quote(plan)
+    file.write_text('{"text": "A passage is here. It is short."}\n' * 9)
+    assert quote(graph(parameters(tmp_path / "t", f"jsonl:{file}"))).stages[0].rows == 1
 
 
 # Questions
@@ -299,52 +292,39 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "some")
 
 
-def test_auto_is_the_default_and_the_others_are_kept(tmp_path: Path) -> None:
-    assert Execution().runner == "auto"
-    for named in ("ray", "serial"):
-        assert runner_for(graph(parameters(tmp_path, runner=named)), is_server_named=False) == named
-
-
 @pytest.mark.usefixtures("alone")
 def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small, large = (
-        graph(parameters(tmp_path, f"synthetic:passages={passages},questions=1", **AUTO))
-        for passages in (100, 1_000_000)
-    )
-    assert [runner_for(plan, is_server_named=False) for plan in (small, large)] == ["serial", "ray"]
-    assert runner_for(small, is_server_named=True) == "ray"
-    alone = large.parameters.model_copy(update={"workers": 1})
-    assert runner_for(graph(alone), is_server_named=False) == "serial"
-    on_gpu = graph(parameters(tmp_path, encode={"encoder": "tests.support.fakes:GpuEncoder"}, **AUTO))
-    assert runner_for(on_gpu, is_server_named=False) == "ray"
+    def chosen(passages: int, is_named: bool = False, **given: Any) -> str:
+        settings = {"runner": "auto", "workers": 2, **given}
+        plan = graph(parameters(tmp_path, f"synthetic:passages={passages},questions=1", **settings))
+        return runner_for(plan, is_named)
+
+    assert (chosen(100), chosen(1_000_000), chosen(1_000_000, workers=1)) == ("serial", "ray", "serial")
+    assert (chosen(100, runner="ray"), chosen(1_000_000, runner="serial")) == ("ray", "serial")
+    assert chosen(100, is_named=True) == "ray"
+    assert chosen(100, encode={"encoder": "tests.support.fakes:GpuEncoder"}) == "ray"
     for seconds, name in ((1000.0, "ray"), (1.0, "serial")):  # the quote decides where there is one
-        made = [
-            Quote(stage.artifact.fingerprint, stage.name, "ray", 2, 1, 1, seconds, seconds, 0.0, 1, 1, 0.0)
-            for stage in small.stages
-        ]
-        save_quotes(tmp_path, made)
-        assert runner_for(small, is_server_named=False) == name
+        stages = graph(parameters(tmp_path, "synthetic:passages=100,questions=1")).stages
+        known = [(stage.artifact.fingerprint, stage.name, "ray", 2, 1, 1, seconds, seconds) for stage in stages]
+        save_quotes(tmp_path, [Quote(*each, 0.0, 1, 1, 0.0) for each in known])
+        assert chosen(100) == name
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
-    assert runner_for(small, is_server_named=False) == "ray"
+    assert chosen(100) == "ray"
 
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
-    ("generate", "batch", "name"),
+    ("generator", "batch", "name"),
     [
-        ({"generator": "tests.support.fakes:FirstWords"}, 2, "ray"),  # of unknown speed
-        ({"generator": "tests.support.fakes:FirstWords"}, 256, "serial"),  # one shard, which nobody shares
-        ({"generator": "openai", "model": "some", "base_url": "http://127.0.0.1:1/v1"}, 256, "ray"),  # Prefect may
-        ({}, 2, "serial"),  # hold its key; the bundled reader fills all cores by itself
+        ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
+        ("tests.support.fakes:FirstWords", 256, "serial"),  # one shard, which nobody shares
+        ("openai", 256, "ray"),  # Prefect may hold its key
+        ("reader", 2, "serial"),  # it fills all cores by itself
     ],
 )
-def test_what_workers_could_share_decides(
-    store: Path, monkeypatch: pytest.MonkeyPatch, generate: dict[str, Any], batch: int, name: str
-) -> None:
-    settings = {"index": "test", "generate": generate, "methods": {"naive": {}}, "questions": {"batch": batch}}
-    plan = planned(store, settings, **AUTO)
-    assert runner_for(plan, is_server_named=False) == name
-    monkeypatch.setattr(runner, "NETWORKS", ())
-    assert runner_for(plan, is_server_named=False) == name or not generate
+def test_what_workers_could_share_decides(store: Path, generator: str, batch: int, name: str) -> None:
+    more = {"model": "some", "base_url": "http://127.0.0.1:1/v1"} if generator == "openai" else {}
+    settings = {**NAIVE, "generate": {"generator": generator, **more}, "questions": {"batch": batch}}
+    assert runner_for(planned(store, settings, runner="auto", workers=2), is_server_named=False) == name
