@@ -1,8 +1,8 @@
 """The cost of a stage, estimated from a small sample: what a row of the sample takes, times the rows of the run.
 
-The missing stages run in this process, in a temporary folder: twice on a few rows and once on more, as many as fit in
-some seconds. What the first time takes beyond the second is the loading of models. An estimate is within about a third
-of what the run then takes.
+The missing stages run in this process, in a temporary folder: twice on a few rows, and then on more, as many as fit in
+some seconds. What rows beyond the few add is what a row takes; the rest of the first time is for loading models. An
+estimate is within about a third of what the run then takes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +26,8 @@ Announce = Callable[[str], None]
 # Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
 # on two cores of an AMD EPYC, because no sample can show them.
 START_RAY, START_STAGE = 14.0, 4.0
+GROWTH = 4
+"""How many times as many rows the next sample has."""
 # The memory (bytes) of a worker that Ray itself uses.
 RAY_WORKER = 115 << 20
 
@@ -65,23 +67,27 @@ def measured(stage: Stage, units: float) -> Sample:
 
 
 def tried(run: Callable[[int], Mapping[str, Sample]], few: int, most: int, seconds: float) -> dict[str, Sample]:
-    """Measure stages on at most `most` rows, in about as many seconds, besides the loading of models and the few rows.
+    """Measure stages on `few` rows, twice, and then on more, up to `most`, while the next sample fits in these seconds.
     `run`: runs the stages on a number of rows."""
     first, again = run(few), run(few)
-    took = sum(each.wall for each in again.values())
-    count = min(most, int(few * seconds / max(took, 1e-9)))
-    last = run(count) if count > few else again
-    return {name: _with_loading(first[name], again[name], own) for name, own in last.items()}
+    last, size, took = again, few, 0.0
+    while size < most and GROWTH * took <= seconds:
+        size = min(GROWTH * size, most)
+        last = run(size)
+        took = sum(min(each.wall, each.cpu) for each in last.values())  # other work stretches the wall
+    return {name: _without_loading(first[name], again[name], own) for name, own in last.items()}
 
 
-def _with_loading(first: Sample, again: Sample, last: Sample) -> Sample:
-    """The last sample, without the models that later stages left in memory after the first one."""
-    return replace(
-        last,
-        memory=first.memory + max(0, last.memory - again.memory),
-        loading_wall=max(0.0, first.wall - again.wall),
-        loading_cpu=max(0.0, first.cpu - again.cpu),
-    )
+def _without_loading(first: Sample, again: Sample, last: Sample) -> Sample:
+    """The last sample, with the time of its rows alone: what the few rows took beyond it is for loading. Its memory is
+    without the models that later stages left there after the first one."""
+    times: dict[str, float] = {}
+    for name in ("wall", "cpu"):
+        less, more, whole = (getattr(each, name) for each in (again, last, first))
+        a_unit = (more - less) / (last.units - again.units) if last.units > again.units else 0.0
+        own = a_unit * last.units if a_unit > 0 else more
+        times |= {name: own, f"loading_{name}": max(0.0, whole - own * first.units / last.units)}
+    return replace(last, memory=first.memory + max(0, last.memory - again.memory), **times)
 
 
 def estimate(

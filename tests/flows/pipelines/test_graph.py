@@ -119,9 +119,9 @@ def test_a_quote_builds_samples_and_the_graph_of_the_run_once(
     plan = graph(parameters(tmp_path, "synthetic:passages=40,questions=4,seed=3"))
     assert built.count == 1
     plan.room()
-    assert built.count == 1 + 3  # the samples, of 4, 4 and all 40 passages
+    assert built.count == 1 + 4  # the samples, of 4, 4, 16 and all 40 passages
     plan.room()
-    assert built.count == 1 + 3  # the quotes are there
+    assert built.count == 1 + 4  # the quotes are there
     assert not plan.done()
 
 

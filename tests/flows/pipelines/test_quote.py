@@ -4,7 +4,7 @@ and `runner: auto`, which takes one process where Ray saves less than it costs."
 import gzip
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,7 +26,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus
 from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
-from vitalfew.flows.pipelines.quote.evaluation import MethodQuote, QuotedEvaluation, quote_evaluation
+from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.flows.pipelines.quote.runner import runner_for
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError
@@ -35,23 +35,27 @@ from vitalfew.tasks.datasets.specification import parse_dataset
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 LOADED = {"shard_passages": 100}
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
-SETTINGS: dict[str, Any] = {
-    "index": "test",
-    "questions": {"batch": 16},
-    "generate": {"generator": "tests.support.fakes:FirstWords"},
-    "retrieve": {"top_k": 5},
-    "methods": {
-        "none": {"retrieve": None},
-        "naive": {"retrieve": {"retriever": "passage"}},
-        "again": {"retrieve": {"retriever": "passage"}, "refine": {"max_words": 100_000}},
-        "several": {
-            "generate": {"per_context": True},
-            "critique": {"critic": "tests.support.fakes:WordCritic"},
-            "select": {},
-        },
+METHODS: dict[str, Any] = {
+    "none": {"retrieve": None},
+    "naive": {"retrieve": {"retriever": "passage"}},
+    "again": {"retrieve": {"retriever": "passage"}, "refine": {"max_words": 100_000}},
+    "several": {
+        "generate": {"per_context": True},
+        "critique": {"critic": "tests.support.fakes:WordCritic"},
+        "select": {},
     },
 }
-NAIVE = {**SETTINGS, "methods": {"naive": SETTINGS["methods"]["naive"]}}
+GENERATE = {"generator": "tests.support.fakes:FirstWords"}
+SETTINGS: dict[str, Any] = {
+    "index": "test", "questions": {"batch": 16}, "generate": GENERATE, "retrieve": {"top_k": 5}, "methods": METHODS
+}  # fmt: skip
+NAIVE = {**SETTINGS, "methods": {"naive": METHODS["naive"]}}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "some")
 
 
 # Passages
@@ -91,21 +95,15 @@ def test_an_index_takes_what_was_quoted(quoted: tuple[Path, Quoted]) -> None:
         assert 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
 
 
-def test_a_finished_index_is_not_tried(quoted: tuple[Path, Quoted]) -> None:
-    arguments = ["plan", CORPUS, "--store", str(quoted[0]), "--set", "load.shard_passages=100", *FAKE]
-    with mock.patch.object(corpus, "survey", None), mock.patch.object(HashEncoder, "encode", None):
-        shown = CliRunner().invoke(app, arguments)
-    assert shown.exit_code == 0, shown.output
-    assert shown.output.count("already done") == 4
-    assert "a run has nothing to do" in shown.output
-    assert "The store has the passages: 400 passages" in shown.output
-
-
 def test_what_the_store_has_costs_nothing(quoted: tuple[Path, Quoted], tmp_path: Path) -> None:
-    """Another layout of the index, then more passages: sentences and vectors come from the store."""
+    """All of it; then another layout of the index, and more passages: sentences and vectors come from the store."""
     store, told = copied(quoted[0], tmp_path / "store"), list[str]()
     with mock.patch.object(HashEncoder, "encode", None):
+        arguments = ["plan", CORPUS, "--store", str(store), "--set", "load.shard_passages=100", *FAKE]
+        shown = CliRunner().invoke(app, arguments).output
         made = quote(graph(parameters(store, CORPUS, load=LOADED, index={"layout": "fused"})), told.append)
+    assert shown.count("already done") == 4
+    assert "a run has nothing to do" in shown
     assert [stage.stage for stage in made.stages] == ["index"]
     assert {text.partition(":")[0] for text in told} == {"reading the sources", "index"}
     more = quote(graph(parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load=LOADED)))
@@ -165,27 +163,23 @@ def planned(store: Path, settings: Mapping[str, Any] = SETTINGS, **given: Any) -
     return plan
 
 
-def by_method(quoted: QuotedEvaluation, part: int = 0) -> dict[str, MethodQuote]:
-    return {row.method: row for row in quoted.parts[part].methods}
-
-
-def check_ledger(store: Path, stages: int) -> None:
-    """The stages that computed tokens took what was quoted, to a third."""
+def check_ledger(store: Path) -> None:
+    """The stages that asked or rated took the tokens that were quoted, to a third."""
     what = "WHERE tokens > 0 AND stage IN ('generate', 'critique')"
     pairs = sql(store, f"SELECT quoted_tokens, tokens FROM ledger {what}")
-    assert len(pairs) == stages
+    assert pairs
     assert all(expected == pytest.approx(actual, rel=0.3) for expected, actual in pairs)
 
 
 def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
-    rows = by_method(quote_evaluation(planned(store)))
+    rows = {row.method: row for row in quote_evaluation(planned(store)).methods}
     assert contents(store) == contents(searchable())
     assert {path.name for path in store.iterdir()} - {path.name for path in searchable().iterdir()} == {"quotes"}
     assert [rows[name].prompts for name in rows] == [45, 45, 0, 5 * 45]
     assert rows["several"].critic_tokens == pytest.approx(7 * 5 * 45, rel=0.2)
     assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
     evaluating.run(store, SETTINGS)
-    check_ledger(store, 4)
+    check_ledger(store)
     assert "Quoted → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
     told: list[str] = []
     again = quote_evaluation(planned(store), told.append)
@@ -193,7 +187,7 @@ def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
     assert (again.wall_seconds, told) == (0, [])
     # the same prompts under another method: nothing is asked
     other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
-    row = by_method(quote_evaluation(planned(store, other), told.append))["naive"]
+    row = quote_evaluation(planned(store, other), told.append).methods[1]
     assert (row.there, row.prompts, row.tokens) == (False, 0, 0)
     assert not {text.partition(":")[0] for text in told} & {"encode_questions", "retrieve"}  # the store has their rows
 
@@ -203,12 +197,12 @@ def test_shards_that_are_done_cost_nothing(store: Path) -> None:
     stages = planned(store, NAIVE).by_method["naive"]
     for name in ("ask", "encode_questions", "retrieve", "refine"):
         stages[name].run("before")
-    whole = by_method(quote_evaluation(planned(store, NAIVE)))["naive"]
+    (whole,) = quote_evaluation(planned(store, NAIVE)).methods
     generate = stages["generate"]
     generate.run_preparation("before", lambda rows, tokens: None)
     for shard in (0, 1):
         generate.run_shard(shard, "before", lambda rows, tokens: None)
-    row = by_method(quote_evaluation(planned(store, NAIVE)))["naive"]
+    (row,) = quote_evaluation(planned(store, NAIVE)).methods
     assert row.prompts == whole.prompts - 32
     assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.1)
     generate.run("before")
@@ -216,44 +210,30 @@ def test_shards_that_are_done_cost_nothing(store: Path) -> None:
     assert (row.prompts, row.tokens) == (0, 0)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PaidServer]:
+def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: Path) -> None:
+    """The first quote has the most that answers may cost; the second rests on earlier ones, unless they are damaged."""
     with PaidServer() as server, priced(tmp_path, "openai:tiny"):
-        yield server
-
-
-def paid(server: PaidServer) -> dict[str, Any]:
-    generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
-    return merged(NAIVE, {"generate": generate})
-
-
-def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, server: PaidServer) -> None:
-    first = quote_evaluation(planned(store, paid(server), questions={"sample": 12}))
-    assert not server.asked
-    assert by_method(first)["naive"].tokens_out == 40 * 12  # the most that it may cost
-    assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in first.bases)
-    assert any("the time of openai:tiny is unknown" in basis for basis in first.bases)
-    evaluating.run(store, paid(server), questions={"sample": 12})
-    ((before,),) = sql(store, "SELECT sum(usd) FROM ledger")
-    assert first.requests_usd > before > 0
-    asked = len(server.prompts())
-    second = quote_evaluation(planned(store, paid(server), questions={"sample": 30, "seed": 7}))
-    assert len(server.prompts()) == asked
-    assert any("characters per token (as in earlier prompts)" in basis for basis in second.bases)
-    assert second.wall_seconds > 0
-    evaluating.run(store, paid(server), questions={"sample": 30, "seed": 7})
-    ((both,),) = sql(store, "SELECT sum(usd) FROM ledger")
-    assert second.requests_usd == pytest.approx(both - before, rel=0.3)
-    assert by_method(second)["naive"].prompts == pytest.approx(len(server.prompts()) - asked, rel=0.3)
-
-
-def test_a_quote_rests_on_no_damaged_file(store: Path, server: PaidServer) -> None:
-    evaluating.run(store, paid(server), questions={"sample": 20})
-    for path in [*store.glob("candidates/*/*.parquet"), *store.glob("costs/*/*.parquet")]:
-        flip(path)
-    quoted = quote_evaluation(planned(store, paid(server), questions={"sample": 20, "seed": 7}))
-    assert any("max_tokens=40" in basis for basis in quoted.bases)
-    assert any("the time of openai:tiny is unknown" in basis for basis in quoted.bases)
+        generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
+        settings, later = {**NAIVE, "generate": generate}, {"sample": 30, "seed": 7}
+        first = quote_evaluation(planned(store, settings, questions={"sample": 12}))
+        assert not server.asked
+        assert first.methods[0].tokens_out == 40 * 12
+        assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in first.bases)
+        assert any("the time of openai:tiny is unknown" in basis for basis in first.bases)
+        evaluating.run(store, settings, questions={"sample": 12})
+        ((before,),) = sql(store, "SELECT sum(usd) FROM ledger")
+        assert first.requests_usd > before > 0
+        damaged, asked = copied(store, tmp_path / "damaged"), len(server.prompts())
+        second = quote_evaluation(planned(store, settings, questions=later))
+        assert len(server.prompts()) == asked
+        assert any("characters per token (as in earlier prompts)" in basis for basis in second.bases)
+        evaluating.run(store, settings, questions=later)
+        ((both,),) = sql(store, "SELECT sum(usd) FROM ledger")
+        assert second.requests_usd == pytest.approx(both - before, rel=0.3)
+        assert second.methods[0].prompts == pytest.approx(len(server.prompts()) - asked, rel=0.3)
+        for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:
+            flip(path)
+        assert quote_evaluation(planned(damaged, settings, questions=later)).bases == first.bases
 
 
 CHOICE: dict[str, Any] = {
@@ -272,27 +252,20 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     few, many = (row.tokens_in for row in quoted.parts[0].methods)
     assert few < many
     evaluating.run(store, CHOICE)
-    check_ledger(store, 4)
+    check_ledger(store)
 
 
 @pytest.mark.parametrize("questions", [1, 2, 5])
-def test_fewer_questions_than_a_sample_are_quoted_exactly(store: Path, questions: int) -> None:
-    rows = by_method(quote_evaluation(planned(store, NAIVE, questions={"sample": questions})))
+def test_fewer_questions_than_a_sample(store: Path, questions: int) -> None:
+    (row,) = quote_evaluation(planned(store, NAIVE, questions={"sample": questions})).methods
     evaluating.run(store, NAIVE, questions={"sample": questions})
-    assert rows["naive"].prompts == questions
-    check_ledger(store, 1)
+    assert row.prompts == questions
+    check_ledger(store)
 
 
 # The runner
 
 
-@pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("OPENAI_API_KEY", "some")
-
-
-@pytest.mark.usefixtures("alone")
 def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,7 +287,6 @@ def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
     assert chosen(100) == "ray"
 
 
-@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
     ("generator", "batch", "name"),
     [
