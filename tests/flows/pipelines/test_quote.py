@@ -28,6 +28,7 @@ from vitalfew.flows.pipelines.quote import corpus
 from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 from vitalfew.flows.pipelines.quote.runner import runner_for
+from vitalfew.flows.pipelines.quote.sample import Sample, estimate, tried
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
@@ -35,15 +36,12 @@ from vitalfew.tasks.datasets.specification import parse_dataset
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
 LOADED = {"shard_passages": 100}
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
+CRITIQUE = {"critic": "tests.support.fakes:WordCritic"}
 METHODS: dict[str, Any] = {
     "none": {"retrieve": None},
     "naive": {"retrieve": {"retriever": "passage"}},
     "again": {"retrieve": {"retriever": "passage"}, "refine": {"max_words": 100_000}},
-    "several": {
-        "generate": {"per_context": True},
-        "critique": {"critic": "tests.support.fakes:WordCritic"},
-        "select": {},
-    },
+    "several": {"generate": {"per_context": True}, "critique": CRITIQUE, "select": {}},
 }
 GENERATE = {"generator": "tests.support.fakes:FirstWords"}
 SETTINGS: dict[str, Any] = {
@@ -56,6 +54,27 @@ NAIVE = {**SETTINGS, "methods": {"naive": METHODS["naive"]}}
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "some")
+
+
+def test_what_a_row_takes_times_the_rows_and_the_loading_of_models(tmp_path: Path) -> None:
+    """5 s for a model, 1 s however many rows there are, half a second for a row."""
+    sizes: list[int] = []
+
+    def run(rows: int) -> dict[str, Sample]:
+        sizes.append(rows)
+        seconds = 1 + rows / 2 + (0 if sizes[1:] else 5)
+        return {"load": Sample(rows, 1, rows, 0, seconds, seconds, 100, 10 * rows)}
+
+    found = tried(run, few=4, most=64, seconds=36)["load"]
+    assert sizes == [4, 4, 16, 64]
+    plan = graph(parameters(tmp_path, CORPUS))
+    made = estimate(plan.load, plan.parameters, found, units=1000, shards=10)
+    assert (made.rows, made.wall_seconds, made.disk_bytes) == (1000, pytest.approx(506), 10_000)
+    two = plan.parameters.model_copy(update={"runner": "ray", "workers": 2})
+    shared = estimate(plan.load, two, found, units=1000, shards=10)
+    assert (shared.wall_seconds, shared.cpu_seconds) == pytest.approx((6 + 250, 2 * 6 + 500))
+    run_once = tried(run, few=4, most=3, seconds=36)["load"]
+    assert (sizes[4:], run_once.units) == ([4, 4], 4)
 
 
 # Passages
@@ -233,7 +252,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         assert second.methods[0].prompts == pytest.approx(len(server.prompts()) - asked, rel=0.3)
         for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:
             flip(path)
-        assert quote_evaluation(planned(damaged, settings, questions=later)).bases == first.bases
+        assert quote_evaluation(planned(damaged, settings, questions=later)).bases[0] == first.bases[0]
 
 
 CHOICE: dict[str, Any] = {
