@@ -119,8 +119,14 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
             if size and bytes_read() > before:
                 share = min(1.0, (bytes_read() - before) / size)
                 break
-    spent, counts = time.perf_counter() - began, (records, len(ids), len(questions))
-    return Survey(share, spent / share, *(each / share for each in counts), sorted(chosen.items())[:sample])
+    return Survey(
+        share=share,
+        seconds=(time.perf_counter() - began) / share,
+        records=records / share,
+        passages=len(ids) / share,
+        questions=len(questions) / share,
+        sample=sorted(chosen.items())[:sample],
+    )
 
 
 @dataclass(frozen=True)

@@ -81,13 +81,20 @@ def tried(run: Callable[[int], Mapping[str, Sample]], few: int, most: int, secon
 def _without_loading(first: Sample, again: Sample, last: Sample) -> Sample:
     """The last sample, with the time of its rows alone: what the few rows took beyond it is for loading. Its memory is
     without the models that later stages left there after the first one."""
-    times: dict[str, float] = {}
-    for name in ("wall", "cpu"):
-        less, more, whole = (getattr(each, name) for each in (again, last, first))
+
+    def of_rows(less: float, more: float) -> float:
         a_unit = (more - less) / (last.units - again.units) if last.units > again.units else 0.0
-        own = a_unit * last.units if a_unit > 0 else more
-        times |= {name: own, f"loading_{name}": max(0.0, whole - own * first.units / last.units)}
-    return replace(last, memory=first.memory + max(0, last.memory - again.memory), **times)
+        return a_unit * last.units if a_unit > 0 else more
+
+    wall, cpu, share = of_rows(again.wall, last.wall), of_rows(again.cpu, last.cpu), first.units / last.units
+    return replace(
+        last,
+        wall=wall,
+        cpu=cpu,
+        memory=first.memory + max(0, last.memory - again.memory),
+        loading_wall=max(0.0, first.wall - share * wall),
+        loading_cpu=max(0.0, first.cpu - share * cpu),
+    )
 
 
 def estimate(
