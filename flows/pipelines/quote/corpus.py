@@ -352,14 +352,14 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
 
 
 def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:
-    folders = iter(range(3))
+    folders = count()
 
-    def run(count: int) -> dict[str, Sample]:
-        count = min(count, plan.passages)
-        announce(f"write, on {count} {'passage' if count == 1 else 'passages'}")
-        config = plan.writing.config.model_copy(update={"n": count, "spare": 1})
+    def run(size: int) -> dict[str, Sample]:
+        size = min(size, plan.passages)
+        announce(f"write, on {size} {'passage' if size == 1 else 'passages'}")
+        config = plan.writing.config.model_copy(update={"n": size, "spare": 1})
         stage = Write(Path(folder, str(next(folders))), plan.writing.inputs["passages"], config)
-        return {stage.name: measured(stage, count)}
+        return {stage.name: measured(stage, size)}
 
     with tempfile.TemporaryDirectory() as folder:
         return tried(run, 1, min(MOST, plan.passages), SECONDS)[plan.writing.name]
