@@ -9,7 +9,6 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.support.indexing import index, parameters
-from tests.support.quoting import trials_here
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.corpus import quote
@@ -31,8 +30,7 @@ TRIAL: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("notebooks") / "store"
-    with trials_here():
-        quote(graph(parameters(folder, CORPUS)))
+    quote(graph(parameters(folder, CORPUS)))
     index(folder, CORPUS)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     return folder

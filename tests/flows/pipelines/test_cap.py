@@ -18,7 +18,6 @@ from tests.support import evaluating
 from tests.support.evaluating import copied, searchable
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from tests.support.prices import PER_TOKEN, priced
-from tests.support.quoting import trials_here
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.cli.main import app
@@ -248,8 +247,7 @@ def test_the_command_line(store: Path, server: PaidServer, tmp_path: Path) -> No
         return CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial", *options])
 
     assert run("--max-usd", "-1").exit_code == 2
-    with trials_here():
-        refused = run("--max-usd", "0.5")
+    refused = run("--max-usd", "0.5")
     assert refused.exit_code == 1
     # An answer is assumed to be as long as it may be, and a token to have four characters.
     (quoted,) = re.findall(r"the quote is (\d+\.\d+) USD", " ".join(refused.output.split()))

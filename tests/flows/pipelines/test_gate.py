@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied
 from tests.support.indexing import sql, without_catalog
-from tests.support.quoting import trials_here
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.configs.schema import GateConfig, IndexCorpus, RetrieveConfig
@@ -338,7 +337,7 @@ def test_a_gate_that_generates_is_quoted_first(folder: Path, caplog: pytest.LogC
     }
     (folder / "experiments" / "answers.yaml").write_text(yaml.safe_dump(experiment))
     store = write(folder, index={"type": "sq8"}, gate={"experiment": "answers", "margins": {"accuracy": 0.1}})
-    with caplog.at_level("INFO", logger="vitalfew"), trials_here():
+    with caplog.at_level("INFO", logger="vitalfew"):
         done = re_encode(store)
     assert "The gate of towns asks 80 questions twice" in caplog.text
     assert done.gated

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import copied
 from tests.support.indexing import SYNTHETIC, parameters
-from tests.support.quoting import trials_here
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
@@ -119,9 +118,8 @@ def test_a_quote_builds_samples_and_the_graph_of_the_run_once(
     built = counted(index_pipeline, "index_stages")
     plan = graph(parameters(tmp_path, "synthetic:passages=40,questions=4,seed=3"))
     assert built.count == 1
-    with trials_here():
-        plan.room()
-    assert built.count == 1 + 4  # the samples, of 4, 8, 32 and all 40 passages
+    plan.room()
+    assert built.count == 1 + 4  # the samples, of 4, 4, 16 and all 40 passages
     plan.room()
     assert built.count == 1 + 4  # the quotes are there
     assert not plan.done()

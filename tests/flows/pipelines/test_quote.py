@@ -1,281 +1,321 @@
-"""`vitalfew plan`: counts from a look at the sources, quotes beside the truth in the ledger, full disks refused."""
+"""`vitalfew plan`: estimates near what a run then takes, nothing for what is done, nothing written, full disks refused;
+and `runner: auto`, which takes one process where Ray saves less than it costs."""
 
 import gzip
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.support.evaluating import copied
+from tests.support import evaluating
+from tests.support.damage import flip
+from tests.support.evaluating import copied, searchable
 from tests.support.fakes import HashEncoder
-from tests.support.indexing import index, parameters, sql
-from tests.support.quoting import trials_here
+from tests.support.indexing import contents, index, parameters, sql
+from tests.support.paid import PaidServer
+from tests.support.prices import priced
+from vitalfew.configs.loading import merged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote import corpus as planning
-from vitalfew.flows.pipelines.quote import passages, trial
-from vitalfew.flows.pipelines.quote.corpus import ID_RANGE, BottomK, DoesNotFit, Quoted, quote, survey
-from vitalfew.flows.pipelines.quote.forecast import Forecast, Line, Speed, Work
-from vitalfew.flows.pipelines.quote.trial import StageSample
-from vitalfew.storage.costs import find_quote
-from vitalfew.tasks.datasets.base import Passage
+from vitalfew.flows.pipelines.quote import corpus
+from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
+from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
+from vitalfew.flows.pipelines.quote.runner import runner_for
+from vitalfew.flows.pipelines.quote.sample import Sample, estimate, tried
+from vitalfew.storage.costs import Quote, save_quotes
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 CORPUS = "synthetic:passages=400,questions=20,seed=3"
+LOADED = {"shard_passages": 100}
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
+CRITIQUE = {"critic": "tests.support.fakes:WordCritic"}
+METHODS: dict[str, Any] = {
+    "none": {"retrieve": None},
+    "naive": {"retrieve": {"retriever": "passage"}},
+    "again": {"retrieve": {"retriever": "passage"}, "refine": {"max_words": 100_000}},
+    "several": {"generate": {"per_context": True}, "critique": CRITIQUE, "select": {}},
+}
+GENERATE = {"generator": "tests.support.fakes:FirstWords"}
+SETTINGS: dict[str, Any] = {
+    "index": "test", "questions": {"batch": 16}, "generate": GENERATE, "retrieve": {"top_k": 5}, "methods": METHODS
+}  # fmt: skip
+NAIVE = {**SETTINGS, "methods": {"naive": METHODS["naive"]}}
 
 
-@given(st.lists(st.integers(0, 50)), st.integers(1, 20))
-def test_the_sketch_keeps_the_smallest_keys_once(keys: list[int], k: int) -> None:
-    sketch: BottomK[int] = BottomK(k)
-    for key in keys:
-        sketch.add(key, key)
-    assert sorted(sketch.values) == sorted(set(keys))[:k]
-    if len(set(keys)) < k:
-        assert sketch.distinct() == len(set(keys))
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "some")
 
 
-def test_the_sketch_counts_what_it_does_not_keep() -> None:
-    sketch: BottomK[None] = BottomK(1000)
-    for number in range(20_000):
-        sketch.add(number * 7919 * (ID_RANGE // 20_011) % ID_RANGE, None)
-    assert sketch.distinct() == pytest.approx(20_000, rel=0.1)
+def test_what_a_row_takes_times_the_rows_and_the_loading_of_models(tmp_path: Path) -> None:
+    """5 s for a model, 1 s however many rows there are, half a second for a row."""
+    sizes: list[int] = []
 
+    def run(rows: int) -> dict[str, Sample]:
+        sizes.append(rows)
+        seconds = 1 + rows / 2 + (0 if sizes[1:] else 5)
+        return {"load": Sample(rows, 1, rows, 0, seconds, seconds, 100, 10 * rows)}
 
-def test_a_survey_of_everything_is_exact(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    rows = [{"text": f"Passage {number % 300}."} for number in range(900)] + [{"text": "x" * 300}]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    _, dataset = parse_dataset(f"jsonl:{file}")
-    found = survey([dataset], LoadConfig(max_chars=200), sample=50, seconds=60)
-    assert found.complete
-    assert (found.records, found.passages, found.questions) == (901, 300, 0)
-    assert len(found.sample) == 50
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_survey_of_a_part_tells_the_whole(tmp_path: Path, packed: bool) -> None:
-    # Long rows that do not pack: sources are read in blocks, which are ahead of the rows by some of these.
-    rows = [json.dumps({"text": random.Random(number).randbytes(400).hex()}) + "\n" for number in range(20_000)]
-    content = "".join(rows)
-    file = tmp_path / "rows.jsonl"
-    file.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
-    _, dataset = parse_dataset(f"jsonl:{file}")
-    found = survey([dataset], LoadConfig(), sample=2000, seconds=0)
-    assert 0 < found.share < 1
-    assert found.passages == pytest.approx(20_000, rel=0.25)
-    _, dataset = parse_dataset("synthetic:passages=100000,questions=1000")
-    found = survey([dataset], LoadConfig(), sample=500, seconds=0)
-    assert found.records == pytest.approx(101_000)
-
-
-@given(st.floats(0, 10), st.floats(0, 10))
-def test_lines_never_go_below_nothing(small: float, large: float) -> None:
-    line = Line.through((10, small), (100, large))
-    assert line.fixed >= 0
-    assert line.slope >= 0
-    assert line.at(100) == pytest.approx(large)
-
-
-def sample(units: int, seconds: float, tokens: int = 0) -> StageSample:
-    return StageSample(units, 1, units, tokens, seconds, seconds, 1e6, 50 + 100 * units, 0.0, 0.0)
-
-
-def test_a_forecast_repeats_its_samples_and_adds_the_loading_of_models(tmp_path: Path) -> None:
+    found = tried(run, few=4, most=64, seconds=36)["load"]
+    assert sizes == [4, 4, 16, 64]
     plan = graph(parameters(tmp_path, CORPUS))
-    samples = sample(10, 5.0), [sample(10, 1.0), sample(100, 1.9)]
-    serial = Forecast(plan.stages[0], plan.parameters, *samples)
-    one = serial.quote(Work(100, 1))
-    assert (one.rows, one.tokens, one.disk_bytes) == (100, 0, 10_050)
-    assert one.wall_seconds == pytest.approx(4.0 + 1.9)
-    assert serial.quote(Work(400, 4)).wall_seconds == pytest.approx(4.0 + 4 * 1.9)
+    made = estimate(plan.load, plan.parameters, found, units=1000, shards=10)
+    assert (made.rows, made.wall_seconds, made.disk_bytes) == (1000, pytest.approx(506), 10_000)
     two = plan.parameters.model_copy(update={"runner": "ray", "workers": 2})
-    parallel = Forecast(plan.stages[0], two, *samples).quote(Work(400, 4))
-    assert parallel.wall_seconds == pytest.approx(4.0 + 2 * 1.9)
-    assert parallel.cpu_seconds == pytest.approx(2 * 4.0 + 4 * 1.9)
-    known = serial.quote(Work(100, 1, tokens=50), Speed(0.1, 0.2))  # though the trial computed no tokens
-    assert (known.wall_seconds, known.cpu_seconds) == pytest.approx((4.0 + 5.0, 4.0 + 10.0))
+    shared = estimate(plan.load, two, found, units=1000, shards=10)
+    assert (shared.wall_seconds, shared.cpu_seconds) == pytest.approx((6 + 250, 2 * 6 + 500))
+    run_once = tried(run, few=4, most=3, seconds=36)["load"]
+    assert (sizes[4:], run_once.units) == ([4, 4], 4)
 
 
-def test_one_sample_is_taken_in_proportion(tmp_path: Path) -> None:
-    plan = graph(parameters(tmp_path, CORPUS))
-    quoted = Forecast(plan.stages[0], plan.parameters, None, [sample(8, 2.0, tokens=40)]).quote(Work(80, 3))
-    assert (quoted.rows, quoted.tokens) == (80, 400)
-    assert quoted.wall_seconds == pytest.approx(20.0)
+# Passages
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Quoted]:
+def quoted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Quoted]:
+    """A store with a quote of an index, and that index."""
     store = tmp_path_factory.mktemp("plan") / "store"
-    return store, quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
+    made = quote(graph(parameters(store, CORPUS, load=LOADED)))
+    assert {path.relative_to(store).parts[0] for path in store.rglob("*")} == {"quotes"}
+    index(store, CORPUS, load=LOADED)
+    return store, made
 
 
-@pytest.fixture
-def store(planned: tuple[Path, Quoted], tmp_path: Path) -> Path:
-    """The store of that quote, with the index that was quoted."""
-    index(planned[0], CORPUS, load={"shard_passages": 100})
-    return copied(planned[0], tmp_path / "store")
+def test_a_part_of_the_sources_tells_the_whole(tmp_path: Path) -> None:
+    # Long rows that do not pack: sources are read in blocks, which are ahead of the rows by some of these.
+    rows = [json.dumps({"text": random.Random(number).randbytes(400).hex()}) + "\n" for number in range(9_000)]
+    file = tmp_path / "rows.jsonl.gz"
+    file.write_bytes(gzip.compress("".join(rows + rows[:100]).encode()))
+    _, dataset = parse_dataset(f"jsonl:{file}")
+    whole, part = (survey([dataset], LoadConfig(), sample=1000, seconds=seconds) for seconds in (60, 0))
+    assert (whole.complete, whole.passages, len(whole.sample)) == (True, 9000, 1000)
+    assert 0 < part.share < 1
+    assert part.passages == pytest.approx(9000, rel=0.3)
 
 
-def test_a_plan_counts_and_the_ledger_compares(planned: tuple[Path, Quoted]) -> None:
-    store, made = planned
+def test_an_index_takes_what_was_quoted(quoted: tuple[Path, Quoted]) -> None:
+    store, made = quoted
     assert [stage.stage for stage in made.stages] == ["load", "split", "encode", "index"]
-    assert made.stages[0].rows == 400
-    outcome = index(store, CORPUS, load={"shard_passages": 100})
-    rows = sql(
-        store, "SELECT stage, quoted_rows / rows, quoted_tokens, tokens, quoted_disk_bytes / disk_bytes FROM ledger"
-    )
-    assert {row[0] for row in rows} == {manifest.stage for manifest in outcome.manifests}
-    for _, ratio, quoted, tokens, disk in rows:
-        assert ratio == pytest.approx(1, abs=0.1)
-        assert quoted == pytest.approx(tokens, rel=0.1)
-        assert disk is None or 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
-    with nothing_tried():
-        again = quote(graph(parameters(store, CORPUS, load={"shard_passages": 100})))
-    assert again.names == ["load", "split", "encode", "index"]
-    assert again.stages == []
-    assert again.disk_bytes == again.wall_seconds == 0
-    assert again.survey.passages == 400
+    assert (made.survey.passages, made.stages[0].rows) == (400, 400)
+    ledger = sql(store, "SELECT quoted_rows / rows, quoted_tokens, tokens, quoted_disk_bytes / disk_bytes FROM ledger")
+    assert len(ledger) == 4
+    for rows, expected, tokens, disk in ledger:
+        assert rows == pytest.approx(1, abs=0.2)
+        assert expected == pytest.approx(tokens, rel=0.2)
+        assert 0.5 < disk < 2  # 400 passages: what a file has besides its rows weighs much
 
 
-@contextmanager
-def nothing_tried() -> Iterator[None]:
-    """No process is started for a trial, no source is read, and nothing is encoded in this block."""
-    forbidden = mock.Mock(side_effect=AssertionError("nothing is left to do"))
-    with (
-        mock.patch.object(trial, "subprocess", mock.Mock(Popen=forbidden)),
-        mock.patch.object(planning, "survey", forbidden),
-        mock.patch.object(HashEncoder, "encode", forbidden),
-    ):
-        yield
-
-
-def test_a_finished_run_is_quoted_by_the_command_without_a_trial(store: Path) -> None:
-    arguments = ["plan", CORPUS, "--store", str(store), "--set", "load.shard_passages=100", *FAKE]
-    with nothing_tried():
-        shown = CliRunner().invoke(app, arguments)
-    assert shown.exit_code == 0, shown.output
-    assert shown.output.count("already done") == 4
-    assert "a run has nothing to do" in shown.output
-    assert "The store has the passages: 400 passages" in shown.output
-
-
-def test_only_what_is_missing_is_tried(store: Path) -> None:
-    """Another layout of the index: sentences and vectors of the samples come from the store."""
-    given = parameters(store, CORPUS, load={"shard_passages": 100}, index={"layout": "fused", "alpha": 0.5})
-    told: list[str] = []
-    with trials_here(), mock.patch.object(HashEncoder, "encode", side_effect=AssertionError("it is encoded already")):
-        made = quote(graph(given), told.append)
+def test_what_the_store_has_costs_nothing(quoted: tuple[Path, Quoted], tmp_path: Path) -> None:
+    """All of it; then another layout of the index, and more passages: sentences and vectors come from the store."""
+    store, told = copied(quoted[0], tmp_path / "store"), list[str]()
+    with mock.patch.object(HashEncoder, "encode", None):
+        arguments = ["plan", CORPUS, "--store", str(store), "--set", "load.shard_passages=100", *FAKE]
+        shown = CliRunner().invoke(app, arguments).output
+        made = quote(graph(parameters(store, CORPUS, load=LOADED, index={"layout": "fused"})), told.append)
+    assert shown.count("already done") == 4
+    assert "a run has nothing to do" in shown
     assert [stage.stage for stage in made.stages] == ["index"]
     assert {text.partition(":")[0] for text in told} == {"reading the sources", "index"}
-    index(store, CORPUS, load={"shard_passages": 100}, index={"layout": "fused", "alpha": 0.5})
-    (row,) = sql(store, "SELECT quoted_rows / rows, quoted_disk_bytes / disk_bytes FROM ledger WHERE rows > 0 "
-                 f"AND fingerprint = '{made.stages[0].fingerprint}'")  # fmt: skip
-    assert row == pytest.approx((1, 1), abs=0.15)
+    more = quote(graph(parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load=LOADED)))
+    assert more.known == pytest.approx(400 / 450, abs=0.06)
+    assert more.stages[2].tokens < 0.25 * quoted[1].stages[2].tokens
 
 
 def test_what_a_killed_run_did_costs_nothing(tmp_path: Path) -> None:
-    plan = graph(parameters(tmp_path, CORPUS, load={"shard_passages": 100}))
+    plan = graph(parameters(tmp_path, CORPUS, load=LOADED))
     load, split, encode, _ = plan.stages
     load.run("before")
     split.run("before")
-    with trials_here():
-        whole = quote(graph(plan.parameters)).stages[0]
+    whole = quote(graph(plan.parameters)).stages[0]
     encode.run_preparation("before", lambda rows, tokens: None)
     encode.open()
-    _, *others = encode.shards()
-    for shard in others:
+    for shard in encode.shards()[1:]:
         encode.run_shard(shard, "before", lambda rows, tokens: None)
-    with trials_here():
-        left = quote(graph(plan.parameters)).stages[0]
+    left = quote(graph(plan.parameters)).stages[0]
     assert (whole.stage, left.stage) == ("encode", "encode")
-    assert left.tokens == pytest.approx(whole.tokens / (1 + len(others)), rel=0.1)
-    assert find_quote(tmp_path, whole.fingerprint).tokens == pytest.approx(whole.tokens, rel=0.1)  # for the ledger
-
-
-def test_a_trial_takes_a_share_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of 600 passages has room for 8 + 32, after the first 4; fewer seconds have room for less."""
-    monkeypatch.setattr(trial, "LEAST", 0.0)
-    given, told = parameters(tmp_path, "synthetic:passages=600,questions=0,seed=3"), list[str]()
-    with trials_here():
-        assert quote(graph(given), told.append).stages[0].rows == 600
-    assert [text for text in told if text.startswith("encode")] == [f"encode: {size} passages" for size in (4, 8, 32)]
-    monkeypatch.setattr(passages, "SECONDS", 0.0)
-    told.clear()
-    with trials_here():
-        quote(graph(given), told.append)
-    assert [text for text in told if text.startswith("encode")] == [f"encode: {size} passages" for size in (4, 8)]
-
-
-@given(st.lists(st.integers(1, 5000), min_size=16, max_size=200))
-def test_any_run_of_passages_is_like_all(sizes: list[int]) -> None:
-    all_passages = [Passage("", "x" * size) for size in sizes]
-    ordered = passages.typical(all_passages)
-    assert sorted(map(id, ordered)) == sorted(map(id, all_passages))
-    for start in range(0, len(sizes) - 15, 4):
-        among = [len(passage.text) for passage in ordered[start : start + 16]]
-        assert min(among) <= sorted(sizes)[len(sizes) // 4]
-        assert max(among) >= sorted(sizes)[-(len(sizes) // 4) - 1]
-
-
-def test_a_plan_knows_what_the_store_holds(planned: tuple[Path, Quoted]) -> None:
-    store, _ = planned
-    index(store, CORPUS, load={"shard_passages": 100})
-    given = parameters(store, CORPUS, "synthetic:passages=50,questions=0,seed=4", load={"shard_passages": 100})
-    with trials_here():
-        made = quote(graph(given))
-    assert made.known == pytest.approx(400 / 450, abs=0.06)
-    encode = made.stages[2]
-    assert encode.tokens < 0.25 * find_quote(store, encode.fingerprint).rows * 20
-
-
-@pytest.mark.parametrize("distinct", [1, 2])
-def test_a_corpus_of_fewer_passages_than_samples(tmp_path: Path, distinct: int) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(f'{{"text": "Passage {n % distinct} is here. It is short."}}\n' for n in range(9)))
-    with trials_here():
-        made = quote(graph(parameters(tmp_path / "s", f"jsonl:{file}")))
-    assert made.stages[0].rows == distinct
-
-
-def test_a_run_starts_where_nothing_surveyed_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000_000)
-    monkeypatch.setattr(planning, "AMPLE", 1 << 40)
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": ""}\n')
-    plan = graph(parameters(tmp_path / "s", f"jsonl:{file}"))
-    plan.room()
-    with pytest.raises(planning.NothingToTry, match="no usable passage"):
-        quote(plan)
+    assert left.tokens == pytest.approx(whole.tokens / len(encode.shards()), rel=0.01)
 
 
 def test_what_cannot_fit_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning.files, "free_bytes", lambda store: 50_000)
+    monkeypatch.setattr(corpus.files, "free_bytes", lambda store: 50_000)
     given = parameters(tmp_path / "s", CORPUS)
     for _ in range(2):  # without a quote, and with the one that the first refusal made
-        with (
-            trials_here(),
-            pytest.raises(DoesNotFit, match=r"needs about [\d.]+ MB, but the disk has 50.0 kB"),
-        ):
+        with pytest.raises(DoesNotFit, match=r"needs about [\d.]+ MB, but the disk has 50.0 kB"):
             graph(given).room()
-    with trials_here():
-        told = CliRunner().invoke(app, ["plan", CORPUS, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
-    assert told.exit_code == 1
-    assert "encode" in told.output
-    assert "MB, but the disk has 50.0 kB free" in " ".join(told.output.split())
-    refused = CliRunner().invoke(
-        app, ["index", CORPUS, "--name", "n", "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE]
-    )
-    assert refused.exit_code == 1
-    assert "free some space" in refused.output
+    for command in (["plan", CORPUS], ["index", CORPUS, "--name", "n"]):
+        told = CliRunner().invoke(app, [*command, "--store", str(tmp_path / "s"), "--runner", "serial", *FAKE])
+        assert told.exit_code == 1
+        assert "free some space" in " ".join(told.output.split())
     assert not (tmp_path / "s" / "passages").exists()
-    monkeypatch.undo()
-    graph(given).room()
+    monkeypatch.setattr(corpus, "AMPLE", 1 << 40)
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"text": ""}\n')
+    plan = graph(parameters(tmp_path / "t", f"jsonl:{file}"))
+    plan.room()  # nothing can be tried: the run reads further
+    with pytest.raises(NothingToTry, match="no usable passage"):
+        quote(plan)
+    file.write_text('{"text": "A passage is here. It is short."}\n' * 9)
+    assert quote(graph(parameters(tmp_path / "t", f"jsonl:{file}"))).stages[0].rows == 1
+
+
+# Questions
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store of its own with an index in it."""
+    return copied(searchable(), tmp_path / "store")
+
+
+def planned(store: Path, settings: Mapping[str, Any] = SETTINGS, **given: Any) -> EvaluationPlan:
+    plan = graph(evaluating.parameters(store, settings, **given))
+    assert isinstance(plan, EvaluationPlan)
+    return plan
+
+
+def check_ledger(store: Path) -> None:
+    """The stages that asked or rated took the tokens that were quoted, to a third."""
+    what = "WHERE tokens > 0 AND stage IN ('generate', 'critique')"
+    pairs = sql(store, f"SELECT quoted_tokens, tokens FROM ledger {what}")
+    assert pairs
+    assert all(expected == pytest.approx(actual, rel=0.3) for expected, actual in pairs)
+
+
+def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
+    rows = {row.method: row for row in quote_evaluation(planned(store)).methods}
+    assert contents(store) == contents(searchable())
+    assert {path.name for path in store.iterdir()} - {path.name for path in searchable().iterdir()} == {"quotes"}
+    assert [rows[name].prompts for name in rows] == [45, 45, 0, 5 * 45]
+    assert rows["several"].critic_tokens == pytest.approx(7 * 5 * 45, rel=0.2)
+    assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
+    evaluating.run(store, SETTINGS)
+    check_ledger(store)
+    assert "Quoted → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
+    told: list[str] = []
+    again = quote_evaluation(planned(store), told.append)
+    assert all(row.there and not row.tokens for row in again.methods)
+    assert (again.wall_seconds, told) == (0, [])
+    # the same prompts under another method: nothing is asked
+    other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
+    row = quote_evaluation(planned(store, other), told.append).methods[1]
+    assert (row.there, row.prompts, row.tokens) == (False, 0, 0)
+    assert not {text.partition(":")[0] for text in told} & {"encode_questions", "retrieve"}  # the store has their rows
+
+
+def test_shards_that_are_done_cost_nothing(store: Path) -> None:
+    """A run that was killed after two of its shards, of 16 questions each; then one that lacks only scores."""
+    stages = planned(store, NAIVE).by_method["naive"]
+    for name in ("ask", "encode_questions", "retrieve", "refine"):
+        stages[name].run("before")
+    (whole,) = quote_evaluation(planned(store, NAIVE)).methods
+    generate = stages["generate"]
+    generate.run_preparation("before", lambda rows, tokens: None)
+    for shard in (0, 1):
+        generate.run_shard(shard, "before", lambda rows, tokens: None)
+    (row,) = quote_evaluation(planned(store, NAIVE)).methods
+    assert row.prompts == whole.prompts - 32
+    assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.1)
+    generate.run("before")
+    (row,) = quote_evaluation(planned(store, NAIVE)).methods
+    assert (row.prompts, row.tokens) == (0, 0)
+
+
+def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: Path) -> None:
+    """The first quote has the most that answers may cost; the second rests on earlier ones, unless they are damaged."""
+    with PaidServer() as server, priced(tmp_path, "openai:tiny"):
+        generate = {"generator": "openai", "model": "tiny", "base_url": server.url, "max_tokens": 40, "temperature": 0}
+        settings, later = {**NAIVE, "generate": generate}, {"sample": 30, "seed": 7}
+        first = quote_evaluation(planned(store, settings, questions={"sample": 12}))
+        assert not server.asked
+        assert first.methods[0].tokens_out == 40 * 12
+        assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in first.bases)
+        assert any("the time of openai:tiny is unknown" in basis for basis in first.bases)
+        evaluating.run(store, settings, questions={"sample": 12})
+        ((before,),) = sql(store, "SELECT sum(usd) FROM ledger")
+        assert first.requests_usd > before > 0
+        damaged, asked = copied(store, tmp_path / "damaged"), len(server.prompts())
+        second = quote_evaluation(planned(store, settings, questions=later))
+        assert len(server.prompts()) == asked
+        assert any("characters per token (as in earlier prompts)" in basis for basis in second.bases)
+        evaluating.run(store, settings, questions=later)
+        ((both,),) = sql(store, "SELECT sum(usd) FROM ledger")
+        assert second.requests_usd == pytest.approx(both - before, rel=0.3)
+        assert second.methods[0].prompts == pytest.approx(len(server.prompts()) - asked, rel=0.3)
+        for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:
+            flip(path)
+        assert quote_evaluation(planned(damaged, settings, questions=later)).bases[0] == first.bases[0]
+
+
+CHOICE: dict[str, Any] = {
+    **SETTINGS,
+    "choose": {"retrieve.top_k": [2, 6], "on": "development", "by": "answer_recall@5"},
+    "methods": {"none": {"retrieve": None}, "pareto": {}},
+}
+
+
+def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
+    with pytest.raises(InputError, match="development questions"):
+        quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))
+    quoted = quote_evaluation(planned(store, CHOICE))
+    assert quoted.is_open
+    assert [part.name for part in quoted.parts] == ["trial/development", "trial"]
+    few, many = (row.tokens_in for row in quoted.parts[0].methods)
+    assert few < many
+    evaluating.run(store, CHOICE)
+    check_ledger(store)
+
+
+@pytest.mark.parametrize("questions", [1, 2, 5])
+def test_fewer_questions_than_a_sample(store: Path, questions: int) -> None:
+    (row,) = quote_evaluation(planned(store, NAIVE, questions={"sample": questions})).methods
+    evaluating.run(store, NAIVE, questions={"sample": questions})
+    assert row.prompts == questions
+    check_ledger(store)
+
+
+# The runner
+
+
+def test_a_small_corpus_takes_one_process_and_a_large_one_takes_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(passages: int, is_named: bool = False, **given: Any) -> str:
+        settings = {"runner": "auto", "workers": 2, **given}
+        plan = graph(parameters(tmp_path, f"synthetic:passages={passages},questions=1", **settings))
+        return runner_for(plan, is_named)
+
+    assert (chosen(100), chosen(1_000_000), chosen(1_000_000, workers=1)) == ("serial", "ray", "serial")
+    assert (chosen(100, runner="ray"), chosen(1_000_000, runner="serial")) == ("ray", "serial")
+    assert chosen(100, is_named=True) == "ray"
+    assert chosen(100, encode={"encoder": "tests.support.fakes:GpuEncoder"}) == "ray"
+    for seconds, name in ((1000.0, "ray"), (1.0, "serial")):  # the quote decides where there is one
+        stages = graph(parameters(tmp_path, "synthetic:passages=100,questions=1")).stages
+        known = [(stage.artifact.fingerprint, stage.name, "ray", 2, 1, 1, seconds, seconds) for stage in stages]
+        save_quotes(tmp_path, [Quote(*each, 0.0, 1, 1, 0.0) for each in known])
+        assert chosen(100) == name
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
+    assert chosen(100) == "ray"
+
+
+@pytest.mark.parametrize(
+    ("generator", "batch", "name"),
+    [
+        ("tests.support.fakes:FirstWords", 2, "ray"),  # of unknown speed
+        ("tests.support.fakes:FirstWords", 256, "serial"),  # one shard, which nobody shares
+        ("openai", 256, "ray"),  # Prefect may hold its key
+        ("reader", 2, "serial"),  # it fills all cores by itself
+    ],
+)
+def test_what_workers_could_share_decides(store: Path, generator: str, batch: int, name: str) -> None:
+    more = {"model": "some", "base_url": "http://127.0.0.1:1/v1"} if generator == "openai" else {}
+    settings = {**NAIVE, "generate": {"generator": generator, **more}, "questions": {"batch": batch}}
+    assert runner_for(planned(store, settings, runner="auto", workers=2), is_server_named=False) == name

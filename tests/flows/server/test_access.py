@@ -17,7 +17,7 @@ import pytest
 from tests.support.fakes import ChatServer, Reply
 from tests.support.prefect_ui import ROOT
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.server.access import Server, connect, named, running
+from vitalfew.flows.server.access import Server, connect, is_named, named, running
 from vitalfew.flows.server.home import home, prepare
 from vitalfew.storage import files
 
@@ -63,6 +63,24 @@ def test_the_user_s_own_server_is_asked_with_the_user_s_own_secret(
         with pytest.raises(ConfigError, match="needs another secret: set PREFECT_API_AUTH_STRING"):
             connect(store)
         assert os.environ["PREFECT_API_AUTH_STRING"] == "another"
+
+
+def test_a_server_is_named_by_the_environment_a_profile_or_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PROFILES_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert not is_named()
+    (tmp_path / "profiles.toml").write_text(
+        'active = "own"\n[profiles.own]\n[profiles.local]\nPREFECT_API_URL = "http://127.0.0.1:4200/api"\n'
+    )
+    assert not is_named()
+    monkeypatch.setenv("PREFECT_PROFILE", "local")
+    assert is_named()
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    assert not is_named()
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index, parameters, sql
-from tests.support.quoting import trials_here
 from tests.support.serving import row
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.prompt import is_whole, prompt
@@ -53,8 +52,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index that was quoted, its second version, and two evaluations of three methods, the second a dearer one."""
     folder = tmp_path_factory.mktemp("sql") / "store"
     index(folder, "synthetic:passages=50,questions=10,seed=3")
-    with trials_here():
-        quote(graph(parameters(folder)))
+    quote(graph(parameters(folder)))
     index(folder)
     graph(evaluation("trial", TRIAL, {"store": folder, "runner": "serial"})).run(run_serially)
     evaluated(evaluation("longer", LONGER, {"store": folder, "runner": "serial"}))

@@ -1,0 +1,189 @@
+"""The cost of a stage, estimated from a small sample: what a row of the sample takes, times the rows of the run.
+
+The missing stages run in this process, in a temporary folder: twice on a few rows, and then on more, as many as fit in
+some seconds. What rows beyond the few add is what a row takes; the rest of the first time is for loading models. An
+estimate is within about a third of what the run then takes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import ceil
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vitalfew.configs.schema import Execution
+from vitalfew.storage import files
+from vitalfew.storage.artifacts import Artifact, ShardRecord
+from vitalfew.storage.costs import Cost, Quote, charge, read_ledger
+from vitalfew.tasks.stage import Stage
+
+Announce = Callable[[str], None]
+"""Called with what is tried now, in words."""
+# Seconds that Prefect's server and Ray take to start and to end, and that a stage's workers take to be ready; measured
+# on two cores of an AMD EPYC, because no sample can show them.
+START_RAY, START_STAGE = 14.0, 4.0
+GROWTH = 4
+"""How many times as many rows the next sample has."""
+# The memory (bytes) of a worker that Ray itself uses.
+RAY_WORKER = 115 << 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a stage took on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
+    models, in one process, and in no other figure."""
+
+    units: float
+    shards: int
+    rows: int
+    tokens: int
+    wall: float
+    cpu: float
+    memory: int
+    disk: int
+    loading_wall: float = 0.0
+    loading_cpu: float = 0.0
+
+
+def measured(stage: Stage, units: float) -> Sample:
+    """Run a stage on a sample; the stages before it must be finished. Raises the errors of the stage."""
+    manifest = stage.run("plan")
+    once = [manifest.preparation.cost] if manifest.preparation else []
+    costs = [*once, *(record.cost for record in manifest.shards)]
+    return Sample(
+        units=units,
+        shards=max(1, len(manifest.shards)),
+        rows=manifest.rows.get(stage.table, 0),
+        tokens=sum(cost.tokens for cost in costs),
+        wall=sum(cost.wall_seconds for cost in costs),
+        cpu=sum(cost.cpu_seconds for cost in costs),
+        memory=max((cost.peak_memory_bytes for cost in costs), default=0),
+        disk=sum(file.bytes for file in manifest.files()),
+    )
+
+
+def tried(run: Callable[[int], Mapping[str, Sample]], few: int, most: int, seconds: float) -> dict[str, Sample]:
+    """Measure stages on `few` rows, twice, and then on more, up to `most`, while the next sample fits in these seconds.
+    `run`: runs the stages on a number of rows."""
+    first, again = run(few), run(few)
+    last, size, took = again, few, 0.0
+    while size < most and GROWTH * took <= seconds:
+        size = min(GROWTH * size, most)
+        last = run(size)
+        took = sum(min(each.wall, each.cpu) for each in last.values())  # other work stretches the wall
+    return {name: _without_loading(first[name], again[name], own) for name, own in last.items()}
+
+
+def _without_loading(first: Sample, again: Sample, last: Sample) -> Sample:
+    """The last sample, with the time of its rows alone: what the few rows took beyond it is for loading. Its memory is
+    without the models that later stages left there after the first one."""
+
+    def of_rows(less: float, more: float) -> float:
+        a_unit = (more - less) / (last.units - again.units) if last.units > again.units else 0.0
+        return a_unit * last.units if a_unit > 0 else more
+
+    wall, cpu, share = of_rows(again.wall, last.wall), of_rows(again.cpu, last.cpu), first.units / last.units
+    return replace(
+        last,
+        wall=wall,
+        cpu=cpu,
+        memory=first.memory + max(0, last.memory - again.memory),
+        loading_wall=max(0.0, first.wall - share * wall),
+        loading_cpu=max(0.0, first.cpu - share * cpu),
+    )
+
+
+def estimate(
+    stage: Stage,
+    parameters: Execution,
+    sample: Sample,
+    units: float,
+    shards: int,
+    rows: float | None = None,
+    tokens: float | None = None,
+) -> Quote:
+    """Quote `units` of work. `rows`, `tokens`: where they are known better than by the sample. The time of what
+    computes tokens follows these."""
+    share = units / sample.units
+    tokens = share * sample.tokens if tokens is None else tokens
+    times = tokens / sample.tokens if sample.tokens else share
+    workers = worker_count(parameters)
+    side = min(workers, shards, stage.workers or shards)
+    wall, cpu = times * sample.wall, times * sample.cpu
+    # Workers share the shards, but none makes the cores of the machine faster.
+    shared = max(wall * ceil(shards / side) / shards, min(wall, cpu / (psutil.cpu_count() or 1)))
+    gpu = stage.num_gpus * (side * sample.loading_wall + wall)
+    cpu += side * sample.loading_cpu
+    larger = max(0.0, units / shards - sample.units / sample.shards) * sample.disk / sample.units
+    return Quote(
+        fingerprint=stage.artifact.fingerprint,
+        stage=stage.name,
+        runner="serial" if parameters.runner == "serial" else "ray",
+        workers=workers,
+        rows=round(share * sample.rows if rows is None else rows),
+        tokens=round(tokens),
+        wall_seconds=sample.loading_wall + shared,
+        cpu_seconds=cpu,
+        gpu_seconds=gpu,
+        peak_memory_bytes=round(sample.memory + larger + (0 if parameters.runner == "serial" else RAY_WORKER)),
+        disk_bytes=round(share * sample.disk),
+        usd=charge(cpu, gpu, tokens, stage.model_name),
+    )
+
+
+def part(quote: Quote, share: float) -> Quote:
+    """A share of what is quoted, such as what a killed run has left to do."""
+    names = ("wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
+    whole = {name: round(share * getattr(quote, name)) for name in ("rows", "tokens", "disk_bytes")}
+    return replace(quote, **whole, **{name: share * getattr(quote, name) for name in names})
+
+
+def timed(store: Path, stage: Stage, quote: Quote) -> Quote | None:
+    """A quote with the time that a server's model has taken per token in earlier runs; None if it was never asked."""
+    rows = [row for path in files.find(store, "costs/*/*.parquet") for row in read_ledger(path)]
+    own = [row for row in rows if (row["stage"], row["model"]) == (stage.name, stage.model_name) and row["shard"] >= 0]
+    if not (tokens := sum(row["tokens"] for row in own)):
+        return None
+    wall, cpu = (quote.tokens / tokens * sum(row[name] for row in own) for name in ("wall_seconds", "cpu_seconds"))
+    return replace(quote, wall_seconds=wall, cpu_seconds=cpu, usd=charge(cpu, 0, quote.tokens, stage.model_name))
+
+
+def worker_count(parameters: Execution) -> int:
+    """The number of parallel workers that a run has."""
+    return (parameters.workers or psutil.cpu_count() or 1) if parameters.runner != "serial" else 1
+
+
+def start_seconds(parameters: Execution, stages: int) -> float:
+    """Seconds outside the stages, if so many of them are missing."""
+    return START_RAY + START_STAGE * stages if parameters.runner != "serial" and stages else 0.0
+
+
+_SAMPLED, _OWNING = ("question_id", "passage_id", "sentence_id"), ("question_id", "passage_id", "id")
+"""The columns that name what is sampled, and the columns, the first of which there is, that say what a row is of."""
+
+
+def take_over(done: Artifact, stage: Stage, shards: Sequence[int]) -> None:
+    """Make the artifact of a stage on a sample from rows that a finished artifact has, instead of doing the work.
+    `shards`: those of the finished artifact that have the sample."""
+    stage.artifact.begin(stage.description())
+    nothing = Cost(started=datetime.now(UTC).isoformat())
+    over = stage.inputs[stage.counts or stage.over or next(iter(stage.inputs))]
+    tables = dict.fromkeys(file.table for record in done.completed().shards for file in record.files)
+    for shard in stage.shards():
+        sample = over.read(shard)
+        ids = pa.concat_arrays([sample[key].combine_chunks() for key in _SAMPLED if key in sample.column_names])
+        written = []
+        for table in tables:
+            rows = pa.concat_tables(_among(done.read(each, table), ids) for each in shards)
+            written.append(stage.artifact.write(shard, table, rows.combine_chunks()))
+        stage.artifact.mark_done(ShardRecord(shard, "plan", written, sample.num_rows, nothing))
+    stage.finish()
+
+
+def _among(rows: pa.Table, ids: pa.Array) -> pa.Table:
+    column = next((name for name in _OWNING if name in rows.column_names), None)
+    return rows.filter(pc.is_in(rows[column], ids)) if column else rows.slice(0, 0)
