@@ -1,7 +1,6 @@
-"""Titles before texts: what is encoded, indexed and shown, in every mode, and what of it older stores keep."""
+"""Titles before texts: what is encoded, indexed and shown, in every mode."""
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import HashEncoder
-from tests.support.indexing import contents, index, table
+from tests.support.indexing import index
 from vitalfew.configs.schema import ContextMode, RetrieveConfig
-from vitalfew.storage import files
-from vitalfew.storage.runs import find_index
 from vitalfew.tasks.encoders.contexts import encode_units
 from vitalfew.tasks.encoders.late import encode_late
-from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead, salts
+from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead
 from vitalfew.tasks.encoders.transformer import DPR, MiniLM
 from vitalfew.tasks.retrieve import Searcher
 
@@ -30,11 +27,6 @@ def corpus(folder: Path, rows: list[dict[str, str]]) -> str:
     file = folder / "corpus.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return f"jsonl:{file}"
-
-
-@pytest.fixture(params=["exact", "passage", "pooled", "late"])
-def mode(request: pytest.FixtureRequest) -> Iterator[ContextMode]:
-    return request.param
 
 
 def quiet(tokens: int, share: float) -> None:
@@ -49,15 +41,7 @@ def test_a_lead_is_the_title_and_the_separator_or_nothing(title: str) -> None:
     assert title.lstrip().startswith(found.removesuffix(SEPARATOR)[:MOST_CHARS])
 
 
-@given(st.lists(st.text(max_size=5), max_size=9))
-def test_titles_have_one_salt_if_they_are_encoded_alike(titles: list[str]) -> None:
-    found = salts(titles).tolist()
-    for one, salt in zip(titles, found, strict=True):
-        assert salt >= 0
-        assert (salt == 0) == (not lead(one))
-        assert [other == salt for other in found] == [lead(other) == lead(one) for other in titles]
-
-
+@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
     passages = [["It rises. ", "It runs."], ["Alone."]]
     encoder, bare = HashEncoder(), HashEncoder()
@@ -91,25 +75,7 @@ def test_late_reads_the_title_in_every_window_and_counts_it_to_no_sentence() -> 
     assert 0.5 < float(one.core[0] @ one.passage[0]) < 0.999
 
 
-def test_a_title_as_long_as_a_window_leaves_room_for_sentences() -> None:
-    options = MiniLM.Options(precision="fp32", max_tokens=16)
-    tower = MiniLM(options).passages
-    title, text = "name " * 40 + ": ", "It rises in the hills. "
-    found = encode_late(tower, [title + 2 * text], [[(len(title), len(title + text)), (len(title + text), 999)]], quiet)
-    assert np.isfinite(found.core).all()
-    np.testing.assert_allclose(np.linalg.norm(found.core, axis=1), 1, atol=1e-5)
-
-
-def test_an_untitled_corpus_is_encoded_as_it_was(tmp_path: Path, mode: ContextMode) -> None:
-    rows = [{"text": OUSE}, {"text": MILL}, {"text": OUSE + MILL, "title": " "}]
-    given = {"encode": {"context": mode}, "bm25": {"enabled": True}}
-    made = {}
-    for text in ("unit", "titled"):
-        index(tmp_path / text, corpus(tmp_path, rows), **{**given, "encode": {"context": mode, "text": text}})
-        made[text] = [*contents(tmp_path / text).values()]
-    assert sorted(made["unit"]) == sorted(made["titled"])
-
-
+@pytest.mark.parametrize("mode", ["exact", "late"])
 def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: ContextMode) -> None:
     rows = [{"text": OUSE, "title": "Ouse"}, {"text": OUSE.replace("120", "70"), "title": "Nidd"}]
     settings: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
@@ -122,27 +88,6 @@ def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: C
         hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
         assert [hit.title for hit in hits] == ["Ouse"], retrieve
         assert hits[0].text in OUSE
-
-
-def test_an_index_without_the_setting_is_one_of_units(tmp_path: Path) -> None:
-    """Stores of 0.1.0 record no encode.text: they answer as they did."""
-    rows = [{"text": OUSE, "title": "Ouse"}, {"text": MILL, "title": "Mill"}]
-    index(tmp_path, corpus(tmp_path, rows), encode={"text": "unit"})
-    before = find_index(tmp_path, "test")
-    vectors = before.located(tmp_path)["vectors"]
-    for path, place in (
-        (tmp_path / "indexes" / "test.json", ("config", "encode")),
-        (vectors.file("manifest.json"), ("config",)),
-    ):
-        record = files.read_record(path, dict)
-        settings = record
-        for key in place:
-            settings = settings[key]
-        assert settings.pop("text") == "unit"
-        files.write_json(path, record)
-    assert Searcher.named(tmp_path, "test").index.encoding.text == "unit"
-    assert index(tmp_path, corpus(tmp_path, rows), encode={"text": "unit"}).new() == []
-    assert table(tmp_path, "vectors").num_rows == 6
 
 
 def test_dpr_reads_a_title_as_its_paper_does() -> None:

@@ -32,9 +32,18 @@ def place() -> Path:
     return shared("reader-of-towns", hardly_learnt)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings(place: Path) -> dict[str, object]:
-    return {"trainer": "critic", "reader": str(place / "reader"), "learning_rate": 1e-2}
+    return {"trainer": "critic", "reader": str(place / "reader"), "learning_rate": 1e-2,
+        "epochs": 2, "checkpoint_every": 2}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(settings: dict[str, object], place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights of a training that nothing disturbed."""
+    stage = train_stage(tmp_path_factory.mktemp("whole"), place / "towns.json", **settings)
+    stage.run("test")
+    return stage.artifact.directory / "weights"
 
 
 def test_training_learns_its_lessons_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
@@ -57,35 +66,27 @@ def test_training_learns_its_lessons_by_heart(settings: dict[str, object], place
     assert auc(np.arange(len(found)) < len(right), found) > 0.95
 
 
-def test_weights_come_with_a_card_figures_and_what_was_held_out(
-    settings: dict[str, object], place: Path, tmp_path: Path
-) -> None:
-    stage = train_stage(tmp_path / "store", place / "towns.json", epochs=1, **settings)
-    stage.run("test")
-    out = stage.artifact.directory / "weights"
-    figures = json.loads((out / FIGURES).read_text())["figures"]
+def test_weights_come_with_a_card_figures_and_what_was_held_out(whole: Path) -> None:
+    figures = json.loads((whole / FIGURES).read_text())["figures"]
     assert [(row["unit"], row["aspect"], row["among"]) for row in figures] == [
         (unit, aspect, among)
         for unit in ("sentence", "passage")
         for aspect, among in (("isrel", "all"), ("issup", "relevant"), ("isuse", "all"), ("isrel_issup", "all"))
     ]
-    assert [row["unit"] for row in json.loads((out / FIGURES).read_text())["fronts"]] == ["sentence", "passage"]
-    assert {*json.loads((out / SETTINGS).read_text())["calibration"]} == {"isrel", "issup", "isuse"}
-    assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
-    card = (out / "README.md").read_text()
+    assert [row["unit"] for row in json.loads((whole / FIGURES).read_text())["fronts"]] == ["sentence", "passage"]
+    assert {*json.loads((whole / SETTINGS).read_text())["calibration"]} == {"isrel", "issup", "isuse"}
+    assert {file.name for file in whole.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
+    card = (whole / "README.md").read_text()
     assert "8 questions of 4 articles" in card
     assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
     judged = RatedContext("Who built the mill?", "The mill was built by Ada Norrin.", "Ada Norrin")
-    Embedded(Embedded.Options(model=str(out))).rate([judged])
+    Embedded(Embedded.Options(model=str(whole))).rate([judged])
 
 
 def test_an_interrupted_training_comes_to_the_same_weights(
-    settings: dict[str, object], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, object], whole: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {**settings, "epochs": 2, "checkpoint_every": 2}
-    whole = train_stage(tmp_path / "whole", place / "towns.json", **given)
-    whole.run("test")
-    broken = train_stage(tmp_path / "broken", place / "towns.json", **given)
+    broken = train_stage(tmp_path, place / "towns.json", **settings)
     step, calls = CriticTrainer.step, []
 
     def interrupted(self, *arguments):  # type: ignore[no-untyped-def]
@@ -99,7 +100,7 @@ def test_an_interrupted_training_comes_to_the_same_weights(
         with pytest.raises(Interrupted):
             broken.run("test")
     broken.run("test")
-    for path in (whole.artifact.directory / "weights").iterdir():
+    for path in whole.iterdir():
         assert (broken.artifact.directory / "weights" / path.name).read_bytes() == path.read_bytes()
 
 
@@ -162,14 +163,6 @@ def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
     }
 
 
-def test_relevant_candidates_alone_are_those_among_all() -> None:
-    passages = {0: Text("0", "Ada Norrin built the mill.", ((0, 26),)), 1: Text("1", "A mill burnt.", ((0, 13),))}
-    material = Material(passages, [MarkedQuestion("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
-    every, alone = (candidates(material, material.questions, "passage", Echo(), only) for only in (False, True))  # type: ignore[arg-type]
-    assert len(every) == 2
-    assert alone == [each for each in every if each.relevant]
-
-
 def test_support_is_measured_among_relevant_contexts_alone() -> None:
     truth = [(True, True), (True, False), (False, False), (False, True)]
     judged = [LabelledCandidate(RatedContext("Who?", "", str(n)), a, a and b, b) for n, (a, b) in enumerate(truth)]
@@ -196,4 +189,3 @@ def test_auc_is_the_share_of_pairs_in_the_right_order() -> None:
     low, high = interval(truth, scores, np.arange(60) // 3)
     assert low < expected < high
     assert (low, high) == interval(truth, scores, np.arange(60) // 3)
-    assert np.isnan(interval(truth[:0], scores[:0], np.arange(0))).all()

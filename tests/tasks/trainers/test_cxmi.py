@@ -16,7 +16,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.reader import Reader, Told
-from vitalfew.tasks.models.small.sentence_filter import SentenceFilter, parts_of
+from vitalfew.tasks.models.small.sentence_filter import SentenceFilter
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.cxmi import CxmiTrainer, drawn
@@ -39,10 +39,19 @@ def place() -> Path:
     return shared("reader-of-towns", hardly_learnt)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings(place: Path) -> dict[str, object]:
     # A reader that has learnt nothing says little for any text: the best sentence counts, whatever its CXMI.
-    return {"trainer": "cxmi", "reader": str(place / "reader"), "learning_rate": 1e-2, "least": -1e9}
+    return {"trainer": "cxmi", "reader": str(place / "reader"), "learning_rate": 1e-2, "least": -1e9,
+        "epochs": 2, "checkpoint_every": 2}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(settings: dict[str, object], place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights of a training that nothing disturbed."""
+    stage = train_stage(tmp_path_factory.mktemp("whole"), place / "towns.json", **settings)
+    stage.run("test")
+    return stage.artifact.directory / "weights"
 
 
 # --- labels
@@ -112,18 +121,6 @@ def test_a_pass_draws_the_gold_context_and_some_other_hits() -> None:
     assert [number for _, number in drawn([one], 0.0, draw)] in ([1], [0], [None])
 
 
-def test_windows_say_which_sentences_they_have_and_which_whole(place: Path, tmp_path: Path) -> None:
-    tokenizer = opened(tmp_path, place / "towns.json", trainer="cxmi", reader=str(place / "reader")).tokenizer
-    sentences = [f"The mill was built in {year}. " for year in range(1700, 1780)]
-    (parts,) = parts_of(tokenizer, [("When was the mill built?", *sentences)])
-    assert len(parts) > 1
-    assert {number for part in parts for number in part.whole} == {*range(80)}
-    for part in parts:
-        assert [first for _, first, _ in part.places] == [part.window.first, *(end for _, _, end in part.places)][:-1]
-    assert parts_of(tokenizer, [("Who?", "  ")]) == [[]]
-    assert parts_of(tokenizer, []) == []
-
-
 def test_training_learns_its_labels_by_heart(settings: dict[str, object], place: Path, tmp_path: Path) -> None:
     trainer = opened(tmp_path / "store", place / "towns.json", **settings, negatives=4.0)
     assert all(one.gold is not None for one in trainer._learnt)
@@ -139,34 +136,25 @@ def test_training_learns_its_labels_by_heart(settings: dict[str, object], place:
 # --- what is left
 
 
-def test_weights_come_with_a_threshold_a_card_and_figures(
-    settings: dict[str, object], place: Path, tmp_path: Path
-) -> None:
-    stage = train_stage(tmp_path / "store", place / "towns.json", epochs=1, **settings)
-    stage.run("test")
-    out = stage.artifact.directory / "weights"
-    assert {file.name for file in out.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
-    rows = json.loads((out / FIGURES).read_text())["figures"]
+def test_weights_come_with_a_threshold_a_card_and_figures(whole: Path) -> None:
+    assert {file.name for file in whole.iterdir()} == {ADAPTER, SETTINGS, HELD_OUT, FIGURES, "README.md", RECIPE}
+    rows = json.loads((whole / FIGURES).read_text())["figures"]
     assert [row["by"] for row in rows] == ["cxmi", "minilm", "isrel"]
     assert all(0 <= row["top_has_answer"] <= row["any_has_answer"] <= 1 for row in rows)
-    card = (out / "README.md").read_text()
+    card = (whole / "README.md").read_text()
     assert "8 questions of 4 articles" in card
     assert "vitalfew train recipe.yaml squad:towns.json --out DIR" in card
-    model = SentenceFilter(out, FP32, "refine")
-    assert model.threshold == json.loads((out / SETTINGS).read_text())["threshold"]
+    model = SentenceFilter(whole, FP32, "refine")
+    assert model.threshold == json.loads((whole / SETTINGS).read_text())["threshold"]
     (values,) = model.read([("When was the mill built?", "It lies on a river. ", "The mill was built in 1742.")])
     assert values.shape == (2,)
     assert 0 < values.sum() <= 1.001
 
 
-@pytest.mark.parametrize("layers", [6, 1])
 def test_an_interrupted_training_comes_to_the_same_weights(
-    settings: dict[str, object], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int
+    settings: dict[str, object], whole: Path, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {**settings, "epochs": 2, "checkpoint_every": 2, "layers": layers}
-    whole = train_stage(tmp_path / "whole", place / "towns.json", **given)
-    whole.run("test")
-    broken = train_stage(tmp_path / "broken", place / "towns.json", **given)
+    broken = train_stage(tmp_path, place / "towns.json", **settings)
     step, calls = CxmiTrainer.step, []
 
     def interrupted(self, *arguments):  # type: ignore[no-untyped-def]
@@ -180,16 +168,8 @@ def test_an_interrupted_training_comes_to_the_same_weights(
         with pytest.raises(Interrupted):
             broken.run("test")
     broken.run("test")
-    for path in (whole.artifact.directory / "weights").iterdir():
+    for path in whole.iterdir():
         assert (broken.artifact.directory / "weights" / path.name).read_bytes() == path.read_bytes()
-
-
-def test_a_reader_that_has_seen_what_is_held_out_is_refused(
-    settings: dict[str, object], place: Path, tmp_path: Path
-) -> None:
-    stage = train_stage(tmp_path / "store", place / "towns.json", **settings, held_out=2)
-    with pytest.raises(ConfigError, match=r"may have learnt from '.*', which the filter holds out"):
-        stage.run("test")
 
 
 # --- figures
