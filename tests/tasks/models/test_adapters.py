@@ -11,14 +11,10 @@ from typer.testing import CliRunner
 
 from tests.support import tiny_models
 from tests.support.indexing import index, sql
-from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.models.causal import adapters
-from vitalfew.tasks.models.causal.adapters import Adapter
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
-from vitalfew.tasks.registry import make
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill"]
 
@@ -88,35 +84,8 @@ def test_what_is_missing_is_named(llama: Path, lora: Path, tmp_path: Path) -> No
         engine(llama, "retrobust-nq")
     with pytest.raises(EngineUnavailable, match=r"is not an adapter: it has no adapter_config\.json"):
         engine(llama, llama)
-    pickled = tiny_models.lora(tmp_path / "pickled", llama)
-    torch.save(load_file(pickled / "adapter_model.safetensors"), pickled / "adapter_model.bin")
-    (pickled / "adapter_model.safetensors").unlink()
-    with pytest.raises(EngineUnavailable, match=r"adapter_model\.bin only\. That is a pickle.*weights_only=True"):
-        engine(llama, pickled)
-    (pickled / "adapter_model.bin").unlink()
-    with pytest.raises(EngineUnavailable, match="no weights"):
-        engine(llama, pickled)
     with pytest.raises(EngineUnavailable, match="kind IA3 are not supported, only LORA"):
         engine(llama, tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3"))
-    for content in ("[]", "{", '{"peft_type": "LORA"}'):
-        (pickled / "adapter_config.json").write_text(content)
-        with pytest.raises(EngineUnavailable, match="does not describe a LoRA adapter"):
-            engine(llama, pickled)
-
-
-def test_the_conversion_that_is_recommended_works(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny_models.lora(tmp_path, llama)
-    weights = load_file(folder / "adapter_model.safetensors")
-    torch.save(weights, folder / "adapter_model.bin")
-    (folder / "adapter_model.safetensors").unlink()
-    with pytest.raises(EngineUnavailable) as refused:
-        Adapter(str(folder), "generate")
-    monkeypatch.chdir(folder)
-    exec(str(refused.value).split('python -c "')[1].split('"')[0])
-    found = load_file(folder / "adapter_model.safetensors")
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(found[name], weights[name]) for name in weights)
-    assert Adapter(str(folder), "generate").rank == 4
 
 
 def test_without_peft_the_remedy_is_named(llama: Path, lora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +93,6 @@ def test_without_peft_the_remedy_is_named(llama: Path, lora: Path, monkeypatch: 
     with pytest.raises(EngineUnavailable, match=r"pip install 'vitalfew\[adapters\]'"):
         engine(llama, lora)
     assert adapters.adapter_of(None, "generate") is None
-
-
-def test_a_generator_that_takes_no_adapter_refuses_one(lora: Path) -> None:
-    for generator in ("reader", "openai", "tests.support.fakes:FirstWords"):
-        with pytest.raises(ConfigError, match=r"generate\.adapter is a setting of generator .*transformers, vllm"):
-            make(GenerateConfig(generator=generator, adapter=str(lora)), "generate")
 
 
 def test_retrobust_from_the_command_line(tmp_path: Path) -> None:

@@ -14,15 +14,13 @@ from transformers import (
     BloomConfig,
     LlamaConfig,
     MambaConfig,
-    MistralConfig,
     PretrainedConfig,
-    Qwen2Config,
     T5Config,
 )
 
 from tests.support.tiny_models import llama, qwen_writer
 from vitalfew.tasks.models.causal import halving
-from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks, window
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
@@ -99,21 +97,6 @@ def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[in
     assert written.ids[0] == int(logits.argmax())
 
 
-def test_caches_of_equal_length_are_continued_together(network: Any) -> None:
-    model = block_model(network)
-    reads = model.read([Row([5, 6], part, TAIL) for part in ([20, 21, 22], [23], [24, 25], [26, 27])])
-    sets, starts = [[reads[0], reads[1]], [reads[2], reads[3]]], [6, 9]
-    both = model.write(model.joined(sets, [2, 2], 12), torch.tensor([CONTROL] * 2), starts, sampler(2), 5)
-    for some, start, expected in zip(sets, starts, both, strict=True):
-        [alone] = model.write(model.joined([some], [2], 12), torch.tensor([CONTROL]), [start], sampler(1), 5)
-        assert alone.ids == expected.ids
-        assert alone.logprob == pytest.approx(expected.logprob, abs=1e-4)
-
-
-def sampler(rows: int) -> RowSampler:
-    return RowSampler(0.0, [0] * rows, CPU, ())
-
-
 def test_out_of_memory_halves_the_batch_and_says_so_once(
     network: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,11 +138,3 @@ def rotary(kind: str) -> PretrainedConfig:
 def test_a_model_without_such_a_cache_is_refused(config: PretrainedConfig, reason: str) -> None:
     with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; use a causal model"):
         require_blocks(config, "a model")
-
-
-def test_windows_and_rotations_that_do_not_move_are_taken() -> None:
-    for config in (LlamaConfig(), rotary("linear"), Qwen2Config(), MistralConfig(sliding_window=64)):
-        require_blocks(config, "a model")
-    assert window(MistralConfig(sliding_window=64)) == 64
-    assert window(LlamaConfig()) is None
-    assert window(Qwen2Config(sliding_window=64, use_sliding_window=False)) is None

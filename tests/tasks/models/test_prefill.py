@@ -57,18 +57,6 @@ def test_what_is_written_is_that_of_a_padded_batch(
         )
 
 
-def test_the_attention_is_the_models_own_again(model: Any) -> None:
-    before = model.config._attn_implementation
-    prefill.continued(model, [[5, 6], [5, 7, 8]], sampler(2), 1, set())
-    assert model.config._attn_implementation == before
-
-
-def test_a_head_is_what_all_begin_with_and_leaves_each_a_token() -> None:
-    assert prefill.shared_tokens([[1, 2, 3], [1, 2, 4, 5]]) == 2
-    assert prefill.shared_tokens([[1, 2], [1, 2, 3]]) == 1
-    assert prefill.shared_tokens([[1], [2]]) == 0
-
-
 def test_other_attention_is_left_to_the_library(tmp_path: Path) -> None:
     made = AutoModelForCausalLM.from_pretrained(tiny_models.gpt2(tmp_path / "gpt2"))
     assert not prefill.continues(made)

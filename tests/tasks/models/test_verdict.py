@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
@@ -77,22 +76,11 @@ def test_an_adapter_is_merged_into_the_model(gemma: Path, tmp_path: Path) -> Non
     assert model.identity() != verdict(gemma).identity()
 
 
-def test_what_a_group_has_in_common_is_read_once(gemma: Path) -> None:
-    model = verdict(gemma)
-    ids = model.engine.local.encode(["".join(prompt) for prompt in PROMPTS])
-    common = len(model.engine.local.encode([START + BODY])[0]) - 4  # without what the chat template ends with
-    _, tokens = read(model, PROMPTS)
-    assert tokens <= sum(map(len, ids)) - 2 * common
-
-
 def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
     model = verdict(llama)
     others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
     alone = model.read(PROMPTS)
     assert model.read([*others, *PROMPTS])[3:] == alone
-    assert model.read([*reversed(PROMPTS), *others])[:3] == alone[::-1]
-    assert model.read([PROMPTS[1], PROMPTS[0], PROMPTS[1], PROMPTS[2]]) == [alone[1], alone[0], alone[1], alone[2]]
-    assert model.read([]) == []
 
 
 def test_of_a_body_that_is_too_long_the_middle_is_left_out(llama: Path) -> None:
@@ -100,24 +88,6 @@ def test_of_a_body_that_is_too_long_the_middle_is_left_out(llama: Path) -> None:
     values, tokens = read(model, [(START, f"The hills. {LONG} The sea.", end) for end in ENDS])
     assert all(0 < value < 1 for value in values)
     assert tokens <= 3 * 255
-    # What stands in the middle is no part of what is read.
-    other = [(START, f"The hills. {LONG} Founded? {LONG} The sea.", end) for end in ENDS]
-    assert model.read([(START, f"The hills. {LONG} 120 km! {LONG} The sea.", end) for end in ENDS]) == model.read(other)
-
-
-def test_an_end_that_is_too_long_counts_as_nothing(llama: Path) -> None:
-    model = verdict(llama)
-    values = model.read([*PROMPTS, (START, BODY, f"\n{LONG}")])
-    assert values == [*model.read(PROMPTS), 0.0]
-    assert read(model, [(START, BODY, f"\n{LONG}")]) == ([0.0], 0)
-
-
-def test_no_number_counts_as_nothing(llama: Path, tmp_path: Path) -> None:
-    faulty = tiny_models.llama(tmp_path / "faulty", chat=False, tokens=WORDS)
-    weights = load_file(faulty / "model.safetensors")
-    weights["model.norm.weight"][:] = torch.nan
-    save_file(weights, faulty / "model.safetensors", {"format": "pt"})
-    assert verdict(faulty).read(PROMPTS) == [0.0, 0.0, 0.0]
 
 
 def test_a_prompt_is_read_once(llama: Path) -> None:
@@ -139,10 +109,3 @@ def test_what_cannot_be_asked_is_refused(llama: Path, tmp_path: Path) -> None:
         verdict(llama, no="Yes")
     with pytest.raises(EngineUnavailable, match=r"encoder-decoder.*--set refine\.model=NAME"):
         verdict(tiny_models.t5_generator(tmp_path / "t5"))
-    with pytest.raises(EngineUnavailable, match=r"google/gemma-2b-it is not on this machine.*refine\.model"):
-        verdict("gemma-2b-it")
-    with pytest.raises(ConfigError, match=r"refine\.model is not set; .*--set refine\.model=NAME"):
-        Verdict(Adapted(), "refine", *WORDS)
-    pytest.importorskip("peft")
-    with pytest.raises(EngineUnavailable, match=r"doubleyyh/exit-gemma-2b is not on this machine.*refine\.adapter"):
-        verdict(llama, adapter="exit")

@@ -10,7 +10,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -138,60 +137,12 @@ def test_a_prompt_that_is_too_long_is_a_row(started: Vllm) -> None:
     assert started.complete([]) == []
 
 
-def test_a_context_shorter_than_the_models(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(started.engine.model_config, "max_model_len", 40)
-    short, long = sharing(started, llama).complete(["hills", TEXTS[3]])
-    assert (short.error, "vLLM's memory has room for 28" in long.error) == ("", True)
-
-
-def test_one_prompt_that_vllm_refuses(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = sharing(started, llama)
-    expected = engine.complete(TEXTS)
-    encode = engine.local.encode
-    monkeypatch.setattr(engine.local, "encode", lambda texts: [*encode(texts[:-1]), [10**6]])
-    answers = engine.complete(TEXTS)
-    assert content(answers[:-1]) == content(expected[:-1])
-    assert "out of vocabulary" in answers[-1].error
-
-
 def test_an_engine_that_is_killed_is_started_again(started: Vllm) -> None:
     expected = started.complete(TEXTS)
     for process in psutil.Process().children(recursive=True):
         if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
             process.send_signal(signal.SIGKILL)
     assert content(started.complete(TEXTS)) == content(expected)
-
-
-def test_an_engine_that_keeps_dying_gives_rows(llama: Path) -> None:
-    from vllm.v1.engine.exceptions import EngineDeadError
-
-    starts: list[int] = []
-
-    def die(*_: Any, **__: Any) -> None:
-        raise EngineDeadError
-
-    class Dying(Vllm):
-        @property
-        def engine(self) -> Any:
-            starts.append(1)
-            llm = SimpleNamespace(engine_core=SimpleNamespace())
-            return SimpleNamespace(generate=die, llm_engine=llm, model_config=SimpleNamespace(max_model_len=256))
-
-    answers = vllm(llama, Dying).complete(TEXTS)
-    assert {answer.error for answer in answers} == {"vLLM's engine died twice on this batch"}
-    assert answers[0].prompt_tokens > 0
-
-
-def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> None:
-    with pytest.raises(EngineUnavailable, match="encoder-decoder"):
-        vllm(tiny_models.bart(tmp_path / "bart"))
-    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
-        started.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(ConfigError, match="at most 128 tokens"):
-        started.complete(["a"], Probe(tuple(map(str, range(129)))))
-    identity = started.identity()
-    assert identity["vllm"][0].isdigit()
-    assert "model.safetensors" in identity["files"]
 
 
 def test_reflection_tokens_are_read_as_transformers_reads_them(tmp_path: Path) -> None:
