@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tests.support import tiny_models
 from tests.tasks.encoders.test_transformer import TEXTS, cosines, encoder
 from vitalfew.tasks.models import compiled as module
-from vitalfew.tasks.models.compiled import XML, Compiled, NotConverted, compiled, engine_of, is_usable
+from vitalfew.tasks.models.compiled import XML, Compiled, NotConverted, compiled, is_usable
 
 pytestmark = pytest.mark.skipif(not is_usable(), reason="OpenVINO is used on x86-64 alone")
 
@@ -79,21 +79,6 @@ def test_where_company_changes_bytes_every_text_is_computed_alone(
     monkeypatch.setattr(Compiled, "_computed", depends)
     np.testing.assert_array_equal(vectors(model, MANY), expected)
     assert "every text is computed alone" in caplog.text
-
-
-def test_precision_follows_from_the_processor(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for features, precision in (
-        ({"avx2"}, "fp32"),
-        ({"avx512_bf16"}, "fp32"),
-        ({"avx512_bf16", "amd"}, "bf16"),
-        ({"amx_bf16"}, "bf16"),
-    ):
-        for name in ("compiled", "device"):
-            monkeypatch.setattr(f"vitalfew.tasks.models.{name}.features", lambda features=features: frozenset(features))
-        assert vars(encoder("huggingface", model, precision="auto").computation) == {
-            "engine": "openvino", "precision": precision, "batch_tokens": 300,
-        }  # fmt: skip
-    assert engine_of("cuda", "bf16") == engine_of("cpu", "fp16") == "torch"
 
 
 # The cache

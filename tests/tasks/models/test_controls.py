@@ -45,9 +45,3 @@ def test_ratings_are_one_token_each(tokenizer: PreTrainedTokenizerBase) -> None:
         Segmenter(tokenizer, Controls(no="hardly"))
     with pytest.raises(ConfigError, match="two different words"):
         Segmenter(tokenizer, Controls(no="yes"))
-
-
-@pytest.mark.parametrize("template", ["hello", "{{ messages[0].content }} {{ messages[0].content }}"])
-def test_a_template_that_cannot_be_cut_is_refused(tokenizer: PreTrainedTokenizerBase, template: str) -> None:
-    with pytest.raises(ConfigError, match="cannot be cut"):
-        Segmenter(tokenizer, Controls(), template)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from tests.support import tiny_models
 from vitalfew.tasks.models.causal import prefill
@@ -55,12 +55,3 @@ def test_what_is_written_is_that_of_a_padded_batch(
         assert found.probabilities(row, places, probed) == pytest.approx(
             due.probabilities(row, places, probed), abs=1e-5
         )
-
-
-def test_other_attention_is_left_to_the_library(tmp_path: Path) -> None:
-    made = AutoModelForCausalLM.from_pretrained(tiny_models.gpt2(tmp_path / "gpt2"))
-    assert not prefill.continues(made)
-    config = AutoConfig.for_model("mistral", sliding_window=8, hidden_size=64, num_hidden_layers=1, vocab_size=60)
-    assert not prefill.continues(AutoModelForCausalLM.from_config(config))
-    config.sliding_window = None
-    assert prefill.continues(AutoModelForCausalLM.from_config(config))

@@ -1,6 +1,5 @@
 """A real language model, SmolLM2, through the engines (make test-llm; with vLLM make test-vllm)."""
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -15,7 +14,6 @@ import pytest
 from tests.support.real_model import smollm2_directory
 from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
-from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
 pytestmark = pytest.mark.llm
 
@@ -43,20 +41,6 @@ def test_it_answers_and_ends_its_turn() -> None:
         assert "<|im_end|>" not in answer.text
     alone = [engine.complete([prompt])[0] for prompt in PROMPTS]
     assert [each.text for each in alone] == [each.text for each in answers]
-
-
-@pytest.mark.vllm
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed (make setup-vllm)")
-def test_vllm_answers_as_transformers_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    smollm2_directory()
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    served = Vllm(options(Vllm, max_input_tokens=256), "generate")
-    try:
-        found = served.complete(PROMPTS)
-    finally:
-        served.close()
-    due = Transformers(options(Transformers), "generate").complete(PROMPTS)
-    assert [(each.text, each.finish_reason) for each in found] == [(each.text, each.finish_reason) for each in due]
 
 
 def test_a_conversion_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:

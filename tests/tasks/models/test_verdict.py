@@ -9,9 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Adapted
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
 from vitalfew.tasks.models.readings import Memory, remembering
 
@@ -83,13 +81,6 @@ def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
     assert model.read([*others, *PROMPTS])[3:] == alone
 
 
-def test_of_a_body_that_is_too_long_the_middle_is_left_out(llama: Path) -> None:
-    model = verdict(llama)
-    values, tokens = read(model, [(START, f"The hills. {LONG} The sea.", end) for end in ENDS])
-    assert all(0 < value < 1 for value in values)
-    assert tokens <= 3 * 255
-
-
 def test_a_prompt_is_read_once(llama: Path) -> None:
     with remembering(Memory()) as memory:
         first, tokens = read(verdict(llama), PROMPTS[:2])
@@ -100,12 +91,3 @@ def test_a_prompt_is_read_once(llama: Path) -> None:
     with remembering(Memory(lambda keys: memory.new)):
         assert read(verdict(llama), PROMPTS) == (again, 0)
         assert read(verdict(llama, yes="No", no="Yes"), PROMPTS)[1] > 0
-
-
-def test_what_cannot_be_asked_is_refused(llama: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no must be one token of the model, got 'Never' with \d tokens"):
-        verdict(llama, no="Never")
-    with pytest.raises(ConfigError, match="two different words"):
-        verdict(llama, no="Yes")
-    with pytest.raises(EngineUnavailable, match=r"encoder-decoder.*--set refine\.model=NAME"):
-        verdict(tiny_models.t5_generator(tmp_path / "t5"))

@@ -13,15 +13,14 @@ from tests.support.training import Interrupted, opened, train_stage, write_weigh
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.embedded import Embedded
-from vitalfew.tasks.trainers.articles import MarkedQuestion, Material, Text, contains_answer, read_material
+from vitalfew.tasks.trainers.articles import contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
 from vitalfew.tasks.trainers.critic import CriticTrainer
-from vitalfew.tasks.trainers.discrimination import auc, candidates, columns, discrimination, interval
-from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons, without_answers
+from vitalfew.tasks.trainers.discrimination import auc, columns, discrimination, interval
+from vitalfew.tasks.trainers.judgements import JudgementSampler, LabelledCandidate, lessons
 
 LESSONS = 150
 
@@ -136,31 +135,7 @@ def test_lessons_are_true(tmp_path: Path) -> None:
     assert sampler.answers(3) == sampler.answers(3) != sampler.answers(4)
 
 
-def test_an_answer_is_right_by_half_of_its_words() -> None:
-    assert is_right("the Ada Norrin", ["Ada Norrin", "Norrin"])
-    assert is_right("by Ada Norrin of Kessin", ["Ada Norrin"])
-    assert not is_right("Norrin who was born in Kessin", ["Ada Norrin"])
-    assert not is_right("", ["Ada"])
-    assert not is_right("the", ["the"])
-    assert without_answers("Ada Norrin met ada.", ["Ada", "Ada Norrin"]) == " met ."
-
-
 # Quality
-
-
-def test_candidates_are_the_readers_answers_to_what_bm25_finds() -> None:
-    texts = ("Ada Norrin built the mill. It burnt.", "The mill of Kessin was built by Tomas Rell.", "Ada Norrin sang.")
-    sentences = ((0, 26), (27, 36)), ((0, len(texts[1])),), ((0, len(texts[2])),)
-    passages = {number: Text(str(number), text, sentences[number]) for number, text in enumerate(texts)}
-    material = Material(passages, [MarkedQuestion("Who built the mill?", ("Ada Norrin",), 0, ((0, 10),))])
-    found = candidates(material, material.questions, "sentence", Echo())  # type: ignore[arg-type]
-    by_context = {each.candidate.context: (each.relevant, each.supported, each.useful) for each in found}
-    assert by_context == {
-        "Ada Norrin built the mill.": (True, True, True),
-        "It burnt.": (False, False, False),
-        texts[1]: (False, False, False),
-        texts[2]: (False, True, True),
-    }
 
 
 def test_support_is_measured_among_relevant_contexts_alone() -> None:

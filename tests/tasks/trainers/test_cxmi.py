@@ -175,21 +175,6 @@ def test_an_interrupted_training_comes_to_the_same_weights(
 # --- figures
 
 
-def test_figures_count_what_is_on_top_and_what_passes() -> None:
-    first = Judged("Who?", ("Ada",), (("By Ada. ", "No. "), ("Ada? ",)), 0)
-    second = Judged("Where?", ("Ouse",), (("Here. ", "There. "),), None)
-    row = figures("x", [first, second], [[0.2, 0.1, 0.9], [0.3, 0.4]], 0.2)
-    assert (row.questions, row.with_gold, row.top_is_gold, row.top_has_answer, row.any_has_answer) == (
-        2,
-        1,
-        0,
-        0.5,
-        0.5,
-    )
-    assert (row.passed, row.passed_have_answer) == (2.0, 0.5)
-    assert figures("x", [], []).top_is_gold == 0
-
-
 def test_the_threshold_has_the_best_f1() -> None:
     asked = [Judged("Who?", ("Ada",), (("a ", "b ", "c "),), 0), Judged("Where?", ("x",), (("a ", "b "),), 1)]
     assert best_threshold(asked, [[0.9, 0.42, 0.3], [0.1, 0.44]]) == 0.45

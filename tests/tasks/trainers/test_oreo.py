@@ -21,7 +21,6 @@ from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.refiners.base import Hit
 from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
-from vitalfew.tasks.trainers.oreo.ppo import GeneratorFails
 from vitalfew.tasks.trainers.oreo.training import Diverged
 
 FAILING = "tests.support.oreo:Failing"
@@ -147,12 +146,6 @@ def test_an_interrupted_later_training_comes_to_the_same_bytes(
     assert contents(again.artifact) == before
 
 
-def test_a_generator_that_fails_stops_the_reinforcement(learnt: TrainOnExamples) -> None:
-    stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "generator": {"generator": FAILING}})
-    with pytest.raises(GeneratorFails, match="failed on 4 of 4 texts"):
-        stage.run("test")
-
-
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:
     stage = sft(tmp_path, place, trainer="tests.support.oreo:DivergingSft", checkpoint_every=1)
     with pytest.raises(Diverged, match=r"the loss of step 2 is nan"):
@@ -160,31 +153,6 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_pat
     position = stage._position()
     assert position is not None
     assert position.step == 1
-
-
-def test_a_refiner_writes_what_stands_in_the_hits(learnt: TrainOnExamples) -> None:
-    directory = learnt.artifact.directory / "weights"
-    refiner = Oreo(
-        Oreo.Options(refiner="oreo", model=str(directory), text="titled", precision="fp32", min_new_tokens=4)
-    )
-    hits = [Hit("Velmar", "The mill was built in 1742.", 1, 10, 37), Hit("", "A river", 2, 0, 7)]
-    refined = refiner.refine(["When was the mill built?", "Who?"], [hits, []])
-    (evidence,), nothing = refined.contexts
-    assert not nothing
-    assert [writing.finish_reason for writing in refined.writings] in (["stop", ""], ["length", ""])
-    words = {*["Velmar", "The", "mill", "was", "built", "in", "1742", "A", "river"]}
-    assert {word.strip(".,:") for word in evidence.text.split()} - {""} <= words
-    for passage, start, end in evidence.origin:
-        hit = hits[passage - 1]
-        assert hit.text[start - hit.start : end - hit.start] in evidence.text
-    once = Oreo(refiner.options.model_copy(update={"texts": 1})).refine(["When was the mill built?"], [hits])
-    (first,) = once.contexts[0]
-    assert evidence.text.startswith(first.text)
-    assert evidence.tokens > first.tokens  # a copier writes two texts unless it is told otherwise
-    reverse = refiner.refine(["When was the mill built?"], [hits[::-1]])
-    assert reverse.contexts[0][0].text == evidence.text
-    with pytest.raises(FileNotFoundError, match=r"has no config\.json.*train one .*--set refine\.model=DIR"):
-        Oreo(Oreo.Options(refiner="oreo", model=str(directory.parent)))
 
 
 def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.articles import contains_answer, read_material
 from vitalfew.tasks.trainers.card import HELD_OUT, RECIPE
-from vitalfew.tasks.trainers.examples import Sampler, clozes
+from vitalfew.tasks.trainers.examples import Sampler
 from vitalfew.tasks.trainers.reader import measure
 
 
@@ -78,14 +78,3 @@ def test_examples_have_their_answer_and_distractors_have_none(squad: Path) -> No
     assert {bool(example.spans) for example in found} == {True, False}
     assert list(sampler.examples(3)) == list(Sampler(material, 2.0, seed=1).examples(3))
     assert list(sampler.examples(3)) != list(sampler.examples(4))
-
-
-def test_clozes_ask_for_a_name_or_number_of_their_passage(squad: Path) -> None:
-    material = read_material(record for _, record in parse_dataset(f"squad:{squad}")[1].records())
-    made = clozes(material, 2, seed=1)
-    assert made
-    for asked in made:
-        ((start, end),) = asked.spans
-        assert material.passages[asked.passage].text[start:end] == asked.answers[0]
-        assert asked.question.endswith("?")
-    assert made == clozes(material, 2, seed=1)

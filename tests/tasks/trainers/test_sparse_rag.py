@@ -1,13 +1,12 @@
 """The trainer of adapters: what it learns from, that it learns, that a kill changes nothing, and what it refuses."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import towns
@@ -101,19 +100,6 @@ def test_it_starts_from_an_adapter_and_holds_out_what_that_held_out(whole: Train
     assert stage.method.identity()["begins_from"] != other.method.identity()["begins_from"]
 
 
-def test_distractors_are_other_passages_that_were_not_held_out(place: Path, tmp_path: Path) -> None:
-    stage = training(tmp_path, place, contexts=3, fewest=3)
-    stage.open()
-    trainer = stage.method
-    tokenizer = AutoTokenizer.from_pretrained(place / "base")
-    unseen = {*trainer.split.held_out, *trainer.split.choosing}
-    for packed in (packed for epoch in range(3) for batch in trainer.batches(epoch) for packed in batch):
-        text = tokenizer.decode(packed.ids)
-        assert not any(town in text for town in unseen)
-        assert sum(token == trainer.segmenter.yes for _, token in packed.ratings) == 1
-        assert len(packed.ratings) == 3
-
-
 def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no layers with these names"):
         training(tmp_path, place, targets=["nowhere"]).open()
@@ -123,11 +109,3 @@ def test_what_cannot_be_trained_is_refused(place: Path, tmp_path: Path) -> None:
         training(tmp_path, place, yes="several words").open()
     with pytest.raises(EngineUnavailable, match="no such directory"):
         training(tmp_path, place, base=str(tmp_path / "nowhere"))
-
-
-def test_the_fingerprint_follows_the_base(place: Path, tmp_path: Path) -> None:
-    shutil.copytree(place / "base", tmp_path / "copy")
-    same = training(tmp_path, place, base=str(tmp_path / "copy")).method.identity()
-    assert same == training(tmp_path, place).method.identity()
-    llama(tmp_path / "other", chat=False)
-    assert same != training(tmp_path, place, base=str(tmp_path / "other")).method.identity()

@@ -55,11 +55,6 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
         split(NAMES[3:], apart=apart, **files)
 
 
-def test_questions_without_articles_are_told_how_they_can_be_split() -> None:
-    with pytest.raises(InputError, match=r"cannot be split by article\. Use --set split=question"):
-        split(["", ""])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

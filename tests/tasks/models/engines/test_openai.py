@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines import remote
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
@@ -155,18 +154,6 @@ class Kept:
 
     def give(self, tokens: int) -> None:
         """Nobody counts."""
-
-
-def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 3)
-    gone = Reply({"error": {"message": "maintenance"}}, status=503)
-    with serving(lambda prompt, _: completion("yes") if int(prompt) < 4 else gone) as server:
-        engine = engine_at(server.url, concurrency=1, retries=0)
-        with pytest.raises(EngineUnavailable, match=r"last 3 requests.*maintenance.*same command"):
-            engine.complete([*map(str, range(50))])
-        assert len(server.prompts()) < 50
-        accepting = engine_at(server.url, concurrency=1, retries=0, accept_errors=True)
-        assert len(accepting.complete([*map(str, range(8))])) == 8
 
 
 NO_COUNTS = ["-5", "1e25", "NaN", "null", "true", "7.5", '"7"', "9" * 9999]

@@ -5,8 +5,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
@@ -34,83 +35,63 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
 
 
-class Stream:
-    """A connection that a client opened, and what it sent."""
+class Stream(StreamRequestHandler):
+    """A connection that a client opened, and how many bytes were sent to it."""
 
-    def __init__(self, connection: socket.socket, path: str, ended: threading.Event) -> None:
-        self.connection, self.path, self._ended = connection, path, ended
-        self.sent = 0
+    server: "WireServer"
+    timeout = PATIENCE
+    sent = 0
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            while request := self.rfile.readline():
+                length = 0
+                while header := self.rfile.readline().decode().strip().lower():
+                    if header.startswith("content-length:"):
+                        length = int(header.partition(":")[2])
+                self.rfile.read(length)
+                if b"/chat/completions" in request:
+                    self.server.attempts.append(self)
+                    self.server.chat(self)
+                else:
+                    self.server.other(self)
 
     def send(self, content: bytes) -> None:
-        self.connection.sendall(content)
+        self.wfile.write(content)
         self.sent += len(content)
 
     def drip(self, content: Callable[[int], bytes]) -> None:
         """Send a little every 10 ms, until the client leaves or the test has no patience left."""
         end = time.monotonic() + PATIENCE
         number = 0
-        while time.monotonic() < end and not self._ended.wait(0.01):
+        while time.monotonic() < end and not self.server.ended.wait(0.01):
             self.send(content(number))
             number += 1
 
 
-class WireServer:
+class WireServer(ThreadingTCPServer):
     """A server that answers byte by byte as `chat` says; other requests get the reply of `other`."""
 
+    daemon_threads = True
+
     def __init__(self, chat: Wire, other: Wire | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), Stream)
         self.chat, self.other = chat, other or whole(LIST)
-        self.streams: list[Stream] = []
-        self._open: list[socket.socket] = []
-        self._ended = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._threads = [threading.Thread(target=self._accept)]
+        self.attempts: list[Stream] = []
+        self.ended = threading.Event()
 
     def __enter__(self) -> "WireServer":
-        self._threads[0].start()
+        threading.Thread(target=self.serve_forever, args=(0.01,)).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for each in (self._listener, *self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join()
+        self.ended.set()
+        self.shutdown()
+        self.server_close()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-
-    def attempts(self) -> list[Stream]:
-        return [stream for stream in self.streams if stream.path.endswith("/chat/completions")]
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                self._open.append(connection)
-                thread = threading.Thread(target=self._serve, args=(connection,))
-                self._threads.append(thread)
-                thread.start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        """Answer requests on a connection, as many as come."""
-        with connection, suppress(OSError):
-            connection.settimeout(PATIENCE)
-            with connection.makefile("rb") as reader:
-                while line := reader.readline():
-                    headers = dict(self._headers(reader))
-                    reader.read(int(headers.get("content-length", 0)))
-                    stream = Stream(connection, line.decode().split()[1], self._ended)
-                    self.streams.append(stream)
-                    (self.chat if stream.path.endswith("/chat/completions") else self.other)(stream)
-
-    @staticmethod
-    def _headers(reader: Any) -> Iterator[tuple[str, str]]:
-        while (line := reader.readline().decode().strip()) != "":
-            name, _, value = line.partition(":")
-            yield name.lower(), value.strip()
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
 def head(*headers: str) -> bytes:
@@ -162,7 +143,7 @@ def test_an_answer_that_drips_for_ever_is_no_answer(kind: str) -> None:
         start = time.monotonic()
         reason = failure(engine_at(server.url, retries=1))
         took = time.monotonic() - start
-        assert len(server.attempts()) == 2
+        assert len(server.attempts) == 2
     assert reason.startswith("timed out: no whole answer within 0.3 seconds; raise critique.timeout")
     assert took < PATIENCE / 2
 
@@ -209,7 +190,7 @@ def test_an_answer_that_is_too_long_is_no_answer(kind: str, monkeypatch: pytest.
     monkeypatch.setattr(bounded, "MOST_BYTES", 1 << 20)
     with WireServer(LONG[kind]) as server:
         reason = failure(engine_at(server.url, timeout=PATIENCE, retries=1))
-        streams = server.attempts()
+        streams = server.attempts
     assert reason.startswith(
         "the answer is longer than 1,048,576 bytes: check the server, or lower critique.max_tokens"
     )

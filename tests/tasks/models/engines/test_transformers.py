@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 
 from tests.support import tiny_models
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe, sampling_seed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
 from vitalfew.tasks.models.causal.sampling import RowSampler
@@ -74,22 +74,6 @@ def test_greedy_answers_are_those_of_the_library(llama: Path, bart: Path) -> Non
         assert answer.text == tokenizer.decode(completion, skip_special_tokens=True).rstrip("\ufffd").strip()
         assert answer.completion_tokens == len(completion)
         assert answer.prompt_tokens == inputs["input_ids"].shape[1]
-
-
-def test_the_logprob_is_that_of_the_whole_completion(llama: Path) -> None:
-    engine = make(llama, temperature=1.0)
-    [answer] = engine.complete([TEXTS[0]])
-    [prompt] = engine.local.encode([TEXTS[0]])
-    with torch.inference_mode():
-        sampler = RowSampler(1.0, [sampling_seed(100, TEXTS[0])], torch.device("cpu"), [])
-        output = engine.model.generate(
-            torch.tensor([prompt]), generation_config=engine._settings, logits_processor=[sampler]
-        )
-        logprobs = engine.model(output).logits[0].log_softmax(-1)
-    chosen = output[0, len(prompt) :]
-    expected = sum(float(logprobs[len(prompt) - 1 + place, token]) for place, token in enumerate(chosen))
-    assert answer.completion_tokens == len(chosen)
-    assert answer.logprob == pytest.approx(expected, abs=1e-4)
 
 
 def test_sampling_follows_the_seed_and_the_distribution(llama: Path) -> None:

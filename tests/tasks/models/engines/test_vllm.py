@@ -16,11 +16,8 @@ import psutil
 import pytest
 
 from tests.support import tiny_models
-from tests.tasks.generators.test_self_rag import TEXTS as REFLECTING
-from tests.tasks.generators.test_self_rag import TOKENS
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.costs import Meter
-from vitalfew.tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -143,23 +140,6 @@ def test_an_engine_that_is_killed_is_started_again(started: Vllm) -> None:
         if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
             process.send_signal(signal.SIGKILL)
     assert content(started.complete(TEXTS)) == content(expected)
-
-
-def test_reflection_tokens_are_read_as_transformers_reads_them(tmp_path: Path) -> None:
-    model = tiny_models.llama(tmp_path / "selfrag", chat=False, tokens=TOKENS)
-    engine = vllm(model, max_tokens=40)
-    try:
-        found = engine.complete(REFLECTING, JUDGEMENTS)
-        due = transformers(model, max_tokens=40).complete(REFLECTING, JUDGEMENTS)
-        assert sum(len(each.probabilities) > 0 for each in found) > 2
-        assert [each.completion_tokens for each in found] == [each.completion_tokens for each in due]
-        for one, other in zip(found, due, strict=True):
-            assert freed(one.text) == freed(other.text)
-            assert dict(one.probabilities) == pytest.approx(dict(other.probabilities), rel=1e-3)
-        on_demand = engine.complete(REFLECTING, ON_DEMAND)
-        assert all(0 < sum(each.probabilities.values()) < 1 for each in on_demand)
-    finally:
-        engine.close()
 
 
 @pytest.fixture(scope="module")
