@@ -1,7 +1,6 @@
 """Titles before texts: what is encoded, indexed and shown, in every mode."""
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ from tests.support.fakes import HashEncoder
 from tests.support.indexing import index
 from vitalfew.configs.schema import ContextMode, RetrieveConfig
 from vitalfew.tasks.encoders.contexts import encode_units
-from vitalfew.tasks.encoders.late import encode_late
 from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead
 from vitalfew.tasks.encoders.transformer import DPR, MiniLM
 from vitalfew.tasks.retrieve import Searcher
 
 OUSE = "It rises in the hills. It runs for 120 km to the sea."
-MILL = "It was founded in 1850. Nobody works there."
 
 
 def corpus(folder: Path, rows: list[dict[str, str]]) -> str:
@@ -55,24 +52,6 @@ def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
     assert not np.allclose(titled.core[:2], plain.core[:2])
     np.testing.assert_array_equal(titled.core[2], plain.core[2])
     np.testing.assert_array_equal(titled.passage[1], plain.passage[1])
-
-
-def test_late_reads_the_title_in_every_window_and_counts_it_to_no_sentence() -> None:
-    """A passage of one window is the text of both, a core is a mean over its own sentence."""
-    tower = MiniLM(MiniLM.Options(precision="fp32")).passages
-    title, sentences = "The Ouse: ", ["It rises in the hills. ", "word " * 300, "It runs to the sea."]
-    ends = np.cumsum([len(part) for part in [title, *sentences]]).tolist()
-    spans = list(pairwise(ends))
-    text = title + "".join(sentences)
-    long = encode_late(tower, [text], [spans], quiet)
-    bare = encode_late(tower, [text.removeprefix(title)], [[(s - len(title), e - len(title)) for s, e in spans]], quiet)
-    windows = 3
-    assert long.tokens - bare.tokens == windows * len(tower.tokenizer.encode(title, add_special_tokens=False).ids)
-    short = [(len(title), len(title) + len(sentences[0]))]
-    one = encode_late(tower, [title + sentences[0]], [short], quiet)
-    whole = MiniLM(MiniLM.Options(precision="fp32")).encode([(title + sentences[0]).strip()]).vectors
-    np.testing.assert_allclose(one.passage, whole, atol=2e-6)
-    assert 0.5 < float(one.core[0] @ one.passage[0]) < 0.999
 
 
 @pytest.mark.parametrize("mode", ["exact", "late"])

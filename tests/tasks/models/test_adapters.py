@@ -1,18 +1,13 @@
 """LoRA adapters on a tiny Llama: the same answers as of merged weights, identity, and what is refused."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 from tests.support import tiny_models
-from tests.support.indexing import index, sql
-from vitalfew.flows.cli.main import app
-from vitalfew.tasks.models.causal import adapters
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 
@@ -86,32 +81,3 @@ def test_what_is_missing_is_named(llama: Path, lora: Path, tmp_path: Path) -> No
         engine(llama, llama)
     with pytest.raises(EngineUnavailable, match="kind IA3 are not supported, only LORA"):
         engine(llama, tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3"))
-
-
-def test_without_peft_the_remedy_is_named(llama: Path, lora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EngineUnavailable, match=r"pip install 'vitalfew\[adapters\]'"):
-        engine(llama, lora)
-    assert adapters.adapter_of(None, "generate") is None
-
-
-def test_retrobust_from_the_command_line(tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    llama = tiny_models.llama(tmp_path / "llama", positions=2048)
-    lora = tiny_models.lora(tmp_path / "lora", llama)
-    store = tmp_path / "store"
-    index(store, "synthetic:passages=20,questions=3,seed=3")
-    base = {"generator": "transformers", "model": str(llama), "precision": "fp32", "max_tokens": 8, "temperature": 0.0}
-    adapted = {"generate": {"adapter": str(lora)}}
-    methods = {"plain": {}, "retrobust": adapted, "none": {"retrieve": None, **adapted}}
-    settings = {"index": "test", "retrieve": {"top_k": 1}, "generate": base | {"prompt": "retrobust"}}
-    file = tmp_path / "retrobust.yaml"
-    file.write_text(json.dumps(settings | {"methods": methods}))
-    done = CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial"])
-    assert done.exit_code == 0, done.output
-    rows = sql(store, "SELECT method, question_id, text, error FROM candidates JOIN methods USING (fingerprint)")
-    texts = {(method, question): text for method, question, text, _ in rows}
-    questions = {question for _, question, _, _ in rows}
-    assert len(texts) == 9
-    assert not any(error for *_, error in rows)
-    assert any(texts["plain", question] != texts["retrobust", question] for question in questions)

@@ -1,6 +1,5 @@
 """Blocks as rows against one pass with a block mask, in fp32; caches; what memory does not hold; what is refused."""
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from transformers import (
 )
 
 from tests.support.tiny_models import llama, qwen_writer
-from vitalfew.tasks.models.causal import halving
 from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.sampling import RowSampler
@@ -95,30 +93,6 @@ def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[in
     got = sampler.probabilities(0, {str(number): 0 for number in range(400)}, {str(n): n for n in range(400)})
     torch.testing.assert_close(torch.tensor(list(got.values())), logits.softmax(-1), atol=1e-4, rtol=0)
     assert written.ids[0] == int(logits.argmax())
-
-
-def test_out_of_memory_halves_the_batch_and_says_so_once(
-    network: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    model = block_model(network, 1000)
-    rows = [Row([5], [20 + number], TAIL) for number in range(6)]
-    expected = model.read(rows, [7])
-    whole = BlockModel._read
-
-    def scarce(self: BlockModel, some: Sequence[Row], asked: Sequence[int]) -> list[Any]:
-        if len(some) > 2:
-            raise torch.OutOfMemoryError("out of memory")
-        return whole(self, some, asked)
-
-    monkeypatch.setattr(BlockModel, "_read", scarce)
-    monkeypatch.setattr(halving, "_told", set())
-    with caplog.at_level(logging.WARNING, "vitalfew"):
-        for _ in range(2):
-            for read, other in zip(model.read(rows, [7]), expected, strict=True):
-                torch.testing.assert_close(read.logprobs, other.logprobs)
-    assert [record.message for record in caplog.records] == [
-        "6 rows together do not fit into memory: these rows and later ones are read in halves"
-    ]
 
 
 def rotary(kind: str) -> PretrainedConfig:

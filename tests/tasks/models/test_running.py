@@ -35,12 +35,3 @@ def test_parts_have_the_surprises_of_the_whole(
         assert row.of(ids, keep) == pytest.approx(due, abs=1e-4)
         kept += ids[:keep]
     assert sum(counted) >= sum(len(ids) for ids, _ in parts)
-
-
-def test_what_stays_is_read_once(tmp_path: Path) -> None:
-    model = Surprise(str(tiny_models.llama(tmp_path / "llama")), Batching(**COMPUTING), "refine")
-    counted: list[int] = []
-    row = Running(model, [7, 8, 9], counted.append)
-    for _ in range(3):
-        row.of([10, 11, 12, 13], 2)
-    assert counted == [3 + 4, 4, 4]

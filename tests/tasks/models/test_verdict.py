@@ -17,7 +17,6 @@ WORDS = ("Yes", "No")
 START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."
 ENDS = ["\nThe river rises in the hills.", "\nIts mill still stands.", "\nWho founded it?"]
 PROMPTS: list[Prompt] = [(START, BODY, end) for end in ENDS]
-LONG = " ".join([BODY] * 30)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ from vitalfew.tasks.refiners.oreo import Oreo
 from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, TrainSft
 from vitalfew.tasks.trainers.oreo.training import Diverged
 
-FAILING = "tests.support.oreo:Failing"
 FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
 
 

@@ -65,9 +65,3 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SplitOptions(**options)
-
-
-def test_the_fingerprint_knows_no_path_and_not_the_usual_split() -> None:
-    assert SplitOptions().identity() == {"held_out": 12, "choosing": 3}
-    held = SplitOptions(split="file", held_out="squad:/home/me/dev.json").identity()
-    assert held == {"split": "file", "held_out": "a data set", "choosing": 3}

@@ -67,19 +67,6 @@ def test_the_key_goes_to_the_server_of_the_environment(server: ChatServer, monke
     assert "secret" not in sent(server)
 
 
-def test_the_user_names_the_key_of_another_server(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = server.url.removeprefix("http://").removesuffix("/v1")
-    monkeypatch.setenv("VITALFEW_API_KEYS", f" models.example.org=OTHER_KEY , {place}=LOCAL_KEY")
-    assert ask(server.url) == "yes"
-    assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer local-secret"}
-    assert "sk-" not in sent(server)
-    assert "org-secret" not in sent(server)
-    assert "gateway-secret" not in sent(server)
-    server.asked.clear()
-    assert ask(server.url.replace("127.0.0.1", "localhost")) == "yes"
-    assert "secret" not in sent(server)
-
-
 def test_a_redirect_takes_neither_key_nor_prompts_elsewhere(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,10 @@
 
 import gzip
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Any
 
@@ -217,23 +216,3 @@ def test_a_list_of_models_is_bounded_too(answer: Wire, message: str, monkeypatch
     monkeypatch.setattr(bounded, "MOST_BYTES", 1 << 20)
     with WireServer(whole(GOOD), answer) as server, pytest.raises(EngineUnavailable, match=message):
         engine_at(server.url).complete(["a"])
-
-
-def test_addresses_that_never_answer_take_no_longer_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name with twenty addresses: connections to a listener whose queue is full are not answered."""
-    with ExitStack() as stack:
-        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(4):
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(full.getsockname())
-        known = socket.getaddrinfo
-
-        def addresses(host: str, *given: Any, **options: Any) -> list[Any]:
-            return known("127.0.0.1", *given, **options) * (20 if host == "models.invalid" else 1)
-
-        monkeypatch.setattr(socket, "getaddrinfo", addresses)
-        start = time.monotonic()
-        with pytest.raises(EngineUnavailable, match=r"no connection within 0\.3 seconds"):
-            engine_at(f"http://models.invalid:{full.getsockname()[1]}/v1").complete(["a"])
-    assert time.monotonic() - start < 20 * SECONDS / 2

@@ -11,7 +11,6 @@ from tests.support import tiny_models
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
-from vitalfew.tasks.models.causal.engines.vllm import Vllm
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
 TEXTS = ["Who founded it?", "Where does the river rise? " * 3, "The mill", "120 km to the sea; " * 6, "hills", ""]
@@ -168,19 +167,3 @@ def test_what_is_missing_is_named(tmp_path: Path, llama: Path) -> None:
     bert = tiny_models.bert(tmp_path / "bert")
     with pytest.raises(EngineUnavailable, match=r"weights of .* are missing"):
         make(bert).complete(["a"])
-
-
-def test_without_vllm_the_remedy_is_named(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(EngineUnavailable, match=r"pip install 'vitalfew\[vllm\]'.*make setup-vllm"):
-        Vllm(Vllm.Options(model=str(llama)), "generate")
-
-
-def test_vicuna_gets_the_roles_of_its_conversations(tmp_path: Path) -> None:
-    plain = make(tiny_models.llama(tmp_path / "plain", chat=False))
-    vicuna = make(tiny_models.llama(tmp_path / "vicuna-7b-v1.3", chat=False))
-    text = vicuna.local.tokenizer.decode(vicuna.local.encode(["Who lit it?"])[0])
-    assert text == "<s>USER: Who lit it? ASSISTANT:"
-    assert plain.identity() != vicuna.identity()
-    own = make(tiny_models.llama(tmp_path / "vicuna-of-my-own"))
-    assert own.local.given_template is None
