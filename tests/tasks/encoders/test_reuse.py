@@ -12,7 +12,6 @@ from tests.support.indexing import contents, index, table
 from vitalfew.configs.schema import ContextMode
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.tasks.encoders import contexts
 
 UNTRAINED, BEFORE = {"sample_chars": 1}, {"sample_chars": 2}
 """The splitter learns of one text alone, for its training is no matter here; of a corpus that was there before it is
@@ -84,29 +83,6 @@ def test_any_corpus_comes_out_the_same_after_any_other(
     assert {name: digest for name, digest in contents(folder / "s").items() if name in fresh} == fresh
     if after <= before:
         assert tokens(outcome) == 0
-
-
-def test_pooled_is_enough_for_the_cores_of_every_mode_but_late(tmp_path: Path) -> None:
-    corpus = write(tmp_path, [passage(number) for number in range(50)])
-    first = index(tmp_path / "s", corpus, encode={"context": "pooled", "units": ["sentence"]})
-    assert {row["kind"] for row in table(tmp_path / "s", "vectors").to_pylist()} == {"core"}
-    alone = tokens(first)
-    assert reused(index(tmp_path / "s", corpus, encode={"context": "passage"})) == 150
-    assert reused(index(tmp_path / "s", corpus, encode={"context": "exact"})) == 150 + 50
-    assert alone == tokens(index(tmp_path / "fresh", corpus, encode={"context": "late", "units": ["sentence"]}))
-
-
-def test_a_late_index_of_another_gain_gives_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `late` means is part of the fingerprint, and of what vectors are reused by."""
-    corpus = write(tmp_path, [passage(number) for number in range(50)])
-    first = index(tmp_path / "s", corpus, encode={"context": "late"})
-    monkeypatch.setattr(contexts, "LATE_GAIN", 0.0)
-    other = index(tmp_path / "s", corpus, encode={"context": "late"})
-    assert reused(other) == 0
-    assert other.manifests[2].artifact != first.manifests[2].artifact
-    assert other.manifests[1].artifact == first.manifests[1].artifact
-    index(tmp_path / "s", corpus, encode={"context": "late", "units": ["passage"]})
-    assert reused(index(tmp_path / "s", corpus, encode={"context": "passage", "units": ["passage"]})) == 50
 
 
 def test_a_title_that_changes_is_encoded_again_and_no_other(tmp_path: Path) -> None:

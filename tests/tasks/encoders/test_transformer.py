@@ -45,19 +45,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     prompts = {"query": "the question: ", "document": "the passage: "}
     context, question = tiny_models.dpr_pair(root)
     projected, projected_question = tiny_models.dpr_pair(root / "projected", projection=16)
-    old = saved(roberta, root / "old")
-    _edit("sentence_bert_config.json", do_lower_case=True, max_seq_length=32)(old)
-    (old / "sentence_bert_config.json").rename(old / "sentence_roberta_config.json")
     return {
         "bert": bert,
-        "old": old,
         "roberta": roberta,
         "ance": saved(roberta, root / "ance", *ance, pooling="cls"),
         "prompts": saved(bert, root / "prompts", Dense(32, 16), Normalize(), prompts=prompts, max_seq_length=40),
-        "silu": saved(bert, root / "silu", Dense(32, 16, activation_function=torch.nn.SiLU())),
-        "residual": saved(bert, root / "residual", Dense(32, 16, use_residual=True), Dense(16, 16, use_residual=True)),
         "weighted": saved(bert, root / "weighted", pooling="weightedmean"),
-        "two modes": saved(roberta, root / "two modes", pooling=["cls", "mean_sqrt_len_tokens"]),
         "decoder": saved(tiny_models.qwen(root / "qwen"), root / "decoder", pooling="lasttoken"),
         "t5": saved(
             tiny_models.t5(root / "t5"),
@@ -91,13 +84,9 @@ def cosines(found: np.ndarray, reference: np.ndarray) -> np.ndarray:
         ("huggingface", "bert", True),
         ("huggingface", "roberta", True),
         ("huggingface", "prompts", True),
-        ("huggingface", "silu", True),
-        ("huggingface", "residual", True),
         ("huggingface", "weighted", True),
-        ("huggingface", "two modes", True),
         ("huggingface", "decoder", True),
         ("huggingface", "t5", True),
-        ("huggingface", "old", True),
     ],
 )
 def test_float32_is_sentence_transformers(models: dict[str, Path], name: str, model: str, unit: bool) -> None:
@@ -198,13 +187,11 @@ def test_a_context_that_is_not_named_is_one_that_the_encoder_has(
     assert [stage.artifact for stage in plan.stages] == [stage.artifact for stage in named.stages]
 
 
-@pytest.mark.parametrize(("layout", "context"), [("dual", "passage"), ("fused", "late")])
-def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path], layout: str, context: str) -> None:
+def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path]) -> None:
     """score = alpha * core.q + (1 - alpha) * context.q where nothing has length 1."""
     store, question = tmp_path / "store", "Who founded the town?"
-    encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "context": context}
-    encode["text"] = "unit"
-    index(store, encode=encode, index={"layout": layout, **({"alpha": 0.7} if layout == "fused" else {})})
+    encode = {"encoder": "contriever", "model": str(models["bert"]), "precision": "fp32", "context": "passage"}
+    index(store, encode=encode | {"text": "unit"})
     hits = Searcher.named(store, "test").hits(question, RetrieveConfig(alpha=0.7, top_k=20))
     ours = encoder("contriever", models["bert"])
     vector = ours.encode_questions([question]).vectors[0]
@@ -212,10 +199,9 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
     for hit in hits:
         around = hit.core if hit.context is None else hit.context
         assert hit.score == pytest.approx(0.7 * hit.core + 0.3 * around, rel=1e-4)
-        if context == "passage":
-            core, whole = ours.encode([hit.text, hit.passage.strip()]).vectors @ vector
-            assert hit.core == pytest.approx(core, rel=1e-4)
-            assert hit.context is None or hit.context == pytest.approx(whole, rel=1e-4)
+        core, whole = ours.encode([hit.text, hit.passage.strip()]).vectors @ vector
+        assert hit.core == pytest.approx(core, rel=1e-4)
+        assert hit.context is None or hit.context == pytest.approx(whole, rel=1e-4)
 
 
 def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict[str, Path]) -> None:

@@ -10,16 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import (
     AutoModelForCausalLM,
-    BloomConfig,
-    LlamaConfig,
-    MambaConfig,
-    PretrainedConfig,
-    T5Config,
 )
 
 from tests.support.tiny_models import llama, qwen_writer
-from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
 CPU = torch.device("cpu")
@@ -93,22 +87,3 @@ def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[in
     got = sampler.probabilities(0, {str(number): 0 for number in range(400)}, {str(n): n for n in range(400)})
     torch.testing.assert_close(torch.tensor(list(got.values())), logits.softmax(-1), atol=1e-4, rtol=0)
     assert written.ids[0] == int(logits.argmax())
-
-
-def rotary(kind: str) -> PretrainedConfig:
-    return LlamaConfig(rope_parameters={"rope_type": kind, "rope_theta": 10_000.0, "factor": 2.0})
-
-
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        (T5Config(), "encoder-decoder"),
-        (BloomConfig(), "ALiBi"),
-        (rotary("dynamic"), "depend on the length"),
-        (MambaConfig(), "linear_attention"),
-    ],
-    ids=["t5", "alibi", "dynamic rope", "mamba"],
-)
-def test_a_model_without_such_a_cache_is_refused(config: PretrainedConfig, reason: str) -> None:
-    with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; use a causal model"):
-        require_blocks(config, "a model")

@@ -31,19 +31,6 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, family: str) 
     assert found == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_a_long_text_is_read_in_parts_and_the_best_counts(tmp_path: Path) -> None:
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), EXACT, "refine")
-    assert model.limit == 128
-    question, text = "mill " * 200, "The river rises in the hills. " * 60
-    [encoding] = model._encoded([(question, text)])
-    parts = [encoding, *encoding.overflowing]
-    assert all(len(part.ids) <= 128 and part.ids[1:65] == parts[0].ids[1:65] for part in parts)
-    ends = [offsets[1] for part in parts for one, offsets in zip(part.sequence_ids, part.offsets, strict=True) if one]
-    assert max(ends) == len(text.rstrip())
-    [reading] = model.read([(question, text)])
-    assert reading.score == pytest.approx(max(each.score for each in model._readings(parts)), abs=1e-5)
-
-
 def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"2 logits.*refine\.model"):
         CrossEncoder(str(tiny_models.cross_encoder(tmp_path / "two", labels=2)), EXACT, "refine")
@@ -77,12 +64,3 @@ def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
         assert reading.score == pytest.approx(score, abs=1e-4)
         assert [token[2] for token in reading.tokens] == pytest.approx(keep, abs=1e-4)
         assert [[start, end] for start, end, _ in reading.tokens] == given["offset_mapping"][0][of_text].tolist()
-
-
-def test_identity_follows_the_weights_and_loads_nothing(tmp_path: Path) -> None:
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), EXACT, "refine")
-    before = model.identity()
-    assert "model.safetensors" in before["files"]
-    assert "network" not in vars(model)
-    (tmp_path / "config.json").write_text((tmp_path / "config.json").read_text() + " ")
-    assert CrossEncoder(str(tmp_path), EXACT, "refine").identity() != before

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support import tiny_models
 from vitalfew.tasks.models.causal import smollm2
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.files import find_model
 
@@ -25,11 +24,6 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
     monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
     return smollm2.convert()
-
-
-def test_without_it_the_command_is_named() -> None:
-    with pytest.raises(EngineUnavailable, match=r"smollm2 is not on this machine.*`vitalfew models get smollm2`"):
-        Transformers(Transformers.Options(model="smollm2"), "generate")
 
 
 def test_every_engine_finds_it(converted: Path) -> None:

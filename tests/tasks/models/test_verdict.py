@@ -63,16 +63,6 @@ def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.Fi
     assert len({*values}) == len(ENDS)
 
 
-def test_an_adapter_is_merged_into_the_model(gemma: Path, tmp_path: Path) -> None:
-    pytest.importorskip("peft")
-    adapter = tiny_models.lora(tmp_path / "adapter", gemma)
-    model = verdict(gemma, adapter=str(adapter))
-    whole = tiny_models.merged(tmp_path / "merged", gemma, adapter)
-    assert model.read(PROMPTS) == pytest.approx(expected(whole, model), abs=1e-3)
-    assert model.read(PROMPTS) != verdict(gemma).read(PROMPTS)
-    assert model.identity() != verdict(gemma).identity()
-
-
 def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
     model = verdict(llama)
     others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]

@@ -15,7 +15,6 @@ from tests.support.towns import TOWNS
 from tests.support.training import Interrupted
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import Artifact
-from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.small.policies import Shape, read_policy
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.refiners.base import Hit
@@ -93,7 +92,7 @@ def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
 
 CONTRASTIVE: dict[str, Any] = {"trainer": "tests.support.oreo:MortalContrastive", "epochs": 2, "beams": 3,
     "candidates": 5}  # fmt: skip
-PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 6, "value_steps": 1,
+PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 4, "value_steps": 1,
     "learning_rate": 0.001}  # fmt: skip
 
 
@@ -116,15 +115,15 @@ def test_the_contrastive_training_ranks_the_policys_own_texts(learnt: TrainOnExa
 def test_reinforcement_begins_where_the_policy_is(learnt: TrainOnExamples) -> None:
     stage = later(TrainPpo, learnt, **PPO)
     stage.run("test")
-    steps = [row for shard in range(6) for row in stage.artifact.read(shard).to_pylist()]
-    assert [row["step"] for row in steps] == [1, 2, 3, 4, 5, 6]
+    steps = [row for shard in range(4) for row in stage.artifact.read(shard).to_pylist()]
+    assert [row["step"] for row in steps] == [1, 2, 3, 4]
     losses = [dict(row["losses"]) for row in steps]
     assert losses[0]["kl"] == 0
     assert losses[-1]["kl"] != 0
     assert all(one["first_ratio"] == pytest.approx(1, abs=1e-5) and one["first_clipped"] == 0 for one in losses)
-    rollouts = [row for shard in range(6) for row in stage.artifact.read(shard, "rollouts").to_pylist()]
-    assert len(rollouts) == 24
-    assert {row["step"] for row in rollouts} == {1, 2, 3, 4, 5, 6}
+    rollouts = [row for shard in range(4) for row in stage.artifact.read(shard, "rollouts").to_pylist()]
+    assert len(rollouts) == 16
+    assert {row["step"] for row in rollouts} == {1, 2, 3, 4}
     assert all(row["reward"] <= row["rouge"] + 1 for row in rollouts)
 
 
@@ -173,25 +172,14 @@ def test_an_encoder_decoder_goes_through_all_stages(tmp_path: Path) -> None:
     refiner = Oreo(Oreo.Options(model=str(last.artifact.directory / "weights"), precision="fp32", max_new_tokens=5))
     refined = refiner.refine(["Who?"], [[Hit("", "A river runs for 120 km to the sea.", 2, 0, 35)]])
     assert len(refined.contexts[0]) <= 1
-    pickled = tmp_path / "pickled"
-    pickled.mkdir()
-    shutil.copy(base / "config.json", pickled)
-    (pickled / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(UnsupportedModel, match=r"is a pickle.*--set refine\.model="):
-        Oreo(Oreo.Options(model=str(pickled)))
-
-
-def reinforced(trainer: Any, steps: int) -> dict[str, torch.Tensor]:
-    """How far every weight moved in so many steps, by name."""
-    before = {name: weight.detach().clone() for name, weight in trainer.model.trained().items()}
-    for number, batch in enumerate(trainer.batches(0)[:steps]):
-        trainer.step(batch, number, 0.5)
-    return {name: (weight.detach() - before[name]).abs() for name, weight in trainer.model.trained().items()}
 
 
 def test_a_copier_keeps_its_encoder_by_reinforcement(learnt: TrainOnExamples) -> None:
     stage = later(TrainPpo, learnt, **{**PPO, "trainer": "oreo_ppo", "value_steps": 0})
     stage.open()
-    moved = reinforced(stage.method, 1)
-    assert not any(moved[name].any() for name in moved if name.startswith(("encoder.", "head.")))
-    assert any(moved[name].any() for name in moved if name.startswith("layers."))
+    trainer: Any = stage.method
+    before = {name: weight.detach().clone() for name, weight in trainer.model.trained().items()}
+    trainer.step(trainer.batches(0)[0], 0, 0.5)
+    moved = {name for name, weight in trainer.model.trained().items() if not torch.equal(weight, before[name])}
+    assert not any(name.startswith(("encoder.", "head.")) for name in moved)
+    assert any(name.startswith("layers.") for name in moved)

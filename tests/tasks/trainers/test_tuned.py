@@ -170,13 +170,13 @@ def test_examples_have_their_answer_and_distractors_have_none(tmp_path: Path) ->
 
 
 def test_the_critic_learns_its_lessons_by_heart(place: Path, tmp_path: Path) -> None:
-    stage = stage_of(tmp_path / "store", place, "critic")
+    stage = stage_of(tmp_path / "store", place, "critic", learning_rate=2e-2)
     stage.open()
     trainer: Any = stage.method
-    contexts, answers = trainer.sampler.contexts(0), trainer.sampler.answers(0)
+    contexts, answers = trainer.sampler.contexts(0)[:12], trainer.sampler.answers(0)[:12]
     rows = lessons(trainer.tokenizer, contexts, answers)
     trainer.rows_per_step = len(rows)
-    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(150)]
+    losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(80)]
     assert losses[-1] < losses[0] / 2
     write_weights(tmp_path / "out", trainer.model, trainer.base)
     critic = trainer.critic(tmp_path / "out")
@@ -299,7 +299,7 @@ def test_the_filter_learns_its_labels_by_heart(place: Path, tmp_path: Path) -> N
     stage.open()
     trainer: Any = stage.method
     assert all(one.gold is not None for one in trainer._learnt)
-    rows = [row for epoch in range(3) for row in trainer.rows(epoch)]
+    rows = trainer.rows(0)
     trainer.rows_per_step = len(rows)
     losses = [trainer.step(rows, number, 0.3).losses["loss"] for number in range(130)]
     assert losses[-1] < losses[0] / 4

@@ -67,6 +67,14 @@ def test_the_key_goes_to_the_server_of_the_environment(server: ChatServer, monke
     assert "secret" not in sent(server)
 
 
+def test_the_user_names_the_key_of_another_server(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = server.url.removeprefix("http://").removesuffix("/v1")
+    monkeypatch.setenv("VITALFEW_API_KEYS", f" models.example.org=OTHER_KEY , {place}=LOCAL_KEY")
+    assert ask(server.url) == "yes"
+    assert {headers["authorization"] for _, _, headers in server.asked} == {"Bearer local-secret"}
+    assert not any(secret in sent(server) for secret in ("sk-", "org-secret", "gateway-secret"))
+
+
 def test_a_redirect_takes_neither_key_nor_prompts_elsewhere(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +98,6 @@ def test_an_unencrypted_key_is_refused_but_not_an_unencrypted_server(monkeypatch
     assert "local-secret" not in str(raised.value)
     monkeypatch.delenv("VITALFEW_API_KEYS")
     assert keys.key_for("http://models.example.org/v1") == ""
-    monkeypatch.setenv("LOCAL_KEY", "local-secret")
     monkeypatch.setenv("VITALFEW_API_KEYS", "models.example.org=LOCAL_KEY,[::1]:8000=LOCAL_KEY")
     assert keys.key_for("https://models.example.org/v1") == "local-secret"
     assert keys.key_for("http://[::1]:8000/v1") == "local-secret"

@@ -108,20 +108,9 @@ def test_probabilities_of_named_tokens(llama: Path) -> None:
     numbers = {token: float(expected[number]) for token, number in tokenizer.get_vocab().items()}
     assert answer.probabilities == pytest.approx(numbers, rel=1e-3, abs=1e-7)
     assert 0.5 < sum(answer.probabilities.values()) <= 1
-    few = engine.complete(TEXTS, Probe((" mill", "<|end|>", "he"), position=2))
-    for each in few:
+    for each in engine.complete(TEXTS, Probe((" mill", "<|end|>", "he"), position=2)):
         assert set(each.probabilities) == {" mill", "<|end|>", "he"}
         assert 0 < sum(each.probabilities.values()) <= 1
-    [first] = engine.complete([TEXTS[0]], Probe(("ill",)))
-    assert first.probabilities["ill"] == pytest.approx(answer.probabilities["ill"], rel=1e-4)
-
-
-def test_a_probe_that_cannot_be(llama: Path) -> None:
-    engine = make(llama)
-    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
-        engine.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(ConfigError, match=r"position of a probe must be below 12.*got 12"):
-        engine.complete(["a"], Probe(("he",), position=12))
 
 
 def test_a_failing_batch_is_split(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +138,6 @@ def test_identity_follows_weights_and_chat_template(tmp_path: Path) -> None:
     model = tiny_models.llama(tmp_path / "model")
     before = make(model).identity()
     assert {"model.safetensors", "chat_template.jinja", "tokenizer.json", "config.json"} <= set(before["files"])
-    assert "precision" not in before
     assert make(model).identity() == before
     assert make(model, precision="bf16").identity() != before
     template = model / "chat_template.jinja"

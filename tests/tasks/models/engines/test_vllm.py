@@ -113,12 +113,6 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
     assert content(together) != content(sharing(started, llama, temperature=1.0, seed=1).complete(TEXTS))
 
 
-def test_a_prompt_that_is_too_long_is_a_row(started: Vllm) -> None:
-    first, long, last = started.complete(["hills", "mill " * 400, "sea"])
-    assert "at most 244" in long.error
-    assert (first.error, last.error) == ("", "")
-
-
 def test_an_engine_that_is_killed_is_started_again(started: Vllm) -> None:
     expected = started.complete(TEXTS)
     for process in psutil.Process().children(recursive=True):
