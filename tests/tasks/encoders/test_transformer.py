@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support import tiny_models
-from tests.support.indexing import index, parameters
+from tests.support.indexing import index
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig, RetrieveConfig
-from vitalfew.flows.pipelines.graph import graph
 from vitalfew.tasks.encode import make_encoder
-from vitalfew.tasks.encoders.transformer import TransformerEncoder
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.retrieve import Searcher
 
@@ -123,68 +119,10 @@ def test_dpr_is_transformers(models: dict[str, Path], context: str, question: st
     assert cosines(ours.encode(TEXTS).vectors, ours.encode_questions(TEXTS).vectors).max() < 0.9
 
 
-@settings(max_examples=5, deadline=None)
-@given(order=st.permutations(range(len(TEXTS))))
-@pytest.mark.parametrize("model", ["decoder", "t5"])
-def test_order_and_company_do_not_matter(models: dict[str, Path], model: str, order: list[int]) -> None:
-    ours = _kept(models[model])
-    alone = np.concatenate([ours.encode([text]).vectors for text in TEXTS])
-    np.testing.assert_allclose(ours.encode([TEXTS[row] for row in order]).vectors, alone[order], atol=1e-5)
-
-
-_encoders: dict[Path, Any] = {}
-
-
-def _kept(model: Path) -> Any:
-    return _encoders.setdefault(model, encoder("huggingface", model))
-
-
-def late(ours: TransformerEncoder, passages: list[list[str]]) -> Any:
-    spans = []
-    for sentences in passages:
-        ends = np.cumsum([len(sentence) for sentence in sentences]).tolist()
-        spans.append(list(zip([0, *ends], ends, strict=False)))
-    return ours.encode_late(["".join(sentences) for sentences in passages], spans)
-
-
-PASSAGES = [
-    ["The town lies on a hill. ", "It was founded in 1204. ", "Its mill still stands."],
-    ["One sentence alone."],
-    ["word " * 30, "other words follow " * 12, "And a last one."],
-]
-
-
-def test_late_with_prompt_and_layers_is_its_definition(models: dict[str, Path]) -> None:
-    ours = encoder("huggingface", models["prompts"], similarity="dot")
-    tower = ours.passages
-    prompt, text = tower.recipe.passage_prompt, "".join(PASSAGES[0])
-    encoding = tower.tokenizer.encode(prompt + text)
-    with torch.inference_mode():
-        states = tower.read_network()[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0]
-        begin, end = len(prompt), len(prompt) + len(PASSAGES[0][0])
-        inside = torch.tensor([stop > start and begin <= start < end for start, stop in encoding.offsets])
-        pooled = late(ours, PASSAGES)
-        for found, rows in ((pooled.core[0], inside), (pooled.passage[0], inside | True)):
-            expected = tower.network.finished(states[rows].mean(0)[None].numpy())[0]
-            np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def test_late_is_refused_before_anything_runs(tmp_path: Path, models: dict[str, Path]) -> None:
     with pytest.raises(ConfigError, match="late averages token states"):
         index(tmp_path / "store", encode={"encoder": "ance", "model": str(models["ance"]), "context": "late"})
     assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize(("name", "context"), [("ance", "passage"), ("contriever", "late")])
-def test_a_context_that_is_not_named_is_one_that_the_encoder_has(
-    tmp_path: Path, models: dict[str, Path], name: str, context: str
-) -> None:
-    model = str(models["bert" if name == "contriever" else name])
-    encode = {"encoder": name, "model": model, "precision": "fp32"}
-    plan = graph(parameters(tmp_path, encode=encode))
-    assert plan.parameters.encode.context == context  # what the index is saved with
-    named = graph(parameters(tmp_path, encode=encode | {"context": context}))
-    assert [stage.artifact for stage in plan.stages] == [stage.artifact for stage in named.stages]
 
 
 def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path]) -> None:
@@ -212,13 +150,6 @@ def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict
     ours = encoder("dpr", models["dpr"], question_model=str(models["dpr-question"]))
     score = ours.encode([hit.text]).vectors[0] @ ours.encode_questions(["Who founded it?"]).vectors[0]
     assert hit.score == pytest.approx(score, rel=1e-4)
-
-
-@pytest.mark.parametrize("options", [{"pooling": "cls"}, {"passage_prompt": "p: "}, {"precision": "bf16"}])
-def test_identity_changes_with_a_setting(models: dict[str, Path], options: dict[str, Any]) -> None:
-    same, other = encoder("contriever", models["bert"]), encoder("contriever", models["bert"], **options)
-    assert same.identity() == encoder("contriever", models["bert"]).identity()
-    assert same.identity() != other.identity()
 
 
 def test_identity_changes_with_the_weights(tmp_path: Path, models: dict[str, Path]) -> None:
@@ -277,19 +208,9 @@ def _edit(file: str, **changes: Any) -> Any:
     return change
 
 
-def _module(kind: str) -> Any:
-    def change(directory: Path) -> None:
-        modules = json.loads((directory / "modules.json").read_text())
-        modules[2]["type"] = kind
-        (directory / "modules.json").write_text(json.dumps(modules))
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_module("custom.Secret"), r"module 2 is custom\.Secret"),
         (lambda directory: (directory / "modules.json").write_text("[{]"), r"modules\.json: not readable as JSON"),
         (_edit("1_Pooling/config.json", pooling_mode="median"), "pooling median is not supported"),
         (_edit("2_Dense/config.json", activation_function="os.system"), r"activation os\.system is not supported"),

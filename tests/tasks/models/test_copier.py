@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.tiny_models import bert
 from vitalfew.tasks.models.small.copier import Copier
-from vitalfew.tasks.models.small.policy import Sampling, beams, greedy, sample
+from vitalfew.tasks.models.small.policy import Sampling, greedy, sample
 
 TEXTS = ["Velmar: The mill was built in 1742, by Ada.", "A river runs here", "Kessin lies (far) away.", "U.S. mills"]
 texts_of = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4, unique=True)
@@ -66,17 +66,3 @@ def test_steps_agree_with_decoding_all_at_once(copier: Copier) -> None:
     for one in drawn:
         copied = [action for action in one.actions if action != copier.end]
         assert len(copied) == len({*copied}) >= 3
-
-
-def test_one_beam_is_greedy_and_more_find_nothing_worse(copier: Copier) -> None:
-    sources = copier.read(["Who?", "Where is it?"], [TEXTS[:2], TEXTS[2:3]])
-    with torch.no_grad():
-        memory = copier.encode(sources)
-        single = beams(copier, memory, 2, 6, 1)
-        assert [own[0].actions for own in single] == [one.actions for one in greedy(copier, memory, 6)]
-        several = beams(copier, memory, 2, 6, 4)
-        for own in several:
-            assert len(own) == 4
-            assert len({tuple(one.actions) for one in own}) == 4
-            logprobs, _, _ = copier.log_probabilities(memory.of([several.index(own)] * 4), [one.actions for one in own])
-            assert logprobs.sum(1).tolist() == pytest.approx([one.logprob for one in own], abs=1e-4)

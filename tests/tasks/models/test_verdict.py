@@ -11,7 +11,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.support import tiny_models
 from vitalfew.configs.options import Adapted
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
-from vitalfew.tasks.models.readings import Memory, remembering
 
 WORDS = ("Yes", "No")
 START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."
@@ -34,12 +33,6 @@ def verdict(model: Path | str, yes: str = "Yes", no: str = "No", **chosen: Any) 
     return Verdict(options, "refine", yes, no)
 
 
-def read(model: Verdict, prompts: list[Prompt]) -> tuple[list[float], int]:
-    ticks: list[tuple[int, int]] = []
-    values = model.read(prompts, lambda *done: ticks.append(done))
-    return values, sum(tokens for _, tokens in ticks)
-
-
 def expected(directory: Path, model: Verdict) -> list[float]:
     """By transformers alone, every prompt from its first token to its last."""
     network: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
@@ -58,7 +51,7 @@ def expected(directory: Path, model: Verdict) -> list[float]:
 def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.FixtureRequest) -> None:
     directory = request.getfixturevalue(name)
     model = verdict(directory)
-    values, _ = read(model, PROMPTS)
+    values = model.read(PROMPTS)
     assert values == pytest.approx(expected(directory, model), abs=3e-4)
     assert len({*values}) == len(ENDS)
 
@@ -68,15 +61,3 @@ def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
     others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
     alone = model.read(PROMPTS)
     assert model.read([*others, *PROMPTS])[3:] == alone
-
-
-def test_a_prompt_is_read_once(llama: Path) -> None:
-    with remembering(Memory()) as memory:
-        first, tokens = read(verdict(llama), PROMPTS[:2])
-        again, more = read(verdict(llama), PROMPTS)
-    assert again[:2] == first
-    assert tokens > 0
-    assert sum(reading.tokens for reading in memory.new.values()) == tokens + more
-    with remembering(Memory(lambda keys: memory.new)):
-        assert read(verdict(llama), PROMPTS) == (again, 0)
-        assert read(verdict(llama, yes="No", no="Yes"), PROMPTS)[1] > 0

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from vitalfew.configs.training import SplitOptions
 from vitalfew.tasks.datasets.base import InputError
@@ -53,15 +52,3 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
     assert not {"article 1", "article 2"} & {*counted.choosing}
     with pytest.raises(InputError, match=r"held_out=squad:dev\.json has no question"):
         split(NAMES[3:], apart=apart, **files)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"held_out": "squad:x.json"}, "to hold out a data set, add split=file"),
-        ({"split": "file"}, "held_out=FORMAT:PATH"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        SplitOptions(**options)

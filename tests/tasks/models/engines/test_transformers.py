@@ -1,10 +1,11 @@
-"""The engine `transformers` on tiny models: batches, limits, sampling, probabilities, faults."""
+"""The engine `transformers` on tiny models: batches, limits, sampling, probabilities, faults, adapters."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tests.support import tiny_models
@@ -155,3 +156,51 @@ def test_what_is_missing_is_named(tmp_path: Path, llama: Path) -> None:
     bert = tiny_models.bert(tmp_path / "bert")
     with pytest.raises(EngineUnavailable, match=r"weights of .* are missing"):
         make(bert).complete(["a"])
+
+
+# Adapters
+
+
+@pytest.fixture(scope="module")
+def lora(llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("peft")
+    return tiny_models.lora(tmp_path_factory.mktemp("lora"), llama)
+
+
+def test_answers_are_those_of_the_merged_weights(llama: Path, lora: Path, tmp_path: Path) -> None:
+    adapted = make(llama, temperature=0, adapter=str(lora)).complete(TEXTS)
+    expected = make(tiny_models.merged(tmp_path / "merged", llama, lora), temperature=0).complete(TEXTS)
+    assert [each.text for each in adapted] == [each.text for each in expected]
+    assert [each.logprob for each in adapted] == pytest.approx([each.logprob for each in expected], abs=1e-3)
+    assert [each.text for each in adapted] != [each.text for each in make(llama, temperature=0).complete(TEXTS)]
+
+
+def test_identity_follows_the_adapter(llama: Path, lora: Path, tmp_path: Path) -> None:
+    adapted = make(llama, adapter=str(lora)).identity()
+    assert "adapter" not in make(llama).identity()
+    assert adapted["adapter"].keys() == {"adapter_config.json", "adapter_model.safetensors"}
+    other = tiny_models.lora(tmp_path / "other", llama, lora_alpha=4)
+    assert make(llama, adapter=str(other)).identity() != adapted
+
+
+def test_an_adapter_of_another_model_is_refused(llama: Path, lora: Path, tmp_path: Path) -> None:
+    weights = load_file(lora / "adapter_model.safetensors")
+    for name, changed, fault in (
+        ("wide", {key: torch.cat([each, each], -1) for key, each in weights.items()}, "size mismatch"),
+        ("less", dict([*weights.items()][1:]), "1 weights are missing"),
+        ("more", weights | {"base_model.model.model.layers.7.mlp.lora_A.weight": torch.ones(4, 4)}, "unknown"),
+    ):
+        folder = tiny_models.lora(tmp_path / name, llama)
+        save_file(changed, folder / "adapter_model.safetensors")
+        with pytest.raises(EngineUnavailable, match=rf"an adapter for someone/tiny-llama.*{fault}"):
+            make(llama, adapter=str(folder)).complete(TEXTS)
+
+
+@pytest.mark.usefixtures("lora")
+def test_what_is_no_adapter_is_named(llama: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineUnavailable, match=r"Ori/llama-2-13b-peft-nq-retrobust is not on .*generate\.adapter"):
+        make(llama, adapter="retrobust-nq")
+    with pytest.raises(EngineUnavailable, match=r"is not an adapter: it has no adapter_config\.json"):
+        make(llama, adapter=str(llama))
+    with pytest.raises(EngineUnavailable, match="kind IA3 are not supported, only LORA"):
+        make(llama, adapter=str(tiny_models.lora(tmp_path / "ia3", llama, peft_type="IA3")))

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support import tiny_models
 from vitalfew.storage.costs import Meter
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, Probe
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
@@ -56,8 +56,8 @@ def given(model: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {"model": str(model), **chosen}
 
 
-def vllm(model: Path, kind: type[Vllm] = Vllm, **settings: Any) -> Vllm:
-    return kind(Vllm.Options(**given(model, settings)), "generate")
+def vllm(model: Path, **settings: Any) -> Vllm:
+    return Vllm(Vllm.Options(**given(model, settings)), "generate")
 
 
 def test_the_engines_own_process_is_in_the_cost(started: Vllm) -> None:
@@ -165,21 +165,3 @@ def test_a_served_model_answers_as_the_engine_does(
     first, long, last = greedy.complete(["hills", "mill " * 400, "sea"])
     assert "maximum context length" in long.error
     assert (first.error, last.error) == ("", "")
-
-
-def test_a_lora_adapter(llama: Path, tmp_path: Path) -> None:
-    """Of rank 12, for which vLLM has no room of its own: it takes that of 16."""
-    lora = tiny_models.lora(tmp_path / "lora", llama, rank=12)
-    prompts = [text for text in TEXTS if text]
-    engine = vllm(llama, adapter=str(lora))
-    try:
-        adapted = engine.complete(prompts)
-    finally:
-        engine.close()
-    merged = tiny_models.merged(tmp_path / "merged", llama, lora)
-    expected = transformers(merged).complete(prompts)
-    assert [each.text for each in adapted] == [each.text for each in expected]
-    assert [each.logprob for each in adapted] == pytest.approx([each.logprob for each in expected], abs=1e-2)
-    assert [each.text for each in adapted] != [each.text for each in vllm(llama).complete(prompts)]
-    with pytest.raises(EngineUnavailable, match="rank 1000"):
-        vllm(llama, adapter=str(tiny_models.lora(tmp_path / "large", llama, rank=1000))).complete(prompts)
