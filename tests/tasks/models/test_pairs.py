@@ -1,4 +1,4 @@
-"""Networks that read pairs: their scores are those of others' code; long pairs, and what is refused."""
+"""Networks that read pairs: their scores are those of others' code, and what is refused."""
 
 import json
 from pathlib import Path

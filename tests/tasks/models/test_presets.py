@@ -1,4 +1,4 @@
-"""configs/models.yaml has every model that a setting knows by a name, and where it lies."""
+"""`vitalfew models` lists every model that a setting knows by a name, and where it lies."""
 
 from pathlib import Path
 

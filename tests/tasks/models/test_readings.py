@@ -1,4 +1,4 @@
-"""What a model made of a text is computed once, and what is no number is the least."""
+"""What a model made of a text is computed once."""
 
 from collections.abc import Sequence
 

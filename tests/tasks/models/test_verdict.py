@@ -1,5 +1,4 @@
-"""One word against another as the next behind a prompt, on tiny models: what is read once, what is left out, what is
-remembered, and what is refused."""
+"""One word against another as the next behind a prompt, on tiny models."""
 
 from pathlib import Path
 from typing import Any

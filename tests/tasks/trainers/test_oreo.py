@@ -1,4 +1,4 @@
-"""Oreo's trainings: that they learn, that a kill changes nothing, and what they refuse."""
+"""Oreo's trainings: that they learn, and that a kill changes nothing."""
 
 import json
 import shutil
