@@ -142,16 +142,6 @@ def test_inner_products_survive_the_index(tmp_path: Path, models: dict[str, Path
         assert hit.context is None or hit.context == pytest.approx(whole, rel=1e-4)
 
 
-def test_questions_have_their_own_model_in_a_search(tmp_path: Path, models: dict[str, Path]) -> None:
-    encode = {"encoder": "dpr", "model": str(models["dpr"]), "question_model": str(models["dpr-question"])}
-    store = tmp_path / "store"
-    index(store, encode=encode | {"precision": "fp32", "text": "unit"})
-    [hit] = Searcher.named(store, "test").hits("Who founded it?", RetrieveConfig(retriever="passage", top_k=1))
-    ours = encoder("dpr", models["dpr"], question_model=str(models["dpr-question"]))
-    score = ours.encode([hit.text]).vectors[0] @ ours.encode_questions(["Who founded it?"]).vectors[0]
-    assert hit.score == pytest.approx(score, rel=1e-4)
-
-
 def test_identity_changes_with_the_weights(tmp_path: Path, models: dict[str, Path]) -> None:
     questions = shutil.copytree(models["dpr-question"], tmp_path / "copy")
     before = encoder("dpr", models["dpr"], question_model=str(questions)).identity()["files"]
