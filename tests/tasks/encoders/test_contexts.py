@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -82,18 +82,6 @@ def test_late_core_and_passage_are_means_over_one_pass() -> None:
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
 
 
-def test_a_text_that_stands_twice_is_encoded_once() -> None:
-    fake = HashEncoder()
-    passages = [["The same. ", "The other."], ["The same.", " A third one."], ["Alone."]]
-    vectors = encode_units(fake, passages, "exact", ["sentence", "passage"], lambda tokens, share: None)
-    assert len(fake.encoded) == len(set(fake.encoded))
-    assert fake.encoded.count("The same.") == 1
-    assert len(vectors.core) == 5
-    assert len(vectors.context) == 4
-    assert len(vectors.passage) == 3
-    np.testing.assert_array_equal(vectors.core[0], vectors.core[2])
-
-
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_every_mode_has_the_same_cores_shape(mode) -> None:
     vectors = encode_units(encoder("fp32"), PASSAGES, mode, ["sentence"], lambda tokens, share: None)
@@ -106,6 +94,7 @@ def test_every_mode_has_the_same_cores_shape(mode) -> None:
 ROWS = arrays(np.float32, (5, 3), elements=st.floats(-2, 2, width=32))
 
 
+@settings(max_examples=50)
 @given(ROWS, ROWS, st.floats(0, 3, width=32))
 def test_sharpened_cores_keep_their_length_and_turn_away_from_their_passage(core, passage, gain: float) -> None:
     moved = sharpened(core, passage, gain)
@@ -149,6 +138,7 @@ def quiet(tokens: int, share: float) -> None:
     """Nobody watches."""
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=3 * MOST_CHARS))
 def test_a_lead_is_the_title_and_the_separator_or_nothing(title: str) -> None:
     found = lead(title)
@@ -176,8 +166,8 @@ def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
 @pytest.mark.parametrize("mode", ["exact", "late"])
 def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: ContextMode) -> None:
     rows = [{"text": OUSE, "title": "Ouse"}, {"text": OUSE.replace("120", "70"), "title": "Nidd"}]
-    settings: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
-    index(tmp_path, corpus(tmp_path, rows), **settings)
+    chosen: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
+    index(tmp_path, corpus(tmp_path, rows), **chosen)
     searcher = Searcher.named(tmp_path, "test")
     retrievers: list[dict[str, Any]] = [{"retriever": "passage"}, {"retriever": "bm25"}]
     if mode != "late":  # a bag of words has no states that know of the title

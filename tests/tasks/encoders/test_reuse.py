@@ -73,12 +73,6 @@ def test_a_title_that_changes_is_encoded_again_and_no_other(tmp_path: Path) -> N
         assert reused(index(tmp_path / "s", f"jsonl:{file}", **given)) == taken
 
 
-def test_another_encoder_takes_nothing(tmp_path: Path) -> None:
-    corpus = write(tmp_path, [passage(number) for number in range(50)])
-    index(tmp_path / "s", corpus)
-    assert reused(index(tmp_path / "s", corpus, encode={"encoder": "tests.support.fakes:OtherEncoder"})) == 0
-
-
 def test_shards_of_a_run_that_was_killed_are_taken_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [passage(number) for number in range(100)]
     mark_done = Artifact.mark_done

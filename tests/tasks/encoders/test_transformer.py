@@ -221,8 +221,3 @@ def test_limits_that_do_not_fit_are_refused(models: dict[str, Path]) -> None:
     assert encoder("huggingface", models["roberta"]).passages.recipe.max_tokens == 64  # of 66 positions
     with pytest.raises(ConfigError, match=r"encode\.max_tokens must be at most 64, .*got 65"):
         encoder("huggingface", models["roberta"], max_tokens=65).identity()
-
-
-def test_two_models_of_different_width_do_not_belong_together(models: dict[str, Path]) -> None:
-    with pytest.raises(ConfigError, match="do not belong together"):
-        encoder("dpr", models["dpr"], question_model=str(models["projected-question"])).identity()

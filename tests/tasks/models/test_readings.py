@@ -20,6 +20,7 @@ from vitalfew.tasks.models.readings import Memory, Reading, remembered, remember
 REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
 
 
+@settings(max_examples=50)
 @given(st.lists(REQUESTS, min_size=1, max_size=4), st.booleans())
 def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tuple[str, str]]], keeps: bool) -> None:
     read: list[tuple[str, str]] = []

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -168,18 +167,6 @@ def test_counts_that_cannot_be_are_missing_ones(count: str, caplog: pytest.LogCa
     assert memory.tokens == 6
     (warning,) = [record.message for record in caplog.records if "how many tokens" in record.message]
     assert server.url in warning
-
-
-@pytest.mark.parametrize("wrong", ["NaN", '"-1"', "null", "3"])
-def test_log_probabilities_that_cannot_be_are_left_out(wrong: str) -> None:
-    entry = f'{{"token": "Yes", "logprob": {wrong}}}'
-    steps = f'[{{"token": "Yes", "logprob": {wrong}, "top_logprobs": [{entry}, {{"token": "No", "logprob": -1}}]}}]'
-    body = json.dumps(completion("Yes", logprobs={"content": "steps"}).body).replace('"steps"', steps).encode()
-    with serving(lambda prompt, _: Reply(body)) as server:
-        [plain] = engine_at(server.url).complete(["a"])
-        [probed] = engine_at(server.url).complete(["a"], Probe(("Yes", "No")))
-    assert (plain.text, plain.logprob, plain.error) == ("Yes", None, "")
-    assert probed.probabilities == {"No": pytest.approx(math.exp(-1))}
 
 
 @pytest.mark.parametrize(
