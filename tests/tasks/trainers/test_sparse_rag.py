@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from tests.support.tiny_models import llama, t5_generator
 from tests.support.towns import towns
-from tests.support.training import Interrupted, train_stage
+from tests.support.training import Interrupted, steps, train_stage
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import SETTINGS, WEIGHTS, Adapter
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
@@ -74,6 +74,7 @@ def test_an_interrupted_training_comes_to_the_same_bytes(
     stage = training(tmp_path, place)
     stage.run("second")
     assert contents(stage) == contents(whole)
+    assert steps(stage.artifact) == steps(whole.artifact)
 
 
 @pytest.mark.parametrize("settings", [{}, {"ratings": False, "attention": "full"}])

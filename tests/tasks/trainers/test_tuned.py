@@ -14,10 +14,10 @@ from tests.support import tiny_models
 from tests.support.readers import hardly_learnt
 from tests.support.shared import shared
 from tests.support.towns import towns
-from tests.support.training import Interrupted, opened, train_stage, write_weights
+from tests.support.training import Interrupted, opened, steps, train_stage, write_weights
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching
-from vitalfew.storage.artifacts import FIGURES
+from vitalfew.storage.artifacts import FIGURES, Artifact
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.specification import parse_dataset
 from vitalfew.tasks.generators.base import Prompt
@@ -68,19 +68,19 @@ def stage_of(store: Path, place: Path, trainer: str, **settings: Any) -> Train:
 
 
 @pytest.fixture(scope="module")
-def weights(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By trainer, the weights of a training that nothing disturbed."""
+def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+    """By trainer, a training that nothing disturbed."""
     found = {}
     for trainer in TRAINERS:
         stage = stage_of(tmp_path_factory.mktemp(trainer), place, trainer)
         stage.run("test")
-        found[trainer] = stage.artifact.directory / "weights"
+        found[trainer] = stage.artifact
     return found
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_an_interrupted_training_comes_to_the_same_weights(
-    trainer: str, weights: dict[str, Path], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trainer: str, whole: dict[str, Artifact], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = stage_of(tmp_path, place, trainer)
     step, calls = TRAINERS[trainer].step, []
@@ -96,11 +96,13 @@ def test_an_interrupted_training_comes_to_the_same_weights(
         with pytest.raises(Interrupted):
             broken.run("test")
     broken.run("test")
-    for path in weights[trainer].iterdir():
+    assert steps(broken.artifact) == steps(whole[trainer])
+    for path in (whole[trainer].directory / "weights").iterdir():
         assert (broken.artifact.directory / "weights" / path.name).read_bytes() == path.read_bytes()
 
 
-def test_weights_come_with_a_card_figures_and_what_was_held_out(weights: dict[str, Path], place: Path) -> None:
+def test_weights_come_with_a_card_figures_and_what_was_held_out(whole: dict[str, Artifact], place: Path) -> None:
+    weights = {trainer: artifact.directory / "weights" for trainer, artifact in whole.items()}
     for out in (*weights.values(), place / "reader"):
         assert {file.name for file in out.iterdir()} == FILES
         card = (out / "README.md").read_text()
