@@ -23,6 +23,7 @@ from vitalfew.tasks.train import TrainContrastive, TrainOnExamples, TrainPpo, Tr
 from vitalfew.tasks.trainers.oreo.training import Diverged
 
 FILES = {ADAPTER, SETTINGS, "README.md", "figures.json", "held_out.txt", "recipe.yaml"}
+STEPWISE: dict[str, Any] = {**SMALL, "checkpoint_every": 1}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sft(store: Path, place: Path, **settings: Any) -> TrainOnExamples:
-    given = {"trainer": "tests.support.oreo:MortalSft", "base": str(place), "epochs": 2, **SMALL, **settings}
+    given = {"trainer": "tests.support.oreo:MortalSft", "base": str(place), "epochs": 2, **STEPWISE, **settings}
     return staged(TrainSft, store, examples(store), None, TrainConfig.model_validate(given))
 
 
@@ -42,7 +43,7 @@ def contents(artifact: Artifact) -> dict[str, bytes]:
 
 def later(kind: type[TrainOnExamples], first: TrainOnExamples, **settings: Any) -> TrainOnExamples:
     """A training that begins with the weights of another."""
-    given = {**SMALL, **settings, "base": first.config.base}  # type: ignore[attr-defined]
+    given = {**STEPWISE, **settings, "base": first.config.base}  # type: ignore[attr-defined]
     config = TrainConfig.model_validate(given)
     return staged(kind, first.store, first.inputs["examples"], first.artifact, config)
 
@@ -71,7 +72,7 @@ def test_the_weights_are_a_policy_with_its_card(learnt: TrainOnExamples) -> None
 def test_an_interrupted_training_comes_to_the_same_bytes(
     learnt: TrainOnExamples, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FATE", "step:3")
+    monkeypatch.setenv("FATE", "step:4")  # in the middle of the second pass
     with pytest.raises(Interrupted):
         sft(tmp_path, place).run("first")
     monkeypatch.delenv("FATE")
@@ -92,7 +93,7 @@ def test_it_learns_to_write_its_targets(place: Path, tmp_path: Path) -> None:
 
 CONTRASTIVE: dict[str, Any] = {"trainer": "tests.support.oreo:MortalContrastive", "epochs": 2, "beams": 3,
     "candidates": 5}  # fmt: skip
-PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 4, "epochs": 4, "value_steps": 1,
+PPO: dict[str, Any] = {"trainer": "tests.support.oreo:MortalPpo", "batch": 2, "epochs": 2, "value_steps": 1,
     "learning_rate": 0.001}  # fmt: skip
 
 
@@ -120,8 +121,8 @@ def test_reinforcement_begins_where_the_policy_is(learnt: TrainOnExamples) -> No
     assert losses[0]["kl"] == 0
     assert losses[-1]["kl"] != 0
     assert all(one["first_ratio"] == pytest.approx(1, abs=1e-5) and one["first_clipped"] == 0 for one in losses)
-    rollouts = [row for shard in range(4) for row in stage.artifact.read(shard, "rollouts").to_pylist()]
-    assert len(rollouts) == 16
+    rollouts = [row for shard in range(2) for row in stage.artifact.read(shard, "rollouts").to_pylist()]
+    assert len(rollouts) == 8
     assert {row["step"] for row in rollouts} == {1, 2, 3, 4}
     assert all(row["reward"] <= row["rouge"] + 1 for row in rollouts)
 
@@ -134,7 +135,7 @@ def test_an_interrupted_later_training_comes_to_the_same_bytes(
     whole.run("test")
     before = contents(whole.artifact), steps(whole.artifact)
     shutil.rmtree(whole.artifact.directory)
-    monkeypatch.setenv("FATE", "step:3")
+    monkeypatch.setenv("FATE", "step:4")  # in the middle of the second pass
     with pytest.raises(Interrupted):
         later(kind, learnt, **given).run("first")
     monkeypatch.delenv("FATE")
@@ -144,7 +145,7 @@ def test_an_interrupted_later_training_comes_to_the_same_bytes(
 
 
 def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(place: Path, tmp_path: Path) -> None:
-    stage = sft(tmp_path, place, trainer="tests.support.oreo:DivergingSft", checkpoint_every=1)
+    stage = sft(tmp_path, place, trainer="tests.support.oreo:DivergingSft")
     with pytest.raises(Diverged, match=r"the loss of step 2 is nan"):
         stage.run("test")
     position = stage._position()

@@ -63,7 +63,7 @@ def place() -> Path:
 
 
 def stage_of(store: Path, place: Path, trainer: str, **settings: Any) -> Train:
-    given = {"learning_rate": 1e-2, "epochs": 2, "checkpoint_every": 2, "reader": str(place / "reader"), **settings}
+    given = {"learning_rate": 1e-2, "epochs": 2, "checkpoint_every": 1, "reader": str(place / "reader"), **settings}
     return train_stage(store, place / "towns.json", **GIVEN[trainer], **given)
 
 
