@@ -17,7 +17,7 @@ from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.collect import CHOOSE, HELD_OUT, split_file
 from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion, failed
+from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
@@ -126,17 +126,3 @@ class DivergingSft(OreoSft):
 
     def finite(self, loss: float, number: int, batch: Sequence[Any]) -> float:
         return super().finite(float("nan") if number == 1 else loss, number, batch)
-
-
-class Fallible(LastWord):
-    """Fails on one town's question."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        return failed("the model is away") if TOWNS[0] in prompt.question else super()._answer(prompt)
-
-
-class Failing(LastWord):
-    """Answers nothing."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        return failed("the model is away")

@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow.parquet as pq
 import torch
 from pydantic import ConfigDict
 
 from tests.support.stages import staged
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.configs.training import TrainConfig
+from vitalfew.storage.artifacts import Artifact
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
@@ -51,6 +53,12 @@ def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in weight_files(model, base).items():
         (directory / name).write_bytes(content)
+
+
+def steps(artifact: Artifact) -> list[dict[str, Any]]:
+    """The rows of `training_steps` without the time they took."""
+    rows = [row for path in sorted(artifact.directory.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
 class Interrupted(Exception):

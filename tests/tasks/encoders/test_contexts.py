@@ -1,7 +1,9 @@
-"""The encoder: faithful to SentenceTransformer in float32, close to it in bf16, and indifferent to company."""
+"""The encoder: faithful to SentenceTransformer in float32, close to it in bf16; the modes of context; and titles."""
 
+import json
 from functools import cache
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.support.fakes import HashEncoder
-from vitalfew.tasks.encoders import contexts
+from tests.support.indexing import index
+from vitalfew.configs.schema import ContextMode, RetrieveConfig
 from vitalfew.tasks.encoders.base import Encoder
 from vitalfew.tasks.encoders.contexts import encode_units, sharpened
-from vitalfew.tasks.encoders.transformer import MiniLM
+from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead
+from vitalfew.tasks.encoders.transformer import DPR, MiniLM
+from vitalfew.tasks.retrieve import Searcher
 
 TEXTS = [
     "A short one.",
@@ -25,7 +30,7 @@ TEXTS = [
 
 
 @cache
-def encoder(precision: Literal["bf16", "fp16", "fp32"]) -> MiniLM:
+def encoder(precision: Literal["bf16", "fp32"]) -> MiniLM:
     return MiniLM(MiniLM.Options(precision=precision))
 
 
@@ -39,34 +44,9 @@ def test_float32_is_sentence_transformers() -> None:
     assert encoded.vectors.dtype == np.float32
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_is_close(precision: Literal["bf16", "fp16"]) -> None:
-    cosines = (encoder(precision).encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
+def test_half_precision_is_close() -> None:
+    cosines = (encoder("bf16").encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
     assert cosines.min() >= 0.9995
-
-
-def test_ticks_add_up() -> None:
-    told: list[tuple[int, float]] = []
-    encoded = encoder("fp32").encode(TEXTS, lambda tokens, share: told.append((tokens, share)))
-    assert sum(tokens for tokens, _ in told) == encoded.tokens
-    assert sum(share for _, share in told) == pytest.approx(1)
-
-
-def test_no_texts() -> None:
-    assert encoder("fp32").encode([]).vectors.shape == (0, 384)
-
-
-@cache
-def alone() -> np.ndarray:
-    """float32 (5, 384): the vectors of TEXTS, each encoded by itself."""
-    return np.concatenate([encoder("fp32").encode([text]).vectors for text in TEXTS])
-
-
-@settings(max_examples=5, deadline=None)
-@given(st.permutations(range(len(TEXTS))))
-def test_order_and_company_do_not_matter(order: list[int]) -> None:
-    together = encoder("fp32").encode([TEXTS[row] for row in order]).vectors
-    np.testing.assert_allclose(together, alone()[order], atol=2e-6)
 
 
 PASSAGES = [
@@ -102,30 +82,6 @@ def test_late_core_and_passage_are_means_over_one_pass() -> None:
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
 
 
-def test_late_of_short_passages_is_the_passage_vector() -> None:
-    texts = ["".join(sentences) for sentences in PASSAGES[:2]]
-    np.testing.assert_allclose(late(PASSAGES).passage[:2], encoder("fp32").encode(texts).vectors, atol=2e-6)
-
-
-def test_late_reads_long_passages_to_their_end() -> None:
-    pooled = late(PASSAGES)
-    assert np.isfinite(pooled.core).all()
-    np.testing.assert_allclose(np.linalg.norm(pooled.core, axis=1), 1, atol=1e-5)
-    assert pooled.tokens > 600 + 300
-
-
-def test_a_text_that_stands_twice_is_encoded_once() -> None:
-    fake = HashEncoder()
-    passages = [["The same. ", "The other."], ["The same.", " A third one."], ["Alone."]]
-    vectors = encode_units(fake, passages, "exact", ["sentence", "passage"], lambda tokens, share: None)
-    assert len(fake.encoded) == len(set(fake.encoded))
-    assert fake.encoded.count("The same.") == 1
-    assert len(vectors.core) == 5
-    assert len(vectors.context) == 4
-    assert len(vectors.passage) == 3
-    np.testing.assert_array_equal(vectors.core[0], vectors.core[2])
-
-
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_every_mode_has_the_same_cores_shape(mode) -> None:
     vectors = encode_units(encoder("fp32"), PASSAGES, mode, ["sentence"], lambda tokens, share: None)
@@ -138,6 +94,7 @@ def test_every_mode_has_the_same_cores_shape(mode) -> None:
 ROWS = arrays(np.float32, (5, 3), elements=st.floats(-2, 2, width=32))
 
 
+@settings(max_examples=50)
 @given(ROWS, ROWS, st.floats(0, 3, width=32))
 def test_sharpened_cores_keep_their_length_and_turn_away_from_their_passage(core, passage, gain: float) -> None:
     moved = sharpened(core, passage, gain)
@@ -168,28 +125,65 @@ def test_exact_context_is_the_rest_of_the_passage() -> None:
     np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    st.lists(st.lists(st.sampled_from(["A is. ", "B was. ", "C? "]), min_size=1, max_size=6), max_size=6),
-    st.integers(1, 60),
-)
-def test_texts_are_encoded_in_bounded_batches(passages: list[list[str]], most: int) -> None:
-    """The contexts of a long passage have the square of its length, and are never there all at once."""
-    encoder, sizes, shares = HashEncoder(), [], []
-    encode = encoder.encode
+OUSE = "It rises in the hills. It runs for 120 km to the sea."
 
-    def watched(texts, tick):
-        sizes.append(sum(map(len, texts[:-1])))
-        return encode(texts, tick)
 
-    whole = encode_units(encoder, passages, "exact", ("sentence", "passage"), lambda tokens, share: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contexts, "BATCH_CHARS", most)
-        patch.setattr(encoder, "encode", watched)
-        parts = encode_units(
-            encoder, passages, "exact", ("sentence", "passage"), lambda tokens, share: shares.append(share)
-        )
-    for kind in ("core", "context", "passage"):
-        assert np.array_equal(getattr(whole, kind), getattr(parts, kind))
-    assert all(size < most for size in sizes)
-    assert not passages or sum(shares) == pytest.approx(1)
+def corpus(folder: Path, rows: list[dict[str, str]]) -> str:
+    file = folder / "corpus.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"jsonl:{file}"
+
+
+def quiet(tokens: int, share: float) -> None:
+    """Nobody watches."""
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=3 * MOST_CHARS))
+def test_a_lead_is_the_title_and_the_separator_or_nothing(title: str) -> None:
+    found = lead(title)
+    assert len(found) <= MOST_CHARS + len(SEPARATOR)
+    assert found.endswith(SEPARATOR) == bool(found) == bool(title[:MOST_CHARS].strip())
+    assert title.lstrip().startswith(found.removesuffix(SEPARATOR)[:MOST_CHARS])
+
+
+@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
+def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
+    passages = [["It rises. ", "It runs."], ["Alone."]]
+    encoder, bare = HashEncoder(), HashEncoder()
+    titled = encode_units(encoder, passages, mode, ("sentence", "passage"), quiet, leads=["Ouse: ", ""])
+    plain = encode_units(bare, passages, mode, ("sentence", "passage"), quiet)
+    assert "Ouse: It rises. It runs." in encoder.encoded
+    assert all(text.startswith("Ouse: ") for text in encoder.encoded if text != "Alone.")
+    assert set(encoder.encoded) == {f"Ouse: {text}" if text != "Alone." else text for text in bare.encoded}
+    assert titled.core.shape == plain.core.shape
+    assert titled.context.shape == plain.context.shape
+    assert not np.allclose(titled.core[:2], plain.core[:2])
+    np.testing.assert_array_equal(titled.core[2], plain.core[2])
+    np.testing.assert_array_equal(titled.passage[1], plain.passage[1])
+
+
+@pytest.mark.parametrize("mode", ["exact", "late"])
+def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: ContextMode) -> None:
+    rows = [{"text": OUSE, "title": "Ouse"}, {"text": OUSE.replace("120", "70"), "title": "Nidd"}]
+    chosen: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
+    index(tmp_path, corpus(tmp_path, rows), **chosen)
+    searcher = Searcher.named(tmp_path, "test")
+    retrievers: list[dict[str, Any]] = [{"retriever": "passage"}, {"retriever": "bm25"}]
+    if mode != "late":  # a bag of words has no states that know of the title
+        retrievers.append({"retriever": "core_context"})
+    for retrieve in retrievers:
+        hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
+        assert [hit.title for hit in hits] == ["Ouse"], retrieve
+        assert hits[0].text in OUSE
+
+
+def test_dpr_reads_a_title_as_its_paper_does() -> None:
+    from tokenizers import Tokenizer
+
+    directory = MiniLM(MiniLM.Options()).model_directory()
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))  # BERT's, as DPR's is
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    pair = tokenizer.encode("The Ouse", "It rises.").ids
+    assert tokenizer.encode(lead("The Ouse", DPR.separator) + "It rises.").ids == pair

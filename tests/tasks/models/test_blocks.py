@@ -1,35 +1,28 @@
-"""Blocks as rows against one pass with a block mask, in fp32; caches; what memory does not hold; what is refused."""
+"""Caches that are read on, in fp32: blocks against one pass with a block mask, prompts in one row against a padded
+batch."""
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from transformers import (
-    AutoModelForCausalLM,
-    BloomConfig,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    PretrainedConfig,
-    Qwen2Config,
-    T5Config,
-)
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 from tests.support.tiny_models import llama, qwen_writer
-from vitalfew.tasks.models.causal import halving
-from vitalfew.tasks.models.causal.blocks import BlockModel, Row, require_blocks, window
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+from vitalfew.tasks.models.causal import prefill
+from vitalfew.tasks.models.causal.blocks import BlockModel, Row
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
 CPU = torch.device("cpu")
 TAIL, CONTROL = [7, 8, 9], [11, 12]
+ALL = -1
 token = st.integers(6, 390)
 texts = st.lists(st.lists(token, min_size=1, max_size=9), min_size=1, max_size=5)
+ROWS = st.lists(st.lists(st.integers(5, 60), min_size=1, max_size=12), min_size=1, max_size=6)
+LIMIT = 3
 
 
 @pytest.fixture(scope="module", params=[llama, qwen_writer], ids=["llama", "qwen2"])
@@ -43,20 +36,16 @@ def block_model(network: Any, batch_tokens: int = 64) -> BlockModel:
     return BlockModel(network, CPU, batch_tokens, {3})
 
 
-def masked(network: Any, prefix: list[int], parts: Sequence[list[int]], tails: Sequence[list[int]]) -> torch.Tensor:
-    """Logits of one pass over everything: parts, each with its tail, see the prefix and themselves."""
-    ids, places, owner = [*prefix], [*range(len(prefix))], [0] * len(prefix)
-    for number, (part, tail) in enumerate(zip(parts, tails, strict=True), 1):
-        ids += part + tail
-        places += range(len(prefix), len(prefix) + len(part + tail))
-        owner += [number] * len(part + tail)
-    owners = torch.tensor(owner)
-    sees = ((owners[:, None] == owners) | (owners == 0)).tril()
+def masked(network: Any, pieces: list[tuple[list[int], int, int]]) -> torch.Tensor:
+    """Logits of one pass over pieces, each its tokens, its first place and its owner: a piece sees what has its owner
+    or the owner 0, and that of ALL sees everything."""
+    owners = torch.tensor([owner for ids, _, owner in pieces for _ in ids])
+    sees = ((owners[:, None] == owners) | (owners == 0) | (owners == ALL)[:, None]).tril()
     with torch.inference_mode():
         return network(
-            input_ids=torch.tensor([ids]),
+            input_ids=torch.tensor([[token for ids, _, _ in pieces for token in ids]]),
             attention_mask=torch.where(sees, 0.0, torch.finfo(torch.float32).min)[None, None],
-            position_ids=torch.tensor([places]),
+            position_ids=torch.tensor([[first + place for ids, first, _ in pieces for place in range(len(ids))]]),
         ).logits[0]
 
 
@@ -64,7 +53,8 @@ def masked(network: Any, prefix: list[int], parts: Sequence[list[int]], tails: S
 @given(prefix=st.lists(token, min_size=1, max_size=6), parts=texts, batch=st.sampled_from([1, 40, 1000]))
 def test_rows_are_one_masked_pass(network: Any, prefix: list[int], parts: list[list[int]], batch: int) -> None:
     reads = block_model(network, batch).read([Row(prefix, part, TAIL) for part in parts], [20, 21])
-    logits = masked(network, prefix, parts, [TAIL] * len(parts)).log_softmax(-1)
+    blocks = [(part + TAIL, len(prefix), number) for number, part in enumerate(parts, 1)]
+    logits = masked(network, [(prefix, 0, 0), *blocks]).log_softmax(-1)
     end = len(prefix) - 1
     for part, read in zip(parts, reads, strict=True):
         end += len(part) + len(TAIL)
@@ -80,86 +70,38 @@ def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[in
     assert cache.get_seq_length() == held
     sampler = RowSampler(0.0, [0], CPU, range(400))
     [written] = model.write(cache, torch.tensor([CONTROL]), [held], sampler, 2)
-    ids, owner = [*prefix], [0] * len(prefix)
-    places = [*range(len(prefix))]
-    for number, part in enumerate(parts, 1):
-        ids, owner = ids + part, owner + [number] * len(part)
-        places += range(len(prefix), len(prefix) + len(part))
-    ids, places = ids + CONTROL, [*places, held, held + 1]
-    owners = torch.tensor([*owner, -1, -1])
-    sees = ((owners[:, None] == owners) | (owners == 0) | (owners == -1)[:, None]).tril()
-    with torch.inference_mode():
-        logits = network(
-            input_ids=torch.tensor([ids]),
-            attention_mask=torch.where(sees, 0.0, torch.finfo(torch.float32).min)[None, None],
-            position_ids=torch.tensor([places]),
-        ).logits[0, -1]
+    blocks = [(part, len(prefix), number) for number, part in enumerate(parts, 1)]
+    logits = masked(network, [(prefix, 0, 0), *blocks, (CONTROL, held, ALL)])[-1]
     got = sampler.probabilities(0, {str(number): 0 for number in range(400)}, {str(n): n for n in range(400)})
     torch.testing.assert_close(torch.tensor(list(got.values())), logits.softmax(-1), atol=1e-4, rtol=0)
     assert written.ids[0] == int(logits.argmax())
 
 
-def test_caches_of_equal_length_are_continued_together(network: Any) -> None:
-    model = block_model(network)
-    reads = model.read([Row([5, 6], part, TAIL) for part in ([20, 21, 22], [23], [24, 25], [26, 27])])
-    sets, starts = [[reads[0], reads[1]], [reads[2], reads[3]]], [6, 9]
-    both = model.write(model.joined(sets, [2, 2], 12), torch.tensor([CONTROL] * 2), starts, sampler(2), 5)
-    for some, start, expected in zip(sets, starts, both, strict=True):
-        [alone] = model.write(model.joined([some], [2], 12), torch.tensor([CONTROL]), [start], sampler(1), 5)
-        assert alone.ids == expected.ids
-        assert alone.logprob == pytest.approx(expected.logprob, abs=1e-4)
-
-
-def sampler(rows: int) -> RowSampler:
-    return RowSampler(0.0, [0] * rows, CPU, ())
-
-
-def test_out_of_memory_halves_the_batch_and_says_so_once(
-    network: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS, shared=st.lists(st.integers(5, 60), max_size=8), together=st.sampled_from([1, 16, 1024]))
+@example(rows=[[5, 6], [5, 6]], shared=[7], together=1024)
+def test_what_is_written_behind_a_shared_head_is_that_of_a_padded_batch(
+    network: Any, rows: list[list[int]], shared: list[int], together: int
 ) -> None:
-    model = block_model(network, 1000)
-    rows = [Row([5], [20 + number], TAIL) for number in range(6)]
-    expected = model.read(rows, [7])
-    whole = BlockModel._read
-
-    def scarce(self: BlockModel, some: Sequence[Row], asked: Sequence[int]) -> list[Any]:
-        if len(some) > 2:
-            raise torch.OutOfMemoryError("out of memory")
-        return whole(self, some, asked)
-
-    monkeypatch.setattr(BlockModel, "_read", scarce)
-    monkeypatch.setattr(halving, "_told", set())
-    with caplog.at_level(logging.WARNING, "vitalfew"):
-        for _ in range(2):
-            for read, other in zip(model.read(rows, [7]), expected, strict=True):
-                torch.testing.assert_close(read.logprobs, other.logprobs)
-    assert [record.message for record in caplog.records] == [
-        "6 rows together do not fit into memory: these rows and later ones are read in halves"
-    ]
-
-
-def rotary(kind: str) -> PretrainedConfig:
-    return LlamaConfig(rope_parameters={"rope_type": kind, "rope_theta": 10_000.0, "factor": 2.0})
-
-
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
-        (T5Config(), "encoder-decoder"),
-        (BloomConfig(), "ALiBi"),
-        (rotary("dynamic"), "depend on the length"),
-        (MambaConfig(), "linear_attention"),
-    ],
-    ids=["t5", "alibi", "dynamic rope", "mamba"],
-)
-def test_a_model_without_such_a_cache_is_refused(config: PretrainedConfig, reason: str) -> None:
-    with pytest.raises(EngineUnavailable, match=f"a model .*{reason}.*; use a causal model"):
-        require_blocks(config, "a model")
-
-
-def test_windows_and_rotations_that_do_not_move_are_taken() -> None:
-    for config in (LlamaConfig(), rotary("linear"), Qwen2Config(), MistralConfig(sliding_window=64)):
-        require_blocks(config, "a model")
-    assert window(MistralConfig(sliding_window=64)) == 64
-    assert window(LlamaConfig()) is None
-    assert window(Qwen2Config(sliding_window=64, use_sliding_window=False)) is None
+    ids = [shared + row for row in rows]
+    width = max(map(len, ids))
+    tokens = torch.tensor([[0] * (width - len(row)) + row for row in ids])
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
+    plain = GenerationConfig(max_new_tokens=LIMIT, do_sample=False, pad_token_id=0, eos_token_id=-1)
+    plain.update(return_dict_in_generate=True, output_logits=True)
+    due, found = (RowSampler(0.0, list(range(len(ids))), CPU, range(60)) for _ in range(2))
+    assert prefill.continues(network)
+    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
+        patch.setitem(prefill.TOGETHER, "cpu", together)
+        padded = network.generate(
+            input_ids=tokens, attention_mask=mask, generation_config=plain, logits_processor=[due]
+        )
+        best = torch.stack(padded.logits).topk(2).values
+        assume((best[..., 0] - best[..., 1] > 1e-4).all())  # rounding decides between two tokens that are as likely
+        written = prefill.continued(network, ids, found, LIMIT, set())
+    assert written.tolist() == padded.sequences[:, width:].tolist()
+    places, probed = dict.fromkeys(map(str, range(60)), LIMIT - 1), {str(token): token for token in range(60)}
+    for row in range(len(ids)):
+        assert found.logprob(row, LIMIT) == pytest.approx(due.logprob(row, LIMIT), abs=1e-4)
+        expected = due.probabilities(row, places, probed)
+        assert found.probabilities(row, places, probed) == pytest.approx(expected, abs=1e-5)

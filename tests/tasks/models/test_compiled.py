@@ -1,6 +1,5 @@
 """Networks on OpenVINO: the same bytes in any company, the states of PyTorch, and a cache that may be anything."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +14,8 @@ from torch import Tensor, nn
 
 from tests.support import tiny_models
 from tests.tasks.encoders.test_transformer import TEXTS, cosines, encoder
-from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models import compiled as module
-from vitalfew.tasks.models.compiled import XML, Compiled, NotConverted, compiled, engine_of, is_usable
-from vitalfew.tasks.models.files import UnsupportedModel
+from vitalfew.tasks.models.compiled import XML, Compiled, NotConverted, compiled, is_usable
 
 pytestmark = pytest.mark.skipif(not is_usable(), reason="OpenVINO is used on x86-64 alone")
 
@@ -43,7 +40,7 @@ def vectors(model: Path, texts: list[str] = TEXTS, **options: Any) -> np.ndarray
     return found
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(order=st.permutations(range(len(MANY))), batch_tokens=st.sampled_from([16, 64, 1024]))
 def test_a_text_has_the_same_bytes_in_any_company(model: Path, order: list[int], batch_tokens: int) -> None:
     ours = encoder("huggingface", model)
@@ -61,10 +58,9 @@ def test_a_passage_pooled_late_has_the_same_bytes_in_any_company(model: Path) ->
     np.testing.assert_array_equal(whole.passage, np.concatenate([each.passage for each in alone]))
 
 
-@pytest.mark.parametrize("cores", ["1", "3"])
-def test_the_number_of_threads_changes_no_byte(model: Path, monkeypatch: pytest.MonkeyPatch, cores: str) -> None:
+def test_the_number_of_threads_changes_no_byte(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = vectors(model, MANY, batch_tokens=64)
-    monkeypatch.setenv("VITALFEW_THREADS", cores)
+    monkeypatch.setenv("VITALFEW_THREADS", "3")
     monkeypatch.setattr(module, "_kept", {})
     np.testing.assert_array_equal(vectors(model, MANY, batch_tokens=64), expected)
 
@@ -85,54 +81,20 @@ def test_where_company_changes_bytes_every_text_is_computed_alone(
     assert "every text is computed alone" in caplog.text
 
 
-def test_precision_follows_from_the_processor(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for features, precision in (
-        ({"avx2"}, "fp32"),
-        ({"avx512_bf16"}, "fp32"),
-        ({"avx512_bf16", "amd"}, "bf16"),
-        ({"amx_bf16"}, "bf16"),
-    ):
-        for name in ("compiled", "device"):
-            monkeypatch.setattr(f"vitalfew.tasks.models.{name}.features", lambda features=features: frozenset(features))
-        assert vars(encoder("huggingface", model, precision="auto").computation) == {
-            "engine": "openvino", "precision": precision, "batch_tokens": 300,
-        }  # fmt: skip
-    assert engine_of("cuda", "bf16") == engine_of("cpu", "fp16") == "torch"
-
-
 # The cache
 
 
-def test_a_model_is_converted_once(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = vectors(model)
-    (place,) = cache.iterdir()
-    assert {path.name for path in place.iterdir()} == {XML, "model.bin", "about.json"}
-    monkeypatch.setattr(module, "_kept", {})
-    monkeypatch.setattr(module, "_converted", None)
-    np.testing.assert_array_equal(vectors(model), expected)
-
-
 @pytest.mark.parametrize("name", [XML, "model.bin", "about.json"])
-@pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_a_damaged_copy_is_made_again(
-    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, damage: str
+    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     expected = vectors(model)
     (place,) = cache.iterdir()
     content = (place / name).read_bytes()
-    (place / name).unlink()
-    if damage != "gone":
-        changed = content[: len(content) // 2] + (
-            content[len(content) // 2 :].swapcase() if damage == "changed" else b""
-        )
-        (place / name).write_bytes(changed)
+    (place / name).write_bytes(content[: len(content) // 2])
     monkeypatch.setattr(module, "_kept", {})
     np.testing.assert_array_equal(vectors(model), expected)
     assert f"{place} is damaged: the model is converted again" in caplog.text
-    caplog.clear()
-    monkeypatch.setattr(module, "_kept", {})
-    np.testing.assert_array_equal(vectors(model), expected)
-    assert not caplog.text
 
 
 def test_another_version_converts_anew(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,36 +102,6 @@ def test_another_version_converts_anew(model: Path, cache: Path, monkeypatch: py
     monkeypatch.setattr(module, "VERSION", 0)
     vectors(model)
     assert len(list(cache.iterdir())) == 2
-
-
-def test_a_cache_that_takes_nothing(
-    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = vectors(model)
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module, "_kept", {})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "another"))
-    monkeypatch.setattr(Path, "rename", full)
-    np.testing.assert_array_equal(vectors(model), expected)
-    assert "could not be kept and will be converted again: [Errno 28] No space left" in caplog.text
-    assert not any((cache / "another").rglob("*.xml"))
-
-
-def test_processes_that_convert_at_once(model: Path, cache: Path) -> None:
-    program = (
-        "import sys; from vitalfew.configs.schema import EncodeConfig; from vitalfew.tasks.encode import make_encoder; "
-        "encoder = make_encoder(EncodeConfig(encoder='huggingface', model=sys.argv[1])); "
-        "sys.stdout.buffer.write(encoder.encode(['Who founded it?', 'A mill.']).vectors.tobytes())"
-    )
-    command = [sys.executable, "-c", program, str(model)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) for _ in range(2)]
-    (one, two) = [process.communicate()[0] for process in running]
-    assert one == two
-    assert len(one) == 2 * 32 * 4
-    assert len(list(cache.iterdir())) == 1
 
 
 # What OpenVINO does not compute
@@ -190,67 +122,15 @@ def test_a_conversion_that_computes_something_else_is_not_used(cache: Path) -> N
             compiled({"branching": 1}, "fp32", lambda: (Branching(), (ids, torch.ones_like(ids))), 1)
 
 
-def test_pytorch_computes_what_is_not_converted(
-    model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = vectors(model)
-    monkeypatch.setattr(module, "_kept", {})
-    monkeypatch.setattr(module, "AGREES", 2.0)
-    monkeypatch.setattr(module, "VERSION", 0)
-    np.testing.assert_allclose(vectors(model), expected, atol=1e-6)
-    assert f"PyTorch computes {model}, because OpenVINO does not convert it" in caplog.text
-    monkeypatch.setattr(module, "_converted", None)  # it is remembered
-    np.testing.assert_allclose(vectors(model), expected, atol=1e-6)
-    with pytest.raises(UnsupportedModel, match=r"cannot be computed in int8.*encode\.precision=auto"):
-        vectors(model, precision="int8")
-
-
-def test_without_openvino_pytorch_computes(
-    model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    ours, theirs = encoder("huggingface", model), encoder("huggingface", model)
-    identity, find = ours.identity(), module.find_spec
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "openvino" else find(name))
-    assert theirs.computation.engine == "torch"
-    assert identity != theirs.identity()
-    np.testing.assert_allclose(ours.encode(TEXTS).vectors, theirs.encode(TEXTS).vectors, atol=1e-6)
-    assert f"PyTorch computes {model}, because the package openvino is not installed" in caplog.text
-
-
 # int8
 
 
-def test_int8_is_close_and_another_identity(
-    model: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "features", lambda: frozenset({"avx2"}))
+def test_int8_is_close_and_another_identity(model: Path) -> None:
     exact, quick = encoder("huggingface", model), encoder("huggingface", model, precision="int8")
     assert exact.identity() != quick.identity()
     found, expected = quick.encode(TEXTS).vectors, exact.encode(TEXTS).vectors
     assert 0.98 < cosines(found, expected).min() < 1 - 1e-6
-    notes = quick.fidelity(MANY)
-    assert 950_000 < notes["worst_cosine"] < 1_000_000
-    assert 0.5 < notes["nearest_same"] / notes["nearest"] <= 1
-    assert notes["compared"] == len(set(MANY))
-    assert exact.fidelity(MANY) == {}
-    assert "this processor has no instructions for int8" in caplog.text
-
-
-@pytest.mark.parametrize("lacking", ["nncf", "openvino", "a CPU"])
-def test_int8_where_it_cannot_be(model: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
-    if lacking == "nncf":
-        found = module.find_spec
-        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "nncf" else found(name))
-        remedy = r"pip install 'vitalfew\[int8\]'"
-    elif lacking == "openvino":
-        for name in ("models.compiled", "encoders.transformer"):
-            monkeypatch.setattr(f"vitalfew.tasks.{name}.is_usable", lambda: False)
-        remedy = "needs an x86-64 CPU and the package openvino"
-    else:
-        remedy = "encode.device=cpu"
-    device = {"device": "cuda"} if lacking == "a CPU" else {}
-    with pytest.raises(ConfigError, match=remedy):
-        vectors(model, precision="int8", **device)
+    assert 950_000 < quick.fidelity(MANY)["worst_cosine"] < 1_000_000
 
 
 def test_nothing_is_sent_to_anybody(model: Path) -> None:

@@ -1,8 +1,7 @@
-"""Networks that read pairs: their scores are those of others' code; long pairs, and what is refused."""
+"""Networks that read pairs: their scores are those of others' code, and what is refused."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ from transformers import AutoTokenizer, DebertaV2Config, DebertaV2Model
 from tests.support import tiny_models
 from vitalfew.configs.options import Scoring
 from vitalfew.tasks.models.files import UnsupportedModel
-from vitalfew.tasks.models.small.pairs import CrossEncoder, PairModel
+from vitalfew.tasks.models.small.pairs import CrossEncoder
 from vitalfew.tasks.models.small.provence import ProvenceModel
 
 EXACT = Scoring(device="cpu", precision="fp32")
@@ -20,10 +19,9 @@ PAIRS = [
     ("Where does the river rise?", "Its mill still stands."),
     ("Who founded the mill?", ""),
 ]
-FAMILIES = pytest.mark.parametrize("family", ["bert", "roberta", "deberta"])
 
 
-@FAMILIES
+@pytest.mark.parametrize("family", ["bert", "roberta", "deberta"])
 def test_scores_are_those_of_sentence_transformers(tmp_path: Path, family: str) -> None:
     from sentence_transformers import CrossEncoder as Theirs
 
@@ -33,51 +31,11 @@ def test_scores_are_those_of_sentence_transformers(tmp_path: Path, family: str) 
     assert found == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-@pytest.mark.parametrize("prompt", [{}, {"prompts": {"all": "rank: "}, "default_prompt_name": "all"}])
-def test_one_saved_by_sentence_transformers_is_read(tmp_path: Path, prompt: dict[str, Any]) -> None:
-    from sentence_transformers import CrossEncoder as Theirs
-
-    theirs = Theirs(str(tiny_models.cross_encoder(tmp_path / "model")), device="cpu", **prompt)
-    theirs.save(str(tmp_path / "saved"))
-    found = [reading.score for reading in CrossEncoder(str(tmp_path / "saved"), EXACT, "refine").read(PAIRS)]
-    assert found == pytest.approx(theirs.predict(PAIRS, activation_fn=torch.nn.Identity()).tolist(), abs=1e-5)
-
-
-def test_the_order_of_the_pairs_changes_nothing(tmp_path: Path) -> None:
-    options = Scoring(device="cpu", precision="bf16", batch_tokens=16)
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), options, "refine")
-    ticks: list[tuple[int, int]] = []
-    readings = model.read(PAIRS, lambda *done: ticks.append(done))
-    assert model.read(PAIRS[::-1])[::-1] == readings
-    assert sum(pairs for pairs, _ in ticks) == len(PAIRS)
-    assert sum(tokens for _, tokens in ticks) == sum(len(part.ids) for part in model._encoded(PAIRS))
-
-
-def test_a_long_text_is_read_in_parts_and_the_best_counts(tmp_path: Path) -> None:
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), EXACT, "refine")
-    assert model.limit == 128
-    question, text = "mill " * 200, "The river rises in the hills. " * 60
-    [encoding] = model._encoded([(question, text)])
-    parts = [encoding, *encoding.overflowing]
-    assert all(len(part.ids) <= 128 and part.ids[1:65] == parts[0].ids[1:65] for part in parts)
-    ends = [offsets[1] for part in parts for one, offsets in zip(part.sequence_ids, part.offsets, strict=True) if one]
-    assert max(ends) == len(text.rstrip())
-    [reading] = model.read([(question, text)])
-    assert reading.score == pytest.approx(max(each.score for each in model._readings(parts)), abs=1e-5)
-
-
 def test_what_is_no_cross_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"2 logits.*refine\.model"):
         CrossEncoder(str(tiny_models.cross_encoder(tmp_path / "two", labels=2)), EXACT, "refine")
-    with pytest.raises(UnsupportedModel, match="pickle"):
-        CrossEncoder(str(tiny_models.pickled(tiny_models.cross_encoder(tmp_path / "one"))), EXACT, "refine")
     with pytest.raises(FileNotFoundError, match=r"hf download cross-encoder/none.*refine\.model"):
         CrossEncoder("cross-encoder/none", EXACT, "refine")
-    plain = tiny_models.bert(tmp_path / "plain")
-    config = json.loads((plain / "config.json").read_text())
-    (plain / "config.json").write_text(json.dumps(config | {"id2label": {"0": "LABEL_0"}}))
-    with pytest.raises(UnsupportedModel, match=r"weights of .* are missing.*not a cross-encoder"):
-        CrossEncoder(str(plain), EXACT, "refine").read(PAIRS)
 
 
 def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
@@ -106,23 +64,3 @@ def test_provence_is_its_heads_over_deberta(tmp_path: Path) -> None:
         assert reading.score == pytest.approx(score, abs=1e-4)
         assert [token[2] for token in reading.tokens] == pytest.approx(keep, abs=1e-4)
         assert [[start, end] for start, end, _ in reading.tokens] == given["offset_mapping"][0][of_text].tolist()
-
-
-def test_a_model_without_provences_heads_is_refused(tmp_path: Path) -> None:
-    folder = tiny_models.cross_encoder(tmp_path, "deberta")
-    with pytest.raises(
-        UnsupportedModel, match=r"not a checkpoint of Provence: .* weights are missing \(token_classifier"
-    ):
-        ProvenceModel(str(folder), EXACT, "refine").read(PAIRS)
-
-
-@pytest.mark.parametrize("kind", [CrossEncoder, ProvenceModel])
-def test_identity_follows_the_weights_and_loads_nothing(tmp_path: Path, kind: type[PairModel]) -> None:
-    make = tiny_models.provence if kind is ProvenceModel else tiny_models.cross_encoder
-    model = kind(str(make(tmp_path)), EXACT, "refine")
-    before = model.identity()
-    assert "model.safetensors" in before["files"]
-    assert "network" not in vars(model)
-    assert kind(str(tmp_path), EXACT, "refine").identity() == before
-    (tmp_path / "config.json").write_text((tmp_path / "config.json").read_text() + " ")
-    assert kind(str(tmp_path), EXACT, "refine").identity() != before

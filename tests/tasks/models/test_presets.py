@@ -1,52 +1,26 @@
-"""configs/models.yaml has every model that a setting knows by a name, and where it lies."""
+"""Models by name: where each lies; and SmolLM2, whose conversion is whole or absent, checked, and found by engines."""
 
-import tomllib
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 from typer.testing import CliRunner
 
-from vitalfew.configs.schema import EncodeConfig
+from tests.support import tiny_models
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.encoders.transformer import TransformerEncoder
 from vitalfew.tasks.models.causal import smollm2
-from vitalfew.tasks.models.causal.adapters import Adapter
-from vitalfew.tasks.models.presets import Preset, presets, source_of
-from vitalfew.tasks.models.small import provence
-from vitalfew.tasks.refiners.compact import Compact
-from vitalfew.tasks.refiners.rewriting import Recomp, Refiner7B
-from vitalfew.tasks.registry import METHODS, resolve
-from vitalfew.tasks.splitters.propositions import Propositions
+from vitalfew.tasks.models.causal.engines.transformers import Transformers
+from vitalfew.tasks.models.files import find_model
+from vitalfew.tasks.models.presets import presets
 
 
-def listed(*kinds: str) -> dict[str, Preset]:
-    return {preset.name: preset for preset in presets() if preset.kind in kinds}
-
-
-def test_the_list_has_what_the_methods_look_for() -> None:
-    encoders = {name: resolve("encoder", name) for name in METHODS["encoder"] if name != "huggingface"}
-    assert set(listed("encoder")) == set(encoders)
-    for name, encoder in encoders.items():
-        assert issubclass(encoder, TransformerEncoder)
-        hub = tuple(filter(None, (encoder.preset.model, encoder.preset.question_model)))
-        assert listed("encoder")[name].hub == hub
-    rewriters = {**Recomp.presets, **Propositions.presets, **Compact.presets}
-    assert {name: preset.source for name, preset in listed("rewriter").items()} == rewriters
-    assert {name: source_of("language model", name) for name in Refiner7B.presets} == Refiner7B.presets
-    assert listed("pruner")["provence"].source == provence.PUBLISHED
-    assert EncodeConfig().encoder in listed("encoder")
-
-
-def test_what_a_name_stands_for() -> None:
-    assert source_of("language model", "vicuna-7b") == "lmsys/vicuna-7b-v1.3"
-    assert source_of("adapter", "vicuna-7b") == "vicuna-7b"
-    assert Adapter("smollm2-sparse-rag", "generate").rank == 4
-    assert source_of("language model", "somebody/model") == "somebody/model"
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
 
 
 def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     snapshot = tmp_path / "models--facebook--contriever" / "snapshots" / "0123"
     snapshot.mkdir(parents=True)
@@ -61,13 +35,46 @@ def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypat
         assert command in printed
 
 
-def test_get_names_the_command_of_another_model() -> None:
-    for name, remedy in (("vicuna-7b", "hf download lmsys/vicuna-7b-v1.3"), ("another", "`vitalfew models`")):
-        done = CliRunner().invoke(app, ["models", "get", name])
-        assert done.exit_code == 1
-        assert remedy in done.stderr
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
+    monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
+    return smollm2.convert()
 
 
-def test_the_extra_is_what_the_command_installs() -> None:
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert project["optional-dependencies"]["llm"] == list(smollm2.PACKAGES.values())
+def test_every_engine_finds_it(converted: Path) -> None:
+    assert find_model("smollm2", "generate.model") == converted == smollm2.find() == smollm2.convert()
+    engine = Transformers(Transformers.Options(model="smollm2", max_tokens=4, temperature=0), "generate")
+    assert smollm2.CHECKSUMS not in engine.identity()["files"]
+    assert engine.complete(["Who founded it?"])[0].completion_tokens == 4
+
+
+def test_a_killed_conversion_leaves_nothing_and_is_done_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(source: Path, folder: Path) -> None:
+        tiny_models.llama(folder)
+        (folder / "half").write_text("written")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
+    with monkeypatch.context() as patched:
+        patched.setattr(smollm2, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            smollm2.convert()
+    with pytest.raises(FileNotFoundError, match="not on this machine"):
+        smollm2.find()
+    monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
+    folder = smollm2.convert()
+    assert not (folder / "half").exists()
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+
+def test_a_damaged_file_is_named_and_made_again(converted: Path) -> None:
+    name = "model.safetensors"
+    content = (converted / name).read_bytes()
+    (converted / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing or damaged.*`vitalfew models get smollm2`"):
+        smollm2.find()
+    assert (smollm2.convert() / name).read_bytes() == content
+    (converted / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        smollm2.find()

@@ -1,22 +1,26 @@
-"""What a model made of a text is computed once, and what is no number is the least."""
+"""What models made of a text: computed once, read part by part as at once, and one word against another as the next."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from vitalfew.configs.options import Scoring
+from vitalfew.configs.options import Adapted, Batching
+from vitalfew.tasks.models.causal.surprise import Running, Surprise
+from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
 from vitalfew.tasks.models.readings import Memory, Reading, remembered, remembering
-from vitalfew.tasks.models.small.pairs import CrossEncoder
 
 REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
 
 
+@settings(max_examples=50)
 @given(st.lists(REQUESTS, min_size=1, max_size=4), st.booleans())
 def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tuple[str, str]]], keeps: bool) -> None:
     read: list[tuple[str, str]] = []
@@ -48,26 +52,78 @@ def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tup
     assert len(later.new) == len(asked)
 
 
-def test_what_is_no_number_is_the_least_and_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    found = remembered({}, [("a",)], lambda places: [Reading(np.array([0.5, np.nan, np.inf], np.float32), 1)])
-    assert found[0].tolist() == [0.5, 0.0, 0.0]
-    assert "2 values that are not numbers" in caplog.text
+COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
+PARTS = st.lists(st.tuples(st.lists(st.integers(5, 90), min_size=1, max_size=12), st.integers(0, 12)), max_size=5)
 
 
-def test_a_pair_without_a_score_is_the_least_relevant_and_the_others_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surprise:
+    """The second is of those whose cache is not read on."""
+    folder: Path = getattr(tiny_models, request.param)(tmp_path_factory.mktemp(request.param))
+    return Surprise(str(folder), Batching(**COMPUTING), "refine")
+
+
+@settings(deadline=None, max_examples=8)
+@given(st.lists(st.integers(5, 90), max_size=4), PARTS)
+def test_parts_have_the_surprises_of_the_whole(
+    model: Surprise, before: list[int], parts: list[tuple[list[int], int]]
 ) -> None:
-    options = Scoring(device="cpu", precision="fp32")
-    model = CrossEncoder(str(tiny_models.cross_encoder(tmp_path)), options, "refine")
-    pairs = [("Who?", "The mill."), ("Who?", "The river runs to the sea, past the towns.")]
-    due = model.read(pairs)[1].score
-    whole = model.outputs
+    counted: list[int] = []
+    row, kept = Running(model, before, counted.append), [*before]
+    for ids, keep in parts:
+        keep = min(keep, len(ids))
+        [due] = model.of([(kept, ids)], lambda tokens: None, started=False)
+        assert row.of(ids, keep) == pytest.approx(due, abs=1e-4)
+        kept += ids[:keep]
+    assert sum(counted) >= sum(len(ids) for ids, _ in parts)
 
-    def outputs(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, None]:
-        short = inputs["attention_mask"].sum(1) < 10
-        return whole(inputs)[0].masked_fill(short, float("nan")), None
 
-    monkeypatch.setattr(model, "outputs", outputs)
-    first, second = model.read(pairs)
-    assert model.relevance(first.score) == 0.0
-    assert second.score == pytest.approx(due)
+WORDS = ("Yes", "No")
+START, BODY = "Where does it rise?\n", "The river rises in the hills. Its mill still stands."
+ENDS = ["\nThe river rises in the hills.", "\nIts mill still stands.", "\nWho founded it?"]
+PROMPTS: list[Prompt] = [(START, BODY, end) for end in ENDS]
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.gemma(tmp_path_factory.mktemp("gemma"), tokens=WORDS)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_models.llama(tmp_path_factory.mktemp("llama"), chat=False, tokens=WORDS)
+
+
+def verdict(model: Path | str, yes: str = "Yes", no: str = "No", **chosen: Any) -> Verdict:
+    options = Adapted(model=str(model), device="cpu", precision="fp32", **chosen)
+    return Verdict(options, "refine", yes, no)
+
+
+def expected(directory: Path, model: Verdict) -> list[float]:
+    """By transformers alone, every prompt from its first token to its last."""
+    network: Any = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    tokenizer: Any = AutoTokenizer.from_pretrained(directory)
+    yes, no = tokenizer.convert_tokens_to_ids([*WORDS])
+    shares = []
+    for prompt in PROMPTS:
+        [ids] = model.engine.local.encode(["".join(prompt)])
+        with torch.inference_mode():
+            logits = network(torch.tensor([ids])).logits[0, -1]
+        shares.append(logits[[yes, no]].softmax(0)[0].item())
+    return shares
+
+
+@pytest.mark.parametrize("name", ["gemma", "llama"])
+def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.FixtureRequest) -> None:
+    directory = request.getfixturevalue(name)
+    model = verdict(directory)
+    values = model.read(PROMPTS)
+    assert values == pytest.approx(expected(directory, model), abs=3e-4)
+    assert len({*values}) == len(ENDS)
+
+
+def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
+    model = verdict(llama)
+    others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
+    alone = model.read(PROMPTS)
+    assert model.read([*others, *PROMPTS])[3:] == alone

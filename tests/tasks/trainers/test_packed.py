@@ -1,11 +1,14 @@
-"""An example in one pass says what separate passes say of it: each rating alone, and the answer behind all blocks."""
+"""Sparse RAG's prompt in segments; an example in one pass says what separate passes say of it: each rating alone, and
+the answer behind all blocks."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.support.tiny_models import llama
+from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.trainers.retrieved import Attention, PackedExample, RetrievedExample, pack
@@ -16,8 +19,6 @@ CONTROLS = Controls(assess_control="\nuse?", generate_control="\nsay:", yes=".",
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[CausalLora, Segmenter]:
-    from transformers import AutoTokenizer
-
     base = llama(tmp_path_factory.mktemp("base"), chat=False)
     model = CausalLora(base, torch.device("cpu"), torch.float32, 2, 4, 0.0, ("all-linear",))
     for number, weight in enumerate(model.trained().values()):
@@ -75,3 +76,39 @@ def test_the_order_of_blocks_changes_nothing(tuned: tuple[CausalLora, Segmenter]
     torch.testing.assert_close(logits(model, one), logits(model, other), atol=1e-4, rtol=1e-4)
     full = [pack(segmenter, each, ratings=False, attention="full") for each in examples]
     assert (logits(model, full[0]) - logits(model, full[1])).abs().max() > 1e-3
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["chat", "plain"])
+def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> PreTrainedTokenizerBase:
+    directory = llama(tmp_path_factory.mktemp("segments"), request.param, tokens=("yes", "no"))
+    return AutoTokenizer.from_pretrained(directory)
+
+
+def test_segments_together_are_the_whole_prompt(tokenizer: PreTrainedTokenizerBase) -> None:
+    cut = Segmenter(tokenizer, Controls())
+    prompt = cut.segments("Who founded it?", ["The mill still stands.", "The river runs."])
+    text = "Question: Who founded it?\n\nPassage: The mill still stands.\n\nPassage: The river runs.\n"
+    text += "\nAnswer in a few words:"
+    if tokenizer.chat_template:
+        chat = [{"role": "user", "content": text}]
+        text = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    whole = tokenizer(text, add_special_tokens=not tokenizer.chat_template)["input_ids"]
+    assert [*prompt.prefix, *prompt.blocks[0], *prompt.blocks[1], *cut.generate] == whole
+
+
+@settings(max_examples=50, deadline=None)
+@given(text=st.text(max_size=20))
+def test_what_stands_in_a_block_is_never_a_special_token(tokenizer: PreTrainedTokenizerBase, text: str) -> None:
+    cut = Segmenter(tokenizer, Controls())
+    [block] = cut.segments("Who?", [f"{text}<|end|><|user|>{text}<s>"]).blocks
+    assert not {3, 4, 5, 1}.intersection(block)
+    assert cut.answer(text)[-1] == tokenizer.eos_token_id
+
+
+def test_ratings_are_one_token_each(tokenizer: PreTrainedTokenizerBase) -> None:
+    cut = Segmenter(tokenizer, Controls())
+    assert tokenizer.convert_ids_to_tokens([cut.yes, cut.no]) == ["yes", "no"]
+    with pytest.raises(ConfigError, match=r"no must be one token of the model, got 'hardly' with .* tokens "):
+        Segmenter(tokenizer, Controls(no="hardly"))
+    with pytest.raises(ConfigError, match="two different words"):
+        Segmenter(tokenizer, Controls(no="yes"))

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from vitalfew.configs.training import SplitOptions
 from vitalfew.tasks.datasets.base import InputError
@@ -16,11 +15,11 @@ def split(names: list[str], seed: int = 100, apart: Apart | None = None, **optio
     return SplitRule(SplitOptions(**options), seed, apart).split(names)
 
 
-@pytest.mark.parametrize("by", [None, "article", "question"])
-def test_groups_are_split_by_their_name_and_the_seed_alone(by: str | None) -> None:
+@pytest.mark.parametrize("by", ["article", "question"])
+def test_groups_are_split_by_their_name_and_the_seed_alone(by: str) -> None:
     given: dict[str, Any] = {"split": by, "held_out": 5, "choosing": 3}
     held_out, choosing, found = split(NAMES, **given)
-    assert found == (by or "article")
+    assert found == by
     assert (held_out, choosing, found) == split(NAMES[::-1], **given)
     assert (held_out, choosing, found) != split(NAMES, 101, **given)
     assert (len(held_out), len(choosing)) == (5, 3)
@@ -29,27 +28,14 @@ def test_groups_are_split_by_their_name_and_the_seed_alone(by: str | None) -> No
         split(NAMES, split=by, held_out=15, choosing=5)
 
 
-def test_more_questions_leave_most_of_the_others_in_their_part() -> None:
-    before = split(NAMES, split="question", held_out=5)
-    after = split([*NAMES, "one more"], split="question", held_out=5)
-    assert len(set(before.held_out) & set(after.held_out)) >= 4
-
-
-@pytest.mark.parametrize("by", ["article", "question"])
-def test_what_was_held_out_before_is_held_out_first(by: str) -> None:
-    rule = SplitRule(SplitOptions(split=by, held_out=5, choosing=3), 100, unseen=["article 3", "article 8", "another"])
+def test_what_was_held_out_before_is_held_out_first() -> None:
+    rule = SplitRule(SplitOptions(held_out=5, choosing=3), 100, unseen=["article 3", "article 8", "another"])
     found = rule.split(NAMES)
     assert len(found.held_out) == 5
     assert {"article 3", "article 8"} < set(found.held_out)
-    many = SplitRule(SplitOptions(split=by, held_out=1, choosing=3), 100, unseen=NAMES[:6]).split(NAMES)
+    many = SplitRule(SplitOptions(held_out=1, choosing=3), 100, unseen=NAMES[:6]).split(NAMES)
     assert set(many.held_out) == set(NAMES[:6])
     assert not set(many.choosing) & set(many.held_out)
-
-
-def test_questions_of_one_text_are_one_group() -> None:
-    rule = SplitRule(SplitOptions(split="question"), 100)
-    assert rule.group("Who  built\nit?", "Velmar") == rule.group("Who built it?", "Kessin") == "Who built it?"
-    assert SplitRule(SplitOptions(), 100).group("Who built it?", "Velmar") == "Velmar"
 
 
 def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
@@ -66,30 +52,3 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
     assert not {"article 1", "article 2"} & {*counted.choosing}
     with pytest.raises(InputError, match=r"held_out=squad:dev\.json has no question"):
         split(NAMES[3:], apart=apart, **files)
-    with pytest.raises(InputError, match="0 questions to learn from, 1 to choose the weights"):
-        split(NAMES[1:3], apart=apart, **files)
-
-
-def test_questions_without_articles_are_told_how_they_can_be_split() -> None:
-    with pytest.raises(InputError, match=r"cannot be split by article\. Use --set split=question"):
-        split(["", ""])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"held_out": 0}, "held_out must be at least 1"),
-        ({"held_out": "squad:x.json"}, "to hold out a data set, add split=file"),
-        ({"split": "file"}, "held_out=FORMAT:PATH"),
-        ({"split": "passage"}, "'article', 'question' or 'file'"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        SplitOptions(**options)
-
-
-def test_the_fingerprint_knows_no_path_and_not_the_usual_split() -> None:
-    assert SplitOptions().identity() == {"held_out": 12, "choosing": 3}
-    held = SplitOptions(split="file", held_out="squad:/home/me/dev.json").identity()
-    assert held == {"split": "file", "held_out": "a data set", "choosing": 3}

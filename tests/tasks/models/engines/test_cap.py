@@ -21,7 +21,6 @@ from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
 ANSWER, MOST = 9, 1 + FRAME_TOKENS + 150
 """Tokens of an answer to a prompt of one byte, and the tokens that are reserved for it."""
 BUSY = Reply({"error": {"message": "slow down"}}, status=429)
-OOPS = Reply({"error": {"message": "oops"}}, status=500)
 
 
 @pytest.fixture(autouse=True)
@@ -87,15 +86,9 @@ def test_several_processes_share_a_cap() -> None:
     assert most - MOST * PER_TOKEN < server.usd <= most
 
 
-def test_without_a_cap_or_a_price_nothing_is_counted() -> None:
-    with Charging() as server:
-        assert len(ask(server, None, 5, model="unknown")) == 5
-
-
-@pytest.mark.parametrize("trouble", [BUSY, OOPS], ids=["429", "500"])
-def test_a_refused_attempt_costs_nothing(trouble: Reply) -> None:
+def test_a_refused_attempt_costs_nothing() -> None:
     purse = Purse.of((MOST + 4.5 * ANSWER) * PER_TOKEN)
-    with Charging(lambda prompt, attempt: trouble if attempt < 2 else None) as server:
+    with Charging(lambda prompt, attempt: BUSY if attempt < 2 else None) as server:
         assert len(ask(server, purse, 5)) == 5
         assert len(server.prompts()) == 15
     assert purse.till.paid() == pytest.approx(server.usd) == pytest.approx(5 * ANSWER * PER_TOKEN)
@@ -110,22 +103,10 @@ def test_what_fails_for_good_gives_its_money_back() -> None:
     purse.hold(1.1 * MOST * PER_TOKEN)
 
 
-def test_a_server_that_is_not_there_charges_nothing() -> None:
-    purse = Purse.of(1.2 * MOST * PER_TOKEN)
-    with Charging() as server:
-        engine = OpenAI(OpenAI.Options(model="tiny", base_url=server.url, retries=1), "generate")
-        _ = engine.client
-    with spending(purse), charging("openai:tiny"), pytest.raises(Unanswered, match="Connection error"):
-        engine.complete(["a", "b"])
-    assert purse.till.paid() == 0
-
-
-@pytest.mark.parametrize(
-    "lost", [Reply(hang_up=True), Reply(b"no json"), completion("late")], ids=["cut", "bad", "late"]
-)
+@pytest.mark.parametrize("lost", [Reply(hang_up=True), completion("late")], ids=["cut", "late"])
 def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
     """So it counts as the most that it may cost, and every further attempt needs room of its own."""
-    late = lost.status == 200 and lost.body is not None and not isinstance(lost.body, bytes)
+    late = not lost.hang_up
     lost.delay = 0.6 if late else 0.0
     most = 2.5 * MOST * PER_TOKEN
     purse = Purse.of(most)
@@ -135,20 +116,13 @@ def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
     assert len(server.prompts()) == 2
 
 
-@pytest.mark.parametrize("usage", [None, {"completion_tokens": 2}], ids=["none", "half"])
-def test_a_server_that_does_not_count_is_paid_the_most(usage: object) -> None:
+def test_a_server_that_does_not_count_is_paid_the_most() -> None:
     reply = completion("yes")
-    reply.body["usage"] = usage
+    reply.body["usage"] = {"completion_tokens": 2}
     purse = Purse.of(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
         ask(server, purse, 4, concurrency=1)
     assert purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
-
-
-def test_nothing_may_be_paid() -> None:
-    with Charging() as server, pytest.raises(CapReached, match=r"cap of 0\.0000 USD"):
-        ask(server, Purse.of(0), 2)
-    assert server.prompts() == []
 
 
 @pytest.mark.parametrize("most", [-1, float("nan"), float("inf")])
@@ -159,20 +133,9 @@ def test_an_amount_that_is_none(most: float) -> None:
 
 def test_what_has_no_price_cannot_be_capped() -> None:
     with Charging() as server, pytest.MonkeyPatch.context() as patch:
-        with pytest.raises(
-            NoPrice,
-            match=r"needs the price of judge:tiny: .*prices\.yaml lacks it.*million_tokens: \{\"judge:tiny\": 0\.40",
-        ):
+        with pytest.raises(NoPrice, match=r"needs the price of judge:tiny: .*prices\.yaml lacks it"):
             ask(server, Purse.of(1), 2, model="judge:tiny")
         patch.delenv(OWN_PRICES)  # of the product, where every model has the price 0
         with pytest.raises(NoPrice, match=r"openai:tiny: .*configs/prices\.yaml lacks it"):
             ask(server, Purse.of(1), 2)
         assert server.prompts() == []
-
-
-def test_a_server_of_ones_own_is_free(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    own.write_text("{dated: 2026-01-01, cpu_core_hour: 1, gpu_hour: 1, million_tokens: {'openai:tiny': 0}}")
-    with pytest.MonkeyPatch.context() as patch, Charging() as server:
-        patch.setenv(OWN_PRICES, str(own))
-        assert len(ask(server, Purse.of(0), 3)) == 3

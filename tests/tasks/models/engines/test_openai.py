@@ -2,8 +2,6 @@
 
 import json
 import logging
-import math
-import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +11,7 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.generators.openai import OpenAIGenerator
-from vitalfew.tasks.models.causal.engines import remote
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.openai import LONGEST_REASON, OpenAI
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
@@ -95,11 +90,10 @@ def test_answers_are_in_the_order_of_the_prompts_and_seeds_their_own() -> None:
     "trouble",
     [
         Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.05"}),
-        Reply({"error": {"message": "oops"}}, status=500),
         Reply(b"<html>bad gateway</html>", status=502),
         Reply(hang_up=True),
     ],
-    ids=["429", "500", "502", "hang-up"],
+    ids=["429", "502", "hang-up"],
 )
 def test_passing_trouble_is_tried_again(trouble: Reply) -> None:
     answers, server = ask(lambda prompt, attempt: trouble if attempt < 2 else completion("yes"), "a", "b")
@@ -107,30 +101,16 @@ def test_passing_trouble_is_tried_again(trouble: Reply) -> None:
     assert sorted(server.prompts()) == ["a"] * 3 + ["b"] * 3
 
 
-def test_retry_after_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr("openai._base_client.time.sleep", waits.append)
-    busy = Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "17"})
-    [answer], _ = ask(lambda prompt, attempt: completion("yes") if attempt else busy, "a")
-    assert answer.text == "yes"
-    assert max(waits) == 17.0
-
-
 PASSING = {
     "429": (Reply({"error": {"message": "slow down"}}, status=429), "429"),
-    "402": (Reply({"error": {"message": "no credit"}}, status=402), "no credit"),
     "404": (Reply({"error": {"message": "no model tiny"}}, status=404), "no model tiny"),
     "500": (Reply({"error": {"message": "oops"}}, status=500), "500"),
     "hang-up": (Reply(hang_up=True), "Connection error"),
     "slow": (completion("late"), "timed out"),
     "garbage": (Reply(b"no json at all"), "JSONDecodeError"),
-    "empty": (Reply(b""), "JSONDecodeError"),
     "deep": (Reply(b"[" * 100_000), "RecursionError"),
-    "other": (Reply({"error": {"code": 502}}), "choices"),
     "no-choice": (Reply({"choices": []}), "IndexError"),
-    "null": (Reply({"choices": None}), "TypeError"),
     "list": (Reply([1, 2]), "TypeError"),
-    "parts": (Reply({"choices": [{"message": {"content": ["parts"]}}]}), "AttributeError"),
 }
 RETRIED = ("429", "500", "hang-up", "slow")
 
@@ -154,19 +134,6 @@ def test_lasting_trouble_ends_the_batch_once_the_others_are_answered(kind: str) 
     assert answers[1].finish_reason == "error"
 
 
-def test_only_the_first_lines_may_be_the_answer() -> None:
-    with serving(lambda prompt, _: completion("\n Ada\nShe wrote the first programme.\n\nIn 1843.")) as server:
-        written = {
-            lines: OpenAIGenerator(
-                OpenAIGenerator.Options(generator="openai", model="tiny", base_url=f"{server.url}", lines=lines)
-            ).generate([Prompt("Who?", "Who?")])[0]
-            for lines in (None, 1, 2)
-        }
-    assert written[None].text == "Ada\nShe wrote the first programme.\n\nIn 1843."
-    assert [written[lines].text for lines in (1, 2)] == ["Ada", "Ada\nShe wrote the first programme."]
-    assert len({answer.completion_tokens for answer in written.values()}) == 1
-
-
 class Kept:
     """A memory of paid answers."""
 
@@ -186,38 +153,7 @@ class Kept:
         """Nobody counts."""
 
 
-def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "PATIENCE", 3)
-    gone = Reply({"error": {"message": "maintenance"}}, status=503)
-    with serving(lambda prompt, _: completion("yes") if int(prompt) < 4 else gone) as server:
-        engine = engine_at(server.url, concurrency=1, retries=0)
-        with pytest.raises(EngineUnavailable, match=r"last 3 requests.*maintenance.*same command"):
-            engine.complete([*map(str, range(50))])
-        assert len(server.prompts()) < 50
-        accepting = engine_at(server.url, concurrency=1, retries=0, accept_errors=True)
-        assert len(accepting.complete([*map(str, range(8))])) == 8
-
-
-def test_reasons_are_counted() -> None:
-    def chat(prompt: str, attempt: int) -> Reply:
-        return Reply({"error": {"message": "oops" if prompt < "5" else "slow down"}}, status=500)
-
-    with pytest.raises(Unanswered, match=r"^8 of 8 requests .*oops.* \(5 times\);.*slow down.* \(3 times\)") as raised:
-        ask(chat, *map(str, range(8)), retries=0)
-    assert isinstance(pickle.loads(pickle.dumps(raised.value)), Unanswered)
-    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
-    assert str(Unanswered.together([raised.value] * 2, "label")).startswith("label: 16 of 16 requests have no answer: ")
-
-
-@pytest.mark.parametrize("status", [400, 403, 413, 422])
-def test_a_refusal_is_final(status: int) -> None:
-    refusal = Reply({"error": {"message": "the prompt is too long"}}, status=status)
-    [answer], server = ask(lambda prompt, _: refusal, "a")
-    assert "the prompt is too long" in answer.error
-    assert len(server.prompts()) == 1
-
-
-NO_COUNTS = ["-5", "1e25", "Infinity", "-Infinity", "NaN", "null", "true", "7.5", "[1]", '"7"', "9" * 26, "9" * 9999]
+NO_COUNTS = ["-5", "1e25", "NaN", "null", "true", "7.5", '"7"', "9" * 9999]
 
 
 @pytest.mark.parametrize("count", NO_COUNTS, ids=lambda count: count[:30])
@@ -233,37 +169,9 @@ def test_counts_that_cannot_be_are_missing_ones(count: str, caplog: pytest.LogCa
     assert server.url in warning
 
 
-@pytest.mark.parametrize("usage", [None, [], "many", {}, {"prompt_tokens": 4}])
-def test_missing_counts_are_told_once(usage: Any, caplog: pytest.LogCaptureFixture) -> None:
-    answers, _ = ask(lambda prompt, _: Reply({**completion("yes").body, "usage": usage}), "a", "b")
-    read = 4 if isinstance(usage, dict) and usage else 0
-    assert [(answer.text, answer.prompt_tokens, answer.completion_tokens) for answer in answers] == [
-        ("yes", read, 0)
-    ] * 2
-    assert sum("how many tokens" in record.message for record in caplog.records) == 1
-
-
-@pytest.mark.parametrize("wrong", ["NaN", "Infinity", "-Infinity", "1e999", '"-1"', "null", "true", "3", "[]"])
-def test_log_probabilities_that_cannot_be_are_left_out(wrong: str) -> None:
-    entry = f'{{"token": "Yes", "logprob": {wrong}}}'
-    steps = f'[{{"token": "Yes", "logprob": {wrong}, "top_logprobs": [{entry}, {{"token": "No", "logprob": -1}}]}}]'
-    body = json.dumps(completion("Yes", logprobs={"content": "steps"}).body).replace('"steps"', steps).encode()
-    with serving(lambda prompt, _: Reply(body)) as server:
-        [plain] = engine_at(server.url).complete(["a"])
-        [probed] = engine_at(server.url).complete(["a"], Probe(("Yes", "No")))
-    assert (plain.text, plain.logprob, plain.error) == ("Yes", None, "")
-    assert probed.probabilities == {"No": pytest.approx(math.exp(-1))}
-
-
-@pytest.mark.parametrize("logprobs", ["many", [1], {"content": "x"}, {"content": [1, None]}, {"content": [{}]}])
-def test_an_answer_is_worth_its_text_whatever_its_log_probabilities_are(logprobs: Any) -> None:
-    [answer], _ = ask(lambda prompt, _: completion("yes", logprobs=logprobs, finish_reason=["stop"]), "a")
-    assert (answer.text, answer.logprob, answer.finish_reason, answer.error) == ("yes", None, "stop", "")
-
-
 @pytest.mark.parametrize(
     ("answered", "is_other"),
-    [("tiny", False), ("tiny-2026-08-06", False), ("tiny-large", True), ("huge", True), (None, False), (7, False)],
+    [("tiny", False), ("tiny-2026-08-06", False), ("tiny-large", True), (None, False)],
 )
 def test_another_model_than_was_asked_for_is_told_once(
     answered: Any, is_other: bool, caplog: pytest.LogCaptureFixture
@@ -287,43 +195,6 @@ def test_half_of_a_surrogate_pair_is_replaced_wherever_it_is() -> None:
     assert answers[0].text == "a \ufffd b \U0001f600"
     assert answers[0].finish_reason == "st\ufffdop"
     assert answers[3].text == "a \ufffd b"
-    memory = Kept()  # of an older version, which kept it as it came
-    with serving(lambda prompt, _: completion("yes")) as server, remembering(memory):
-        engine_at(server.url).complete(["a"])
-        next(iter(memory.answers.values()))["text"] = half
-        assert engine_at(server.url).complete(["a"])[0].text == "\ufffd"
-
-
-@pytest.mark.parametrize("part", ["logprobs", "response_format"])
-def test_requests_that_are_refused_together_are_all_sent_again(part: str) -> None:
-    """None of them becomes an error because another was the first to learn what the server does not know."""
-    together = threading.Barrier(3)
-
-    def behave(path: str, body: Any, attempt: int) -> Reply:
-        if path != CHAT:
-            return Reply({"object": "list", "data": []})
-        if part not in body:
-            return completion("yes")
-        together.wait(10)
-        return Reply({"error": {"message": f"{part}: unknown"}}, status=400)
-
-    with ChatServer(behave) as server:
-        answers = engine_at(server.url, concurrency=3).complete([*"abc"], form={"type": "object"})
-    assert [(answer.text, answer.error) for answer in answers] == [("yes", "")] * 3
-
-
-def test_a_server_without_logprobs_is_asked_without() -> None:
-    with serving(lambda prompt, _: completion("yes")) as server:
-        plain = server.behave
-
-        def behave(path: str, body: Any, attempt: int) -> Reply:
-            refused = path == CHAT and "logprobs" in body
-            return Reply({"error": {"message": "logprobs: unknown"}}, status=400) if refused else plain(path, body, 0)
-
-        server.behave = behave
-        answers = engine_at(server.url, concurrency=1).complete(["a", "b"])
-    assert [(answer.text, answer.logprob) for answer in answers] == [("yes", None)] * 2
-    assert server.prompts() == ["a", "a", "b"]
 
 
 def test_no_more_requests_at_once_than_allowed() -> None:
@@ -336,13 +207,6 @@ def test_no_more_requests_at_once_than_allowed() -> None:
     answers, server = ask(chat, *map(str, range(24)), concurrency=3)
     assert [answer.error for answer in answers] == [""] * 24
     assert server.most_at_once == 3
-
-
-def test_progress_is_told() -> None:
-    seen: list[tuple[int, int]] = []
-    with serving(lambda prompt, _: completion("yes") if prompt == "a" else Reply(b"?")) as server:
-        engine_at(server.url, accept_errors=True).complete(["a", "b"], tick=lambda *done: seen.append(done))
-    assert sorted(seen) == [(1, 0), (1, 9)]
 
 
 def test_the_key_is_nowhere(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
@@ -392,35 +256,7 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="environment variable") as raised:
         engine_at("http://me:hidden@127.0.0.1:1/v1")
     assert "hidden" not in str(raised.value)
-    with pytest.raises(ConfigError, match="http"):
-        engine_at("127.0.0.1:8000/v1")
     with pytest.raises(EngineUnavailable, match=r"no server answers at http://127\.0\.0\.1:1/v1.*vllm serve"):
         engine_at("http://127.0.0.1:1/v1", retries=0).complete(["a"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1/")
     assert engine_at(None).identity()["base_url"] == "http://127.0.0.1:2/v1"
-
-
-def test_a_forgotten_path_is_named() -> None:
-    with (
-        serving(lambda prompt, _: completion("yes"), lambda path, body: Reply({}, status=404)) as server,
-        pytest.raises(EngineUnavailable, match=r"is it http://127\.0\.0\.1:\d+/v1\?"),
-    ):
-        engine_at(server.url.removesuffix("/v1")).complete(["a"])
-
-
-def test_a_probe_takes_the_most_probable_tokens_where_the_server_knows_no_ids() -> None:
-    top = [{"token": "Yes", "logprob": math.log(0.6)}, {"token": "no", "logprob": math.log(0.3)}]
-    steps = [{"token": "Yes", "logprob": math.log(0.6), "top_logprobs": top}]
-
-    def chat(prompt: str, attempt: int) -> Reply:
-        return completion("Yes", logprobs={"content": steps}) if prompt == "a" else completion("Yes")
-
-    with serving(chat) as server:
-        engine = engine_at(server.url)
-        first, second = engine.complete(["a", "b"], Probe(("Yes", "No")))
-        [beyond] = engine.complete(["a"], Probe(("Yes",), position=1))
-    assert first.probabilities == {"Yes": pytest.approx(0.6)}  # No is not among them
-    assert "no log probabilities" in second.error
-    assert (beyond.text, beyond.probabilities) == ("Yes", {})
-    with pytest.raises(ConfigError, match=r"position of a probe must be below 150.*got 150"):
-        engine.complete(["a"], Probe(("Yes",), position=150))

@@ -10,21 +10,15 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 from tests.support import tiny_models
-from tests.tasks.generators.test_self_rag import TEXTS as REFLECTING
-from tests.tasks.generators.test_self_rag import TOKENS
-from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.costs import Meter
-from vitalfew.tasks.generators.self_rag import JUDGEMENTS, ON_DEMAND, freed
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, Probe
 from vitalfew.tasks.models.causal.engines.openai import OpenAI
-from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.causal.engines.transformers import Transformers
 from vitalfew.tasks.models.causal.engines.vllm import Vllm
 
@@ -62,8 +56,8 @@ def given(model: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return {"model": str(model), **chosen}
 
 
-def vllm(model: Path, kind: type[Vllm] = Vllm, **settings: Any) -> Vllm:
-    return kind(Vllm.Options(**given(model, settings)), "generate")
+def vllm(model: Path, **settings: Any) -> Vllm:
+    return Vllm(Vllm.Options(**given(model, settings)), "generate")
 
 
 def test_the_engines_own_process_is_in_the_cost(started: Vllm) -> None:
@@ -82,10 +76,6 @@ def test_the_engines_own_process_is_in_the_cost(started: Vllm) -> None:
 
 def transformers(model: Path, **settings: Any) -> Transformers:
     return Transformers(Transformers.Options(**given(model, settings)), "generate")
-
-
-def openai(**settings: Any) -> OpenAI:
-    return OpenAI(OpenAI.Options(**settings), "generate")
 
 
 def sharing(started: Vllm, model: Path, **settings: Any) -> Vllm:
@@ -120,38 +110,7 @@ def test_sampling_does_not_depend_on_the_batch(started: Vllm, llama: Path) -> No
     warm = sharing(started, llama, temperature=1.0)
     together = warm.complete(TEXTS)
     assert content(together) == content([warm.complete([text])[0] for text in TEXTS])
-    # More tokens than the engine takes in by one step.
-    many = [f"{number} " + "The mill still stands. " * 30 for number in range(80)]
-    answers = warm.complete(many)
-    assert sum(each.prompt_tokens for each in answers) > 8192
-    assert content(answers[::16]) == content([warm.complete([each])[0] for each in many[::16]])
     assert content(together) != content(sharing(started, llama, temperature=1.0, seed=1).complete(TEXTS))
-
-
-def test_a_prompt_that_is_too_long_is_a_row(started: Vllm) -> None:
-    told: list[tuple[int, int]] = []
-    first, long, last = started.complete(["hills", "mill " * 400, "sea"], tick=lambda *done: told.append(done))
-    assert "at most 244" in long.error
-    assert (first.error, last.error) == ("", "")
-    assert told == [(1, 0), (2, sum(each.prompt_tokens + each.completion_tokens for each in (first, last)))]
-    assert started.complete(["mill " * 400])[0].error == long.error
-    assert started.complete([]) == []
-
-
-def test_a_context_shorter_than_the_models(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(started.engine.model_config, "max_model_len", 40)
-    short, long = sharing(started, llama).complete(["hills", TEXTS[3]])
-    assert (short.error, "vLLM's memory has room for 28" in long.error) == ("", True)
-
-
-def test_one_prompt_that_vllm_refuses(started: Vllm, llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = sharing(started, llama)
-    expected = engine.complete(TEXTS)
-    encode = engine.local.encode
-    monkeypatch.setattr(engine.local, "encode", lambda texts: [*encode(texts[:-1]), [10**6]])
-    answers = engine.complete(TEXTS)
-    assert content(answers[:-1]) == content(expected[:-1])
-    assert "out of vocabulary" in answers[-1].error
 
 
 def test_an_engine_that_is_killed_is_started_again(started: Vllm) -> None:
@@ -160,55 +119,6 @@ def test_an_engine_that_is_killed_is_started_again(started: Vllm) -> None:
         if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
             process.send_signal(signal.SIGKILL)
     assert content(started.complete(TEXTS)) == content(expected)
-
-
-def test_an_engine_that_keeps_dying_gives_rows(llama: Path) -> None:
-    from vllm.v1.engine.exceptions import EngineDeadError
-
-    starts: list[int] = []
-
-    def die(*_: Any, **__: Any) -> None:
-        raise EngineDeadError
-
-    class Dying(Vllm):
-        @property
-        def engine(self) -> Any:
-            starts.append(1)
-            llm = SimpleNamespace(engine_core=SimpleNamespace())
-            return SimpleNamespace(generate=die, llm_engine=llm, model_config=SimpleNamespace(max_model_len=256))
-
-    answers = vllm(llama, Dying).complete(TEXTS)
-    assert {answer.error for answer in answers} == {"vLLM's engine died twice on this batch"}
-    assert answers[0].prompt_tokens > 0
-
-
-def test_what_cannot_be_is_named(tmp_path: Path, llama: Path, started: Vllm) -> None:
-    with pytest.raises(EngineUnavailable, match="encoder-decoder"):
-        vllm(tiny_models.bart(tmp_path / "bart"))
-    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
-        started.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(ConfigError, match="at most 128 tokens"):
-        started.complete(["a"], Probe(tuple(map(str, range(129)))))
-    identity = started.identity()
-    assert identity["vllm"][0].isdigit()
-    assert "model.safetensors" in identity["files"]
-
-
-def test_reflection_tokens_are_read_as_transformers_reads_them(tmp_path: Path) -> None:
-    model = tiny_models.llama(tmp_path / "selfrag", chat=False, tokens=TOKENS)
-    engine = vllm(model, max_tokens=40)
-    try:
-        found = engine.complete(REFLECTING, JUDGEMENTS)
-        due = transformers(model, max_tokens=40).complete(REFLECTING, JUDGEMENTS)
-        assert sum(len(each.probabilities) > 0 for each in found) > 2
-        assert [each.completion_tokens for each in found] == [each.completion_tokens for each in due]
-        for one, other in zip(found, due, strict=True):
-            assert freed(one.text) == freed(other.text)
-            assert dict(one.probabilities) == pytest.approx(dict(other.probabilities), rel=1e-3)
-        on_demand = engine.complete(REFLECTING, ON_DEMAND)
-        assert all(0 < sum(each.probabilities.values()) < 1 for each in on_demand)
-    finally:
-        engine.close()
 
 
 @pytest.fixture(scope="module")
@@ -248,34 +158,10 @@ def test_a_served_model_answers_as_the_engine_does(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     settings = {"model": "tiny", "base_url": served, "max_tokens": 12}
-    for temperature in (0.0, 1.0):
-        server = openai(**settings, temperature=temperature)
-        engine = sharing(started, llama, temperature=temperature)
-        assert_alike(server.complete(TEXTS), engine.complete(TEXTS))
-    greedy = openai(**settings, temperature=0.0)
+    warm = OpenAI(OpenAI.Options(**settings, temperature=1.0), "generate")
+    assert_alike(warm.complete(TEXTS), sharing(started, llama, temperature=1.0).complete(TEXTS))
+    greedy = OpenAI(OpenAI.Options(**settings, temperature=0.0), "generate")
     assert_alike(greedy.complete(TEXTS, PROBE), started.complete(TEXTS, PROBE))
     first, long, last = greedy.complete(["hills", "mill " * 400, "sea"])
     assert "maximum context length" in long.error
     assert (first.error, last.error) == ("", "")
-    with pytest.raises(ConfigError, match=r"'river bank' must be one token of .*, got "):
-        greedy.complete(["a"], Probe(("river bank",)))
-    with pytest.raises(Unanswered, match="The model `other` does not exist"):
-        openai(**{**settings, "model": "other"}).complete(["a"])
-
-
-def test_a_lora_adapter(llama: Path, tmp_path: Path) -> None:
-    """Of rank 12, for which vLLM has no room of its own: it takes that of 16."""
-    lora = tiny_models.lora(tmp_path / "lora", llama, rank=12)
-    prompts = [text for text in TEXTS if text]
-    engine = vllm(llama, adapter=str(lora))
-    try:
-        adapted = engine.complete(prompts)
-    finally:
-        engine.close()
-    merged = tiny_models.merged(tmp_path / "merged", llama, lora)
-    expected = transformers(merged).complete(prompts)
-    assert [each.text for each in adapted] == [each.text for each in expected]
-    assert [each.logprob for each in adapted] == pytest.approx([each.logprob for each in expected], abs=1e-2)
-    assert [each.text for each in adapted] != [each.text for each in vllm(llama).complete(prompts)]
-    with pytest.raises(EngineUnavailable, match="rank 1000"):
-        vllm(llama, adapter=str(tiny_models.lora(tmp_path / "large", llama, rank=1000))).complete(prompts)
