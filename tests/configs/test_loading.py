@@ -25,14 +25,10 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9
     [
         ("name: x\nsample: 20\nretrieve: {k: 3}\nsample: 30", "line 4: the name 'sample' is already in line 2"),
         ("name: x\nretrieve:\n  k: 3\n  'k': 4", "line 4: the name 'k' is already in line 3"),
-        ("on: a\n'on': b", "line 2: the name 'on' is already in line 1"),
-        ("grid: [{a: 1, a: 2}]", "line 1: the name 'a' is already in line 1"),
         ("a: &a\n  b: *a", "line 1: this value contains itself by an alias"),
-        ("a: &a [*a]", "line 1: this value contains itself by an alias"),
         (BOMB, r"line \d+: more than 100,000 values, counting those that aliases repeat"),
         ("a: " + "[" * 5000 + "]" * 5000, "(.|\n)*(nest too deeply|exceeded)"),
         ("when: 2024-13-45", "month must be in 1..12"),
-        ("size: !!int lots", "invalid literal for int"),
         ("? [a]\n: b", "(.|\n)*found unhashable key"),
         ("a: !!python/object:os.system {}", "(.|\n)*could not determine a constructor"),
         ("a: 'b", "(.|\n)*line 1"),
@@ -50,17 +46,14 @@ def test_names_and_aliases_mean_what_they_do_in_yaml(tmp_path: Path) -> None:
     assert read(tmp_path, f"{text}again: *base") == expected
 
 
-@pytest.mark.parametrize("value", ["{a: 1, a: 2}", "&a [*a]", "2024-13-45"])
-def test_a_value_on_the_command_line_is_read_in_the_same_way(value: str) -> None:
-    with pytest.raises(ConfigError, match=r"^--set grid=.*: the value is not valid YAML: "):
-        parse_assignments([f"grid={value}"])
-
-
-def test_a_data_set_without_options_is_a_value() -> None:
+def test_a_value_on_the_command_line_is_read_in_the_same_way() -> None:
+    for value in ("{a: 1, a: 2}", "&a [*a]", "2024-13-45"):
+        with pytest.raises(ConfigError, match=r"^--set grid=.*: the value is not valid YAML: "):
+            parse_assignments([f"grid={value}"])
     assert parse_assignments(["questions.dataset=requests:"]) == {"questions": {"dataset": "requests:"}}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from([*"{}[]:,&*a\n -?!|'#", "<<", ": ", "&a ", "*a", "0"]), max_size=20).map("".join))
 def test_any_text_is_a_value_or_an_error(text: str) -> None:
     with suppress(ConfigError):

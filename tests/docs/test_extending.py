@@ -49,18 +49,10 @@ def _followed(tree: Path) -> list[str]:
 def test_every_recipe_passes_its_test(tree: Path) -> None:
     tests = _followed(tree)
     assert len(tests) == 9
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-        "tests/storage/catalog/test_database.py",
-    ]
-    done = subprocess.run(
-        command, cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True
-    )
+    tests.append("tests/storage/catalog/test_database.py")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     for check in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         done = subprocess.run([sys.executable, "-m", *check], cwd=tree, capture_output=True, text=True)

@@ -1,27 +1,19 @@
 """Curation: what is kept, and which of a text's words are the chunks' own."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
-from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, named, unfit, verdict, words
-from vitalfew.tasks.trainers.oreo.oracle import clauses
+from vitalfew.tasks.trainers.oreo.collector import Chunk, OreoCase, aligned, unfit, verdict
 
 CHUNK = Chunk(1, 0, 60, "Velmar", "The mill was built in 1742 by Ada Norrin, near the river.")
 CASE = OreoCase("Who built the mill?", ("Ada Norrin",), (CHUNK,))
-TEXTS = st.lists(st.text("ab c,.;(", min_size=1, max_size=30), min_size=1, max_size=4)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Ada Norrin built it in 1742.", "kept"),
-        ("Velmar has a mill of Ada Norrin", "kept"),
         ("[unknown]", "unknown"),
-        ("  ", "empty"),
         ("It was built in 1742.", "answer_not_in_output"),
-        ("Ada Norrin built it in 1743.", "ungrounded"),
         ("The mill of Ada Norrin is in Kessin.", "ungrounded"),
         ("Ada Norrin " * 60, "over_long"),
     ],
@@ -37,10 +29,6 @@ def test_cases_about_which_nobody_is_asked() -> None:
     assert unfit(OreoCase("Who?", ("Tomas",), (CHUNK,)), 96) == "answer_not_in_chunks"
 
 
-def test_names_are_spelled_with_a_capital_within_a_sentence() -> None:
-    assert named("When Ada came. The mill of 1742 was Velmar's.") == {"ada", "1742", "velmar"}
-
-
 def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
     shown = [CHUNK.shown, "Kessin: A river."]
     runs = aligned("Ada Norrin, near the river: the mill was built in 1742", shown)
@@ -48,21 +36,3 @@ def test_a_text_in_the_words_of_the_chunks_is_aligned() -> None:
         "Ada Norrin, near the river", "The mill was built in 1742",
     ]  # fmt: skip
     assert aligned("Somebody else altogether", shown) == ()
-
-
-@given(TEXTS, st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 30)), max_size=4))
-def test_what_is_rendered_consists_of_words_of_the_texts(texts: list[str], drawn: list[tuple[int, int, int]]) -> None:
-    runs = [CopiedRun(chunk, min(ends), max(ends)) for chunk, *ends in drawn if chunk < len(texts)]
-    own = [run for one in joined(texts, runs) if (run := trimmed(texts, one))]
-    letters = "".join(rendered(texts, own).replace(".", "").split())
-    assert letters == "".join("".join(texts[run.chunk][run.start : run.end].replace(".", "").split()) for run in own)
-
-
-@given(st.text("ab ,;:-()", max_size=40), st.sampled_from([("a, b",), ("b",), ("a (b",)]))
-def test_clauses_cover_a_sentence(text: str, answers: tuple[str, ...]) -> None:
-    parts = clauses(text, CopiedRun(0, 0, len(text)), answers)
-    assert "".join(text[part.start : part.end] for part in parts) == text
-
-
-def test_words_are_folded() -> None:
-    assert words("Ada's MILL") == {"ada", "s", "mill"}

@@ -22,8 +22,6 @@ from vitalfew.tasks.registry import METHODS, resolve
 FILE_FORMATS = [
     name for name in METHODS["dataset"] if (cls := resolve("dataset", name)).reads_path and not cls.takes_name
 ]
-FOLDER_FORMATS = ["beir", "msmarco", "parquet", "folder"]
-ONE_FILE_FORMATS = [name for name in FILE_FORMATS if name not in FOLDER_FORMATS]
 Kind = TypeVar("Kind", Passage, Question, Reject)
 
 
@@ -75,47 +73,14 @@ def check(records: list[tuple[int, Record]]) -> None:
 # --- Real data
 
 
-def test_hotpotqa_sample_has_every_gold_sentence() -> None:
-    path = real_data("hotpotqa/hotpot_train_sample100.json")
-    records = read("hotpotqa", path)
-    check(records)
-    source = json.loads(path.read_text(encoding="utf-8"))
-    questions, texts = only(Question, records), {passage_id(p.text): p.text for p in only(Passage, records)}
-    assert (len(questions), len(texts), only(Reject, records)) == (100, 994, [])
-    for question, row in zip(questions, source, strict=True):
-        context = dict(row["context"])
-        gold = [context[title][index].strip() for title, index in row["supporting_facts"]]
-        assert [texts[span.passage_id][span.start : span.end] for span in question.supporting_facts] == gold
-        titles = dict.fromkeys(title for title, _ in row["supporting_facts"])
-        assert len(question.gold_passages) == len(titles) == 2
-        assert (question.answers, question.source_id) == ((row["answer"],), row["_id"])
-
-
 def test_squad_dev_has_every_answer_in_its_paragraph() -> None:
-    path = real_data("squad/dev-v1.1.json")
-    records = read("squad", path)
+    records = read("squad", real_data("squad/dev-v1.1.json"))
     check(records)
-    passages, questions = only(Passage, records), only(Question, records)
-    assert (len(passages), len({p.text for p in passages}), len(questions)) == (2067, 2067, 10570)
-    assert not only(Reject, records)
-    texts = {passage_id(passage.text): passage.text for passage in passages}
-    for question in questions:
+    texts = {passage_id(passage.text): passage.text for passage in only(Passage, records)}
+    assert (len(texts), len(only(Question, records)), only(Reject, records)) == (2067, 10570, [])
+    for question in only(Question, records):
         spans = {texts[span.passage_id][span.start : span.end] for span in question.supporting_facts}
         assert spans == set(question.answers)
-    assert {p.title for p in passages} >= {"Super Bowl 50", "1973 oil crisis"}
-
-
-def test_2wikimultihopqa_corpus_is_complete() -> None:
-    records = read("titletext", real_data("2wikimultihopqa/corpus.json"))
-    check(records)
-    assert len({passage.text for passage in only(Passage, records)}) == len(records) == 6119
-
-
-def test_nq_open_questions_have_answers() -> None:
-    records = read("jsonl", real_data("nq_open/NQ-open.dev.jsonl"), question="question", answers="answer")
-    check(records)
-    assert len(only(Question, records)) == len(records) == 3610
-    assert only(Question, records)[0].answers == ("14 December 1972 UTC", "December 1972")
 
 
 # --- HotpotQA
@@ -139,62 +104,30 @@ def test_hotpotqa_joins_sentences_and_keeps_spans_on_them(tmp_path: Path) -> Non
     assert question == Question("Who lit it?", ("Ada",), (passage,), (Span(passage, 8, 19),), "q1")
 
 
-def test_hotpotqa_adds_no_blank_where_there_is_one_and_takes_the_first_of_two_titles(tmp_path: Path) -> None:
-    context = [["Lamp", ["A lamp. ", "\tIt burns.", "Ada lit it.", "See."]], ["Lamp", ["x", "y", "z"]]]
-    records = read("hotpotqa", write(tmp_path, [hotpot(context=context)]))
-    text = only(Passage, records)[0].text
-    assert text == "A lamp. \tIt burns. Ada lit it. See."
-    (fact,) = only(Question, records)[0].supporting_facts
-    assert (fact.passage_id, text[fact.start : fact.end]) == (passage_id(text), "Ada lit it.")
-    (_, passage), *_ = read("hotpotqa", write(tmp_path, [hotpot(context=[["Lamp", ["A lamp. ", "On.", "Ada."]]])]))
-    assert passage == Passage("Lamp", "A lamp. On. Ada.", "Lamp")
-
-
-@pytest.mark.parametrize("noise", [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]])
-def test_hotpotqa_passes_over_facts_the_context_lacks(tmp_path: Path, noise: list[Any]) -> None:
-    rows = [hotpot(supporting_facts=[["Lamp", 2], noise, ["Lamp", 2]]), hotpot(supporting_facts=[noise])]
-    records = read("hotpotqa", write(tmp_path, rows))
+def test_hotpotqa_rejects_the_part_at_fault_and_passes_over_facts_the_context_lacks(tmp_path: Path) -> None:
+    noise: list[Any] = [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]]
+    faults = [
+        hotpot(supporting_facts=noise),
+        hotpot(answer=...),
+        hotpot(supporting_facts=[["Lamp", True]]),
+        hotpot(answer="\ud800"),
+        hotpot(context=[["Oil", "Oil burns."], ["Lamp", ["A", "B", "Ada"]]]),
+    ]
+    whole = hotpot(supporting_facts=[["Lamp", 2], *noise, ["Lamp", 2]])
+    records = read("hotpotqa", write(tmp_path, [whole, *faults]))
+    check(records)
     assert len(only(Question, records)[0].supporting_facts) == 1
-    assert [(offset, r.reason) for offset, r in records if isinstance(r, Reject)] == [(2, "no_gold_passage")]
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason", "detail", "passages"),
-    [
-        ({"answer": ...}, "missing_column", "question: no 'answer'; the keys present: '_id', 'question'", 2),
-        ({"question": 7}, "wrong_type", "'question' is a number (7); expected a string", 2),
-        ({"answer": "  "}, "empty_text", "'answer' is blank", 2),
-        ({"supporting_facts": [["Lamp", True]]}, "wrong_type", "; expected [title, sentence index]", 2),
-        ({"supporting_facts": [["Lamp", 2.0]]}, "wrong_type", "; expected [title, sentence index]", 2),
-        ({"supporting_facts": {}}, "wrong_type", "'supporting_facts' is an object; expected a list", 2),
-        ({"answer": "\ud800"}, "invalid_unicode", "lone surrogate U+D800", 2),
-    ],
-)
-def test_hotpotqa_rejects_the_part_at_fault(
-    tmp_path: Path, changes: dict[str, Any], reason: str, detail: str, passages: int
-) -> None:
-    records = read("hotpotqa", write(tmp_path, [hotpot(**changes), hotpot()]))
-    ((number, reject),) = [(offset, r) for offset, r in records if isinstance(r, Reject)]
-    assert (number, reject.reason) == (1, reason)
-    assert detail in reject.detail
-    assert len(only(Passage, records)) == passages + 2
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        (["Oil", ["\udc00"]], "invalid_unicode"),
-        (["Oil", [" ", ""]], "empty_text"),
-        (["Oil", "Oil burns."], "wrong_type"),
-        (["Oil", [None]], "wrong_type"),
-        (["Oil"], "wrong_type"),
-    ],
-)
-def test_hotpotqa_keeps_the_question_when_a_distractor_is_rejected(tmp_path: Path, entry: Any, reason: str) -> None:
-    records = read("hotpotqa", write(tmp_path, [hotpot(context=[entry, ["Lamp", ["A", "B", "Ada"]]])]))
-    assert [type(record) for _, record in records] == [Reject, Passage, Question]
-    assert only(Reject, records)[0].reason == reason
-    assert only(Reject, records)[0].detail.startswith("context[0]: ")
+    assert [(number, reject.reason) for number, reject in records if isinstance(reject, Reject)] == [
+        (2, "no_gold_passage"),
+        (3, "missing_column"),
+        (4, "wrong_type"),
+        (5, "invalid_unicode"),
+        (6, "wrong_type"),
+    ]
+    missing, distractor = only(Reject, records)[1], only(Reject, records)[-1]
+    assert "no 'answer'; the keys present: '_id', 'question'" in missing.detail
+    assert distractor.detail.startswith("context[0]: ")
+    assert [type(record) for number, record in records if number == 6] == [Reject, Passage, Question]
 
 
 # --- SQuAD
@@ -218,37 +151,24 @@ def test_squad_moves_spans_along_with_the_stripped_paragraph(tmp_path: Path) -> 
     assert question.answers == ("Ada", "Ada lit", "lit", "it")
     assert question.gold_passages == (passage_id("Ada lit it."),)
     assert [(span.start, span.end) for span in question.supporting_facts] == [(0, 3), (0, 7), (4, 7)]
-
-
-def test_squad_v2_unanswerable_questions_pass_through(tmp_path: Path) -> None:
     qa = asked(is_impossible=True, plausible_answers=[{"text": "Ada", "answer_start": 0}])
-    (question,) = only(Question, read("squad", write(tmp_path, squad("Ada lit it.", qa))))
-    assert (question.answers, question.supporting_facts) == ((), ())
-    assert question.gold_passages == (passage_id("Ada lit it."),)
+    (unanswerable,) = only(Question, read("squad", write(tmp_path, squad("Ada lit it.", qa))))
+    assert unanswerable == Question("Who?", (), (passage_id("Ada lit it."),), (), "q1")
 
 
-@pytest.mark.parametrize(
-    ("content", "rejects"),
-    [
+def test_squad_rejects_the_part_at_fault(tmp_path: Path) -> None:
+    faults = [
         (squad(" ", asked()), [("empty_text", "paragraphs[0]"), ("no_gold_passage", "paragraphs[0].qas[0]")]),
         (squad("A", asked(answers=None)), [("wrong_type", "paragraphs[0].qas[0]: 'answers' is null; expected a list")]),
-        (squad("A", asked(("A", "0"))), [("wrong_type", "paragraphs[0].qas[0]: 'answer_start' is a string")]),
-        (squad("A", asked(("", 0))), [("empty_text", "paragraphs[0].qas[0]: the text of an answer is blank")]),
         (squad("A", "no object", asked()), [("wrong_type", "paragraphs[0].qas[0]: a string ('no object')")]),
         ({"data": [{"title": "A"}]}, [("missing_column", "no 'paragraphs'; the keys present: 'title'")]),
-        ({"data": [None]}, [("wrong_type", "null instead of an object")]),
-    ],
-)
-def test_squad_rejects_the_part_at_fault(tmp_path: Path, content: Any, rejects: list[tuple[str, str]]) -> None:
-    found = only(Reject, read("squad", write(tmp_path, content)))
-    assert [reject.reason for reject in found] == [reason for reason, _ in rejects]
-    assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, rejects, strict=True))
-
-
-@pytest.mark.parametrize("content", [{"dat": []}, {"data": []}, {"data": {}}, {}])
-def test_squad_without_articles_is_an_error(tmp_path: Path, content: Any) -> None:
+    ]
+    for content, rejects in faults:
+        found = only(Reject, read("squad", write(tmp_path, content)))
+        assert [reject.reason for reject in found] == [reason for reason, _ in rejects]
+        assert all(reject.detail.startswith(detail) for reject, (_, detail) in zip(found, rejects, strict=True))
     with pytest.raises(InputError, match=r"has no articles in a top-level \"data\": this format expects"):
-        read("squad", write(tmp_path, content))
+        read("squad", write(tmp_path, {"dat": []}))
 
 
 # --- JSON lines
@@ -256,55 +176,36 @@ def test_squad_without_articles_is_an_error(tmp_path: Path, content: Any) -> Non
 
 def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
     long_text = "long " * 400_000
-    lines = [
-        b'\xef\xbb\xbf{"text": " one ", "title": "T", "id": 7}\r',
-        b"  \r",
-        b'{"text": "two"',
-        b'{"text": "\xff"}',
-        b'["text"]',
-        b'{"body": "x"}',
-        b'{"text": 5}',
-        b'{"text": "\\ud800"}',
-        b'{"text": "t", "title": ["x"]}',
-        b'{"text": "t", "id": true}',
-        b"[" * 200_000,
-        b'{"text": "t", "n": ' + b"9" * 5000 + b"}",
-        b'{"text": "\xc2\xa0"}',
-        json.dumps({"text": long_text, "title": None}).encode(),
-        b'{"text": "last"}',
+    given = [
+        (b'\xef\xbb\xbf{"text": " one ", "title": "T", "id": 7}\r', Passage("T", "one", "7")),
+        (b'{"text": "two"', "malformed_json"),
+        (b'{"text": "\xff"}', "invalid_unicode"),
+        (b'["text"]', "wrong_type"),
+        (b'{"body": "x"}', "missing_column"),
+        (b'{"text": 5}', "wrong_type"),
+        (b'{"text": "\\ud800"}', "invalid_unicode"),
+        (b'{"text": "t", "title": ["x"]}', "wrong_type"),
+        (b"[" * 200_000, "malformed_json"),
+        (b'{"text": "t", "n": ' + b"9" * 5000 + b"}", "malformed_json"),
+        (b'{"text": "\xc2\xa0"}', "empty_text"),
+        (json.dumps({"text": long_text, "title": None}).encode(), Passage("", long_text.strip(), "")),
+        (b'{"question": "Why?", "answers": ["so", " thus ", "so"]}', Question("Why?", ("so", "thus"))),
+        (b'{"question": "Why?", "answers": ["a", 3]}', "wrong_type"),
+        (b'{"text": "last", "question": "of no matter"}', Passage("", "last", "")),
     ]
-    records = read("jsonl", write(tmp_path, b"\n".join(lines)))
+    records = read("jsonl", write(tmp_path, b"\n".join(line for line, _ in given)))
     check(records)
-    assert [r for r in records if isinstance(r[1], Passage)] == [
-        (1, Passage("T", "one", "7")),
-        (14, Passage("", long_text.strip(), "")),
-        (15, Passage("", "last", "")),
-    ]
-    assert [(n, r.reason) for n, r in records if isinstance(r, Reject)] == [
-        (3, "malformed_json"),
-        (4, "invalid_unicode"),
-        (5, "wrong_type"),
-        (6, "missing_column"),
-        (7, "wrong_type"),
-        (8, "invalid_unicode"),
-        (9, "wrong_type"),
-        (10, "wrong_type"),
-        (11, "malformed_json"),
-        (12, "malformed_json"),
-        (13, "empty_text"),
-    ]
+    assert [number for number, _ in records] == [*range(1, len(given) + 1)]
+    found = [record.reason if isinstance(record, Reject) else record for _, record in records]
+    assert found == [expected for _, expected in given]
     assert "no 'question' for a question; the keys present: 'body'" in only(Reject, records)[3].detail
 
 
 def test_jsonl_a_line_without_end_is_a_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "LINE_LIMIT", 100)
     lines = ['{"text": "' + "x" * size + '"}' for size in (87, 88, 500, 1)]
-    records = read("jsonl", write(tmp_path, "\n".join(lines)))
-    assert [(number, len(record.text)) for number, record in records if isinstance(record, Passage)] == [
-        (1, 87),
-        (4, 1),
-    ]
-    assert [reject.reason for reject in only(Reject, records)] == ["over_long"] * 2
+    records = [record for _, record in read("jsonl", write(tmp_path, "\n".join(lines)))]
+    assert [isinstance(record, Reject) and record.reason for record in records] == [False, *["over_long"] * 2, False]
 
 
 def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> None:
@@ -315,113 +216,59 @@ def test_jsonl_columns_can_be_named_and_are_then_required(tmp_path: Path) -> Non
         ("missing_column", "no 'head'"),
         ("missing_column", "no 'no'; "),
     ]
-
-
-def test_a_row_with_a_question_and_no_text_is_a_question(tmp_path: Path) -> None:
-    lines = [{"question": "Why?", "answers": ["so"]}, {"text": "A text.", "question": "of no matter"}]
-    records = read("jsonl", write(tmp_path, "\n".join(map(json.dumps, lines))))
-    assert [record for _, record in records] == [Question("Why?", ("so",)), Passage("", "A text.")]
     named = read("jsonl", write(tmp_path, {"question": "Why?", "gold": "so"}), answers="gold")
     assert named == [(1, Question("Why?", ("so",)))]
-
-
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        ("a", ("a",)),
-        (["a", " b ", "a"], ("a", "b")),
-        ([], ()),
-        (None, ()),
-        (3, "wrong_type"),
-        (["a", 3], "wrong_type"),
-        (["a", ""], "empty_text"),
-    ],
-)
-def test_jsonl_answers(tmp_path: Path, answers: Any, expected: Any) -> None:
-    path = write(tmp_path, {"q": "Why?", "answers": answers})
-    ((number, record),) = read("jsonl", path, question="q")
-    assert number == 1
-    assert expected == (record.reason if isinstance(record, Reject) else only(Question, [(1, record)])[0].answers)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"txt": "a"}, {"text": ""}, {"answers": "a", "title": "t"}, {"question": "q", "title": "t"}, {"question": ""}],
-)
-def test_jsonl_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
-        dataset("jsonl", tmp_path, **options)
+        dataset("jsonl", tmp_path, txt="a")
 
 
 # --- Files that cannot be read
 
 
-@pytest.mark.parametrize("name", FILE_FORMATS)
-def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_named_with_its_nearest_sibling(tmp_path: Path) -> None:
     write(tmp_path, "[]")
     for call in (lambda made: made.files(), lambda made: list(made.records())):
         with pytest.raises(InputError, match=r"sorce\.json does not exist\. Did you mean .*/source\.json\?"):
-            call(dataset(name, tmp_path / "sorce.json"))
+            call(dataset("jsonl", tmp_path / "sorce.json"))
     with pytest.raises(InputError, match=r"nowhere is not a folder, .* is"):
-        dataset(name, tmp_path / "nowhere" / "source.json").files()
-    with pytest.raises(InputError, match=r"no file of a similar name"):
-        dataset(name, tmp_path / "quite-another").files()
+        dataset("jsonl", tmp_path / "nowhere" / "source.json").files()
     with pytest.raises(InputError, match=r"cannot be reached"):
-        dataset(name, tmp_path / "nul\0").files()
+        dataset("jsonl", tmp_path / "nul\0").files()
 
 
-@pytest.mark.parametrize("name", ONE_FILE_FORMATS)
-def test_what_is_no_readable_file_is_an_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dataset(name, write(tmp_path, "[]")).files() == [tmp_path / "source.json"]
+def test_what_is_no_readable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for content, message in ((b"", "is empty"), (b"\x1f\x8b\x08\x00", "is packed with gzip and cut short or broken")):
         with pytest.raises(InputError, match=message):
-            read(name, write(tmp_path, content))
+            read("jsonl", write(tmp_path, content))
     with pytest.raises(InputError, match="is a directory, and this format reads one file"):
-        read(name, tmp_path)
+        read("jsonl", tmp_path)
     with pytest.raises(InputError, match="is not a regular file"):
-        read(name, Path("/dev/null"))
+        read("jsonl", Path("/dev/null"))
 
     def refuse(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(
-        "vitalfew.tasks.datasets.files.open_counted", refuse
-    )  # as tests may run as root, whom no file mode stops
-    with pytest.raises(InputError, match=r"cannot be read: Permission denied\. Check its permissions"):
-        read(name, tmp_path / "source.json")
+    # Tests may run as root, whom no file mode stops.
+    monkeypatch.setattr("vitalfew.tasks.datasets.files.open_counted", refuse)
+    with pytest.raises(InputError, match=r"cannot be read: Permission denied"):
+        read("jsonl", tmp_path / "source.json")
 
 
-@pytest.mark.parametrize("name", ["hotpotqa", "titletext"])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b'[{"a": 1}, {"a"', r"in the middle of a value after record 1, at byte 15\. It was cut short"),
-        (b'[{"a": 1}', r"in the middle of a value after record 1, at byte 9"),
-        (b'[{"a": "b', r"in the middle of a value after record 0, at byte 9"),
-        (
-            b'[{"a": 1} {"a": 2}]',
-            r"broken JSON \(expected ',' or '\]'; got '{.*after record 1, at byte 10\. .*json\.tool",
-        ),
-        (b'[{"a": "\x01"}]', r"broken JSON \(Invalid control character at; .*at byte 8\."),
-        (b'[{"a": "\\x"}]', r"broken JSON \(Invalid \\+escape"),
-        (
-            b'["\xc3\xa9\xc3\xa9", 1.]',
-            r"broken JSON \(expected ',' or '\]'; got '\.\]'\) after record 2, at byte 10\.",
-        ),
-        (b"[1,]", r"broken JSON \(Expecting value; got '\]'\) after record 1, at byte 3\."),
-        (b"[] []", r"the document has already ended; got '\[\]'\) after record 0, at byte 3\."),
+        (b'[{"a": 1} {"a": 2}]', r"broken JSON \(expected ',' or '\]'; got '{.*after record 1, at byte 10\."),
         (b"[" * 100_000, r"broken JSON \(nested too deeply"),
         (b"[" + b"9" * 5000 + b"]", r"broken JSON \(Exceeds the limit \(4300 digits\)"),
         (b'\xef\xbb\xbf["abc\xff"]', r"invalid UTF-8 \(invalid start byte\) after record 0, at byte 8\. Save the file"),
-        (b'["abc\xc3', r"in the middle of a value after record 0, at byte 6"),
-        (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*expects a JSON array of.*use the format jsonl"),
+        (b'{"text": "a"}\n{"text": "b"}', r"holds a JSON object.*use the format jsonl"),
         (b" \n\t ", r"holds only white space"),
-        (b"text", r"holds no JSON \('t' first\)"),
     ],
 )
-def test_broken_json_says_where_and_what_to_do(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_broken_json_says_where_and_what_to_do(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        read(name, write(tmp_path, content))
+        read("titletext", write(tmp_path, content))
     assert str(tmp_path / "source.json") in str(caught.value)
 
 
@@ -448,20 +295,6 @@ def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_titletext_rows(tmp_path: Path) -> None:
-    rows = [
-        {"title": "", "text": " a "},
-        {"text": "a"},
-        {"title": "\ud800", "text": "a"},
-        {"title": "T", "text": ""},
-        1,
-    ]
-    records = read("titletext", write(tmp_path, rows))
-    assert records[0] == (1, Passage("", "a", ""))
-    reasons = [(offset, r.reason) for offset, r in records if isinstance(r, Reject)]
-    assert reasons == [(2, "missing_column"), (3, "invalid_unicode"), (4, "empty_text"), (5, "wrong_type")]
-
-
 # --- Arbitrary input
 
 KEYS = st.sampled_from(
@@ -483,15 +316,7 @@ ARTICLE = {"title": STRINGS, "paragraphs": PARAGRAPHS | VALUES}
 ROWS = st.lists(VALUES | st.fixed_dictionaries(HOTPOT) | st.fixed_dictionaries(ARTICLE), max_size=4)
 
 
-def read_or_refuse(name: str, path: Path) -> list[tuple[int, Record]] | str:
-    """The records, or the message of the InputError."""
-    try:
-        return read(name, path)
-    except InputError as error:
-        return str(error)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(content=st.binary() | st.binary().map(lambda tail: b'[{"text": "' + tail) | STRINGS.map(repr))
 def test_arbitrary_bytes_give_records_or_an_input_error(
     tmp_path_factory: pytest.TempPathFactory, content: bytes | str
@@ -499,22 +324,22 @@ def test_arbitrary_bytes_give_records_or_an_input_error(
     encoded = content if isinstance(content, bytes) else content.encode()
     path = write(tmp_path_factory.getbasetemp(), encoded)
     for name in FILE_FORMATS:
-        match read_or_refuse(name, path):
-            case str() as message:
-                assert str(path) in message
-            case records:
-                check(records)
+        message = ""
+        try:
+            check(read(name, path))
+        except InputError as error:
+            message = str(error)
+        assert not message or str(path) in message
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(rows=ROWS)
 def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     folder = tmp_path_factory.getbasetemp()
     for name, content in (("hotpotqa", rows), ("titletext", rows), ("squad", {"data": rows})):
-        records = read_or_refuse(name, write(folder, content))
-        if isinstance(records, str):
-            assert (name, rows) == ("squad", []), records
+        if (name, rows) == ("squad", []):  # no articles
             continue
+        records = read(name, write(folder, content))
         check(records)
         assert {offset for offset, _ in records} <= set(range(1, len(rows) + 1))
     path = write(folder, "\n".join(map(json.dumps, rows)) or "\n")

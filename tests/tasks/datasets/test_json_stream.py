@@ -24,29 +24,7 @@ def read(document: bytes, chunk: int) -> list[Any]:
         return values
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize("layout", [{}, {"indent": 2}, {"separators": (",", ":")}])
-def test_where_the_buffer_ends_makes_no_difference(chunk: int, layout: dict[str, Any]) -> None:
-    assert read(json.dumps(ROWS, **layout).encode(), chunk) == ROWS
-    storable = [row for row in ROWS if not isinstance(row, str) or row.isprintable()]
-    assert read(json.dumps(storable, ensure_ascii=False, **layout).encode(), chunk) == storable
-
-
-@pytest.mark.parametrize(
-    ("document", "values"),
-    [
-        ({"version": [1, {"data": [2]}], "data": ROWS, "data ": [3], "more": "x"}, ROWS),
-        ({"data": {"item": [1]}, "other": [2]}, []),
-        ({}, []),
-    ],
-)
-def test_an_array_is_found_by_its_key_at_the_top(document: Any, values: list[Any]) -> None:
-    reader = JsonReader(BytesIO(json.dumps(document).encode()))
-    assert list(reader.array_at("data")) == values
-    reader.end()
-
-
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(content=st.text('[]{},:"\\\\u0e-.1 trué', max_size=30), chunk=st.integers(1, 9))
 def test_what_is_read_is_what_the_json_module_reads(content: str, chunk: int) -> None:
     document = f"[{content}]"
@@ -60,32 +38,13 @@ def test_what_is_read_is_what_the_json_module_reads(content: str, chunk: int) ->
         assert read(document.encode(), chunk) == expected
 
 
-@pytest.mark.parametrize("tail", ["é".encode(), b"\xff"])
-def test_the_place_is_exact_where_the_buffer_ends_inside_a_character(tail: bytes) -> None:
-    with pytest.raises(BrokenJson, match=r"got '}12345678'\)") as caught:
-        read(b"[}12345678" + tail, 11)
-    assert caught.value.byte == 1
-
-
-def test_a_long_value_is_tried_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    decode, tries = json_stream._DECODE, []
-
-    def counted(text: str, at: int) -> tuple[Any, int]:
-        tries.append(at)
-        return decode(text, at)
-
-    monkeypatch.setattr(json_stream, "_DECODE", counted)
-    assert read(json.dumps(["x" * 8_000_000, 1]).encode(), json_stream.CHUNK)[1] == 1
-    assert len(tries) < 15
-
-
 LONG: list[Any] = [
     "x" * 200, "\\" * 200, '"]}[{,' * 50, [[{"a": [1, {}]}] * 30, "]"], {"a": {"b": ["}" * 200]}}, int("7" * 150),
     "é😀" * 100, [1] * 120,
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from([*LONG, *ROWS]), max_size=8), st.sampled_from([1, 3, 16, 50]), st.booleans())
 def test_a_long_value_is_skipped_and_those_around_it_are_read(rows: list[Any], chunk: int, ascii: bool) -> None:
     document = json.dumps(rows, ensure_ascii=ascii or "\ud800" in rows).encode()
@@ -102,12 +61,11 @@ def test_a_long_value_is_skipped_and_those_around_it_are_read(rows: list[Any], c
             assert value == row
 
 
-@pytest.mark.parametrize("chunk", [1, 1000])
-def test_a_long_value_that_has_no_end(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_value_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "VALUE_LIMIT", 100)
     for document in ('["' + "x" * 300, "[[" + "[]," * 100, '["' + "x" * 300 + "\\"):
         with pytest.raises(BrokenJson, match="ends in the middle of a value") as caught:
-            read(document.encode(), chunk)
+            read(document.encode(), 1)
         assert caught.value.byte == len(document)
 
 
@@ -119,11 +77,3 @@ def test_a_value_of_many_parts_is_skipped(monkeypatch: pytest.MonkeyPatch) -> No
     assert values[0] == 1
     assert values[1].detail == "the value has more than 1,000 quotes, brackets and commas"
     assert values[2:] == [prose, {"a": 2}]
-
-
-def test_the_place_is_exact_behind_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_FEW_MARKS", 50)
-    document = json.dumps(["é" * 1000, "x" * 300]).encode()[:-1] + b", 3 4]"
-    with pytest.raises(BrokenJson) as caught:
-        read(document, 16)
-    assert caught.value.byte == len(document) - 2

@@ -1,7 +1,5 @@
 """The writer `cloze`: which sentences it uses, and what it leaves out of them."""
 
-import pytest
-
 from vitalfew.configs.writing import WriteConfig
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.writers.base import GivenPassage, Refusal, WrittenQuestion
@@ -42,6 +40,7 @@ def test_words_that_any_sentence_capitalises_are_no_names() -> None:
 
 def test_what_stands_twice_is_not_left_out() -> None:
     assert answers("From Hale to Orvik and from Hale to Tarn the road is closed. ") == {"Orvik", "Tarn"}
+    assert answers("В городе у реки живёт более 600 тысяч человек, говорит Анна Петрова. ") == {"600", "Анна Петрова"}
 
 
 def test_a_possessive_and_a_list_s_marker_stay_outside() -> None:
@@ -49,22 +48,12 @@ def test_a_possessive_and_a_list_s_marker_stay_outside() -> None:
     assert answers("The size of it grew to 1,234.5 metres, version 3.11.2 says. ") == {"1,234.5", "3.11.2"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_code_tables_and_fragments_are_refused() -> None:
+    for text in (
         "x = f(Anna, 3) + g(Berta, 14) for all of the many other arguments of it.",
         "| Anna | 3 | Berta | 14 | Carl Gauss | 1777 | Emmy Noether | 1882 |.",
-        "Anna was 3.",
         "The installation and configuration of Velmar",
         "北京是中华人民共和国的首都，人口超过两千万。它有三千年的历史。上海位于长江入海口，面积约6340平方公里。",
-        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23.",
         "",
-    ],
-)
-def test_code_tables_and_fragments_are_refused(text: str) -> None:
-    assert written(text) == Refusal("no_sentence")
-
-
-def test_another_language_has_names_and_numbers_too() -> None:
-    assert answers("Heute leben in der Stadt mehr als 600.000 Menschen. ") >= {"600.000"}
-    assert answers("В городе у реки живёт более 600 тысяч человек, говорит Анна Петрова. ") == {"600", "Анна Петрова"}
+    ):
+        assert written(text) == Refusal("no_sentence")
