@@ -72,19 +72,6 @@ def test_no_result_is_longer_than_max_tokens(max_tokens: int, tool: str) -> None
     assert 0 < count_tokens(text) <= max_tokens
 
 
-def test_a_passage_is_read_to_its_end_part_by_part() -> None:
-    start, parts = 0, []
-    while True:
-        _, text = call(SERVER, "read", passage_id=str(2**62), start=start, max_tokens=100)
-        goes_on = re.search(r"\n\(goes on: start=(\d+)\)$", text)
-        parts.append(text[: goes_on.start()] if goes_on else text)
-        if not goes_on:
-            break
-        start = int(goes_on[1])
-    assert "".join(parts) == f"Kessmar: {TEXT.strip()}"
-    assert len(parts) > 5
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [

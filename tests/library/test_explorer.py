@@ -14,13 +14,6 @@ from vitalfew.tasks.reports.runs import NoReport
 HOSTILE = "x'); DROP TABLE asked; --\u202e<b>\0"
 
 
-def test_runs(store: vf.Store) -> None:
-    runs = store.runs()
-    assert runs["flow"].to_list() == ["evaluate", "index_corpus"]
-    row = runs.row(0, named=True)
-    assert (row["name"], row["state"], row["methods"], row["questions"]) == ("shapes", "completed", 6, 12)
-
-
 def test_a_run_that_died_says_so(own: vf.Store) -> None:
     (record,) = (each for each in (own.place / "runs").glob("*.json") if "evaluate" in each.read_text())
     value = json.loads(record.read_text())
@@ -125,18 +118,6 @@ def test_figures_are_those_of_the_report(own: vf.Store) -> None:
     assert written.select(chosen).equals(computed.select(chosen))
     assert said == report.explorer.recommendation == report.recommendation != ""
     assert written.filter(metric="accuracy", method="cut")["value"][0] == report.methods["accuracy"][1]
-
-
-def test_two_methods_of_a_run(store: vf.Store) -> None:
-    compared = store.compare("shapes:naive", "shapes:model alone")
-    row = compared.differences.filter(metric="accuracy").row(0, named=True)
-    changed = compared.questions(metric="accuracy")
-    assert compared.labels == [("naive", "model alone")]
-    assert {"accuracy", "f1"} <= compared.metrics().keys()
-    assert len(changed) == row["higher"] + row["lower"]
-    assert row["difference"] == pytest.approx(row["other_value"] - row["value"])
-    with pytest.raises(NoReport, match="name the methods to compare"):
-        store.compare("shapes", "shapes")
 
 
 def test_an_empty_place(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import vitalfew as vf
-from tests.library.conftest import EXPERIMENT
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.storage import files
@@ -204,30 +203,6 @@ def test_what_cannot_be_refined_gets_a_sentence() -> None:
         vf.refine("orea", "Who?", PASSAGES)
     with pytest.raises(ConfigError, match=r"refine\.text=window"):
         vf.refine("cut", "Who?", PASSAGES, text="window")
-
-
-def test_the_experiment_of_these_tests_has_every_shape() -> None:
-    assert EXPERIMENT.count("retrieve:") == 6
-
-
-def test_a_review_is_a_session(own: vf.Store, tmp_path: Path) -> None:
-    session = own.review("shapes", reviewer="Ada", one=True)
-    item = session.current
-    assert item
-    assert set(session.keys) == {"r", "w", "u"}
-    assert own.labels("shapes") is None
-    assert session.press("r", 2.0) == ""
-    assert own.reviews("shapes").filter(pl.col("question_id") == item.question_id)["verdict"].unique().to_list() == [
-        "right"
-    ]
-    assert own.review("shapes", reviewer="Ada", one=True).progress.reviewed == 1
-    found = own.labels("shapes")
-    assert found
-    assert {each.name for each in found.methods} >= {"naive", "ParetoRAG"}
-    own.reviews("shapes").with_columns(reviewer=pl.lit("Bob")).write_csv(tmp_path / "bob.csv")
-    assert own.import_reviews(tmp_path / "bob.csv").new == len(own.reviews("shapes")) / 2
-    with pytest.raises(ValueError, match="a reviewer must be a name"):
-        own.review("shapes", reviewer="")
 
 
 def test_a_review_marks_what_was_kept(own: vf.Store) -> None:

@@ -13,7 +13,6 @@ from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
-from vitalfew.tasks.retrieve import _searcher
 
 METHODS = ("naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone")
 
@@ -138,13 +137,3 @@ def test_questions_that_cannot_be_answered(store: vf.Store, corpus: Path) -> Non
         rag.answer("a" * 10**6)
     twice = rag.answers(["Where is Velmar?", "Who lives in Kessin?", "Where is Velmar?"])
     assert twice[0] == twice[2] != twice[1]
-
-
-def test_an_index_stays_open_however_many_others_are_opened(own: vf.Store, corpus: Path) -> None:
-    rag = own.rag(f"{corpus / 'shapes.yaml'}:naive", index="towns")
-    before = rag.answer("Who founded Velmar?")
-    _searcher.cache_clear()  # as others that are opened would have it
-    folder = next((own.place / "faiss").glob("*/"))
-    folder.rename(folder.with_name("elsewhere"))
-    after = rag.answer("Who founded Velmar?")
-    assert (after.text, after.contexts) == (before.text, before.contexts)

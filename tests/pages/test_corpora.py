@@ -119,20 +119,6 @@ def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Pa
     visit(empty, "/corpora", act)
 
 
-def test_an_index(towns: Site) -> None:
-    async def act(user: User) -> None:
-        made = {row["generation"]: row["state"] for row in await rows_of(user, "Generations")}
-        assert made == {"2": "current", "1": ""}
-        await user.should_see("difference -0.250, 95 % interval -0.400 to -0.100, accepted loss 0.02, on 40 questions")
-        await user.should_see("It got worse.")
-        assert {row["reason"]: row["rows"] for row in await rows_of(user, "Reasons")}["duplicate"] == "2"
-        assert "encode" in {row["stage"] for row in await rows_of(user, "Costs")}
-        assert len(await rows_of(user, "Runs")) == 2
-
-    visit(towns, "/corpora?index=towns", act)
-    see(towns, "/corpora?index=gone", "no index 'gone'")
-
-
 def test_promote_and_roll_back(towns: Site) -> None:
     async def act(user: User) -> None:
         await rows_of(user, "Generations")

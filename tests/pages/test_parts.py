@@ -1,6 +1,5 @@
 """The parts of pages: choices, marked texts, texts that are long."""
 
-import re
 from pathlib import Path
 from threading import Event
 
@@ -63,20 +62,6 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "PATIENCE", 0.2)
     monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
     visit(Site(Path("nowhere")), "/parts", act)
-
-
-def test_only_the_frame_writes_html() -> None:
-    """Texts of a store are labels, cells of tables and spans."""
-    ways = re.compile(
-        r"ui\.(html|markdown|restructured_text|mermaid|chat_message)\(|v-html|innerHTML|insertAdjacentHTML"
-    )
-    sources = {path.name: path.read_text(encoding="utf-8") for path in Path(parts.__file__).parent.glob("*.py")}
-    assert {name for name, source in sources.items() if ways.search(source)} == {"shell.py"}
-    assert set(re.findall(r"ui\.html\((.*?),", sources["shell.py"])) <= {
-        """f'<a href="{ROOT}{other.path}"{here}>{other.title}</a>'""",
-        """'<a href="/deployments">Runs and schedules (Prefect)</a>'""",
-        "page.title",
-    }
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,6 @@ def test_two_methods_side_by_side(site: Site) -> None:
     visit(site, path("/results", run="shapes:naive", other="shapes:model alone"), act)
 
 
-def test_of_an_evaluation_by_name_alone_the_baseline_and_the_next_method_are_compared(site: Site) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("cut compared with naive", retries=50)
-
-    visit(site, path("/results", run="shapes", other="shapes"), act)
-
-
 def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
     def seen(text: str, of: Site, address: str) -> None:
         async def act(user: User) -> None:

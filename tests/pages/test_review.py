@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from nicegui import ElementFilter, ui
@@ -95,37 +94,6 @@ def test_keys_keep_verdicts_and_go_on(site: Site) -> None:
     assert site.store.review("shapes", reviewer="Ada").place > 1  # a reload goes on
 
 
-def test_a_second_press_is_void(site: Site) -> None:
-    async def act(user: User) -> None:
-        first = await shown(user)
-        for _ in range(3):  # while the first is under way
-            strike(user, "u", first)
-        await user.should_see("Reviewed: 1 of")
-        strike(user, "u", first)  # it was sent before the next one was on the screen
-        strike(user, "x", await shown(user))
-        user.find("key s").trigger("click", {"key": "s", "shown": await shown(user)})
-        await user.should_see("Skipped.")
-
-    visit(site, f"{ADA}&one=1", act)
-    assert {*verdicts(site)} == {"unsure"}
-    assert site.store.review("shapes", reviewer="Ada", one=True).progress.reviewed == 1
-
-
-def test_another_session_of_the_reviewer_is_heard(site: Site) -> None:
-    async def act(user: User) -> None:
-        await shown(user)
-        other = site.store.review("shapes", reviewer="Ada", one=True)
-        other.press("r")
-        other.press("u")
-        await press(user, "w")
-        await user.should_see("the first one stands")
-        await user.should_see("Reviewed: 2 of")  # what was said there is not asked again
-        assert names_in(layout(user), other.methods) == []
-
-    visit(site, f"{ADA}&one=1", act)
-    assert {*verdicts(site)} == {"right", "unsure"}  # of every method with that text
-
-
 def test_the_end_says_what_the_labels_say(site: Site) -> None:
     session = site.store.review("shapes", reviewer="Ada")
     while session.current:
@@ -155,18 +123,6 @@ def test_the_start(site: Site) -> None:
         await user.should_see("a reviewer must be a name", retries=20)
 
     visit(site, "/review", act)
-
-
-def test_what_is_not_there(site: Site, tmp_path: Path) -> None:
-    async def unknown(user: User) -> None:
-        await user.should_see("no evaluation 'nothing'", retries=20)
-        await user.should_see("Another run or name")
-
-    async def empty(user: User) -> None:
-        await user.should_see("There is no evaluation with answers to review yet.", retries=20)
-
-    visit(site, "/review?run=nothing&reviewer=Ada", unknown)
-    visit(Site(tmp_path / "nowhere"), "/review", empty)
 
 
 def test_reviews_come_in_as_csv(site: Site, own: vf.Store) -> None:

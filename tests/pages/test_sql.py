@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from pathlib import Path
 
 import pytest
 from nicegui import ElementFilter, ui
@@ -27,15 +26,6 @@ def typed(user: User, text: str) -> None:
     with user:
         (editor,) = ElementFilter(kind=ui.codemirror)
         editor.set_value(text)
-
-
-def test_a_statement_of_the_address_is_not_run(site: Site) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("The statement was not run yet.")
-        with user:
-            assert [each.value for each in ElementFilter(kind=ui.codemirror)] == ["SELECT 42"]
-
-    visit(site, "/sql?sql=SELECT%2042", act)
 
 
 def test_values_reach_the_browser_as_text(site: Site) -> None:
@@ -76,15 +66,6 @@ def test_pages_and_order_of_many_rows(site: Site) -> None:
     visit(site, "/sql", act)
 
 
-def test_an_error_says_where(site: Site) -> None:
-    async def act(user: User) -> None:
-        typed(user, "SELECT 1\nFROM hit")
-        user.find(marker="run").click()
-        await user.should_see('Did you mean "hits"?', retries=50)
-
-    visit(site, "/sql", act)
-
-
 def test_a_query_is_cancelled_at_once(site: Site) -> None:
     async def act(user: User) -> None:
         typed(user, "SELECT count(*) FROM range(1000000) a, range(1000000) b")
@@ -108,10 +89,3 @@ def test_the_documentation(site: Site) -> None:
         await user.should_not_see("Tables")
 
     visit(site, "/sql", act)
-
-
-def test_an_empty_store(tmp_path: Path) -> None:
-    async def act(user: User) -> None:
-        await user.should_see(str(tmp_path / "none"), retries=50)
-
-    visit(Site(tmp_path / "none"), "/sql", act)

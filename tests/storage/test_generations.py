@@ -115,16 +115,6 @@ def test_rolling_back_goes_back_step_by_step_and_then_says_so(store: Path) -> No
     assert numbers(store) == [1, 2, 3, 4]
 
 
-def test_a_build_that_brings_nothing_new_undoes_no_rollback(store: Path) -> None:
-    for number in (1, 2):
-        record(store, number)
-    generations.rollback(store, "notes")
-    assert record(store, 2).number == 2
-    assert current(store) == 1
-    assert record(store, 3).number == 3
-    assert current(store) == 3
-
-
 def test_a_build_that_was_killed_before_the_name_moved_moves_it_when_it_comes_again(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,17 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.damage import flip
-from tests.support.indexing import contents, index, table
+from tests.support.indexing import index, table
 from vitalfew.configs.evaluation import Questions
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
@@ -61,40 +58,6 @@ def test_questions_are_chosen_from_no_damaged_file(tmp_path: Path, kind: str) ->
         chosen(passages, "len(text) > 1")
 
 
-ATTACKS = [
-    "true); COPY (SELECT 1) TO '{store}/runs/evil.csv'; SELECT question_id FROM titled WHERE (true",
-    "true; COPY (SELECT 1) TO '{store}/runs/evil.csv'",
-    "question_id IN (WITH made AS (COPY (SELECT 1) TO '{store}/runs/evil.csv') SELECT 1)",
-    "true); COPY (SELECT 1) TO '{store}/catalog.duckdb'; --",
-    "true); ATTACH '{store}/catalog.duckdb' AS stolen; --",
-    "true); SET enable_external_access = true; --",
-    "text IN (SELECT content FROM read_text('/etc/passwd'))",
-    "text IN (SELECT content FROM read_text('{store}/runs/*.json'))",
-    "question_id IN (SELECT question_id FROM '{store}/questions/*/*.parquet')",
-    "text IN (SELECT text FROM files)",
-    "true) OR (true",
-    "(true",
-    "true)",
-    "true, true",
-    "true FROM passages",
-    "true UNION SELECT 1",
-    "true ORDER BY 1",
-    "$1",
-    "colour = 1",
-]
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_no_condition_on_the_questions_is_refused_and_writes_nothing(passages: Artifact, attack: str) -> None:
-    where = attack.format(store=files.absolute(passages.store))
-    before = {name: content for name, content in contents(passages.store).items() if not name.startswith("asked/")}
-    with pytest.raises(InputError, match=r"^questions\.where = "):
-        chosen(passages, where)
-    after = {name: content for name, content in contents(passages.store).items() if not name.startswith("asked/")}
-    assert after == before
-    assert not files.exists(passages.store / "runs" / "evil.csv")
-
-
 CHANGING = {
     "random() < 0.5": "random()",
     "main.Random() < 0.5": "random()",
@@ -121,43 +84,6 @@ def test_a_condition_whose_result_may_change_is_refused(passages: Artifact, wher
     stage = Ask(passages.store, passages, Questions(where=where))
     with pytest.raises(InputError, match=f"{re.escape(CHANGING[where])} may change.*use questions.sample"):
         stage._matching()
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        "text LIKE '%now()%' OR length(text) > 3",
-        "list_sum([len(title) for title in titles]) > 0",
-        "question_id IN (WITH q AS (SELECT question_id FROM questions) FROM q ORDER BY 1 LIMIT 5)",
-        "question_id <> (SELECT max(range) FROM range(3))",
-        "CASE WHEN len(text) > 0 THEN true ELSE error('empty') END",
-    ],
-)
-def test_a_condition_that_depends_on_the_questions_alone_is_accepted(passages: Artifact, where: str) -> None:
-    assert len(Ask(passages.store, passages, Questions(where=where))._matching()[0])
-
-
-@settings(deadline=None, max_examples=30)
-@given(text=st.text("trueals()';-/*,$ 1\"", max_size=20))
-def test_no_text_is_more_than_one_condition(passages: Artifact, text: str) -> None:
-    """Whatever the text, it is refused as a setting or chooses among the questions."""
-    every = {row["question_id"] for row in table(passages.store, "questions").to_pylist()}
-    stage = Ask(passages.store, passages, Questions(where=text))
-    with suppress(InputError):
-        assert {*stage._matching()[0].tolist()} <= every
-
-
-def test_titles_of_other_passages_are_not_loaded(passages: Artifact) -> None:
-    gold = {each for row in table(passages.store, "questions").to_pylist() for each in row["gold_passages"]}
-    count = len(gold)
-    assert chosen(passages, f"(SELECT count(*) FROM passages) = {count}")
-
-
-def test_a_kept_folder_is_no_place_for_what_is_spilled(passages: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(passages.store)
-    before = {path.name for path in Path().iterdir()}
-    chosen(passages, "len(text) > 1")
-    assert {path.name for path in Path().iterdir()} - before <= {"asked"}
 
 
 def test_a_shard_opens_the_files_that_its_questions_can_be_in(

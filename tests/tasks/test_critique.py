@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.fakes import WordCritic
-from tests.support.indexing import contents, index, sql, table
+from tests.support.indexing import sql, table
 from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.storage import schemas
-from vitalfew.tasks.metrics.answers import is_right
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext
-from vitalfew.tasks.raters.calibration import calibration_error
 from vitalfew.tasks.report import read_report
-from vitalfew.tasks.reports.shown.notes import critics, notes
-from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.stage import RowsLost
 
 SETTINGS: dict[str, Any] = {
@@ -93,32 +88,6 @@ def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(whole: t
     assert {tuple(each) for (each,) in ranks} == {(1, 2, 3, 4, 5)}
 
 
-def test_selectors_share_candidates_and_critiques(whole: tuple[Path, Evaluated], tmp_path: Path) -> None:
-    store, outcome = whole
-    for verb in ("generate", "critique"):
-        assert len({outcome.methods[name][verb].artifact for name in ("best", "set", "sum", "mean")}) == 1
-    one = {name: rows(store, "answers", name, "question_id, candidate, on_front") for name in outcome.methods}
-    asked = outcome.methods["best"]["ask"].rows["asked"]
-    assert [len(one[name]) for name in ("naive", "best", "sum", "mean")] == [0, asked, asked, asked]
-    assert asked < len(one["set"]) <= 5 * asked
-    assert set(one["best"]) <= set(one["set"])
-    assert all(on_front for name in ("best", "set") for *_, on_front in one[name])
-    first = rows(store, "answers", "set", "question_id, candidate, on_front, rank")
-    assert one["best"] == [each[:3] for each in first if each[3] == 1]  # the set's first is nearest to the ideal
-    # what is judged is what was selected, and it costs what all candidates cost
-    report = {method.name: method.summaries for method in read_report(store, outcome.run).methods}
-    (tokens,) = sql(
-        store,
-        "SELECT sum(prompt_tokens) FROM candidates JOIN methods USING (fingerprint) "
-        "WHERE method = 'best' AND table_name = 'candidates'",
-    )[0]
-    assert report["best"]["prompt_tokens"].value == pytest.approx(tokens / asked)
-    assert report["set"]["set_any"].value >= report["best"]["accuracy"].value
-    again = copied(store, tmp_path / "again")
-    assert run(again).reused == {m.artifact for each in outcome.methods.values() for m in each.values()}
-    assert contents(again) == contents(store)
-
-
 def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path: Path) -> None:
     questions = ("Will this fail?", "Is this odd?", "Is this awkward?", "Which river rises in the hills?")
     outcome = run(store, questions=asking(tmp_path, *questions))
@@ -163,18 +132,6 @@ def test_a_critic_that_forgets_a_case_is_an_error(store: Path) -> None:
         run(store, critique={"critic": "tests.tasks.test_critique:ForgetfulCritic"})
 
 
-def test_no_contexts_is_one_candidate(store: Path, tmp_path: Path) -> None:
-    index(store, bm25={"enabled": True}, name="words")
-    methods = {
-        "words": {"index": "words", "retrieve": {"retriever": "bm25"}, "select": {}},
-        "none": {"retrieve": None, "select": {}},
-    }
-    outcome = run(store, methods=methods, questions=asking(tmp_path, "Xyzzy?"))
-    for method in methods:
-        assert rows(store, "candidates", method, "candidate, contexts") == [(0, [])]
-        assert outcome.methods[method]["select"].rows["answers"] == 1
-
-
 def test_what_does_not_fit_together_is_refused(store: Path) -> None:
     for methods, message in (
         ({"a": {"select": {}, "critique": None}}, r"method a: .*select needs a critique"),
@@ -185,37 +142,3 @@ def test_what_does_not_fit_together_is_refused(store: Path) -> None:
     ):
         with pytest.raises((ConfigError, ValueError), match=message):
             run(store, methods=methods)
-
-
-def test_a_report_says_what_the_critic_leaves_to_choose_and_how_far_it_is_off(whole: tuple[Path, Evaluated]) -> None:
-    store, outcome = whole
-    report = read_report(store, outcome.run)
-    (critic,) = report.critics
-    assert critic.methods == ("best", "set", "sum", "mean")
-    assert critic.questions == outcome.methods["best"]["ask"].rows["asked"]
-    assert critic.candidates == 5
-    judged = rows(store, "critiques", "best", "question_id, candidate, isrel, isuse, utility_f1")
-    by_question: dict[int, list[tuple[float, float]]] = {}
-    for question, _, isrel, _, f1 in judged:
-        by_question.setdefault(question, []).append((f1, isrel))
-    fronts = [
-        sum(not any(a >= f1 and b >= f2 and (a, b) != (f1, f2) for a, b in points) for f1, f2 in points)
-        for points in by_question.values()
-    ]
-    assert critic.front == pytest.approx(sum(fronts) / len(fronts))
-    assert critic.correlation is not None
-    assert -1 <= critic.correlation <= 1
-    # gold answers tell ISUSE, gold passages ISREL, both ISSUP
-    answers = dict(rows(store, "asked", "best", "question_id, answers"))
-    texts = {
-        (q, n): text for q, n, text in rows(store, "candidates", "best", "question_id, candidate, candidates.text")
-    }
-    told = np.array([isuse for *_, isuse, _ in judged])
-    right = np.array([is_right(texts[question, number], answers[question]) for question, number, *_ in judged])
-    assert critic.errors["isuse"] == (pytest.approx(calibration_error(told, right)), len(judged))
-    assert critic.errors["isrel"][1] == len(judged)
-    (line,) = critics(report)
-    assert f"{critic.front:.2f} of 5.0 candidates per question are on the Pareto front" in line
-    assert f"ISUSE {critic.errors['isuse'][0]:.3f} ({len(judged):,})" in line
-    assert line not in notes(report)
-    assert "<h2>Critics</h2>" in page(report, plots=[])

@@ -60,41 +60,6 @@ def test_a_rating_never_differs_between_runs_of_one_model(store: Path) -> None:
     assert seen == 9 * 5  # all but the method without a threshold
 
 
-def test_a_sweep_reads_the_kept_contexts_only(store: Path) -> None:
-    rows = sql(
-        store,
-        "SELECT method, sum(prefill_tokens), count(prefill_seconds), count(*) FILTER (reused), "
-        "sum(list_count(ratings)) FROM candidates JOIN methods USING (fingerprint) GROUP BY ALL",
-    )
-    by_method = {row[0]: row[1:] for row in rows}
-    everything, timed, _, rated = by_method["sigma 0.0"]
-    assert (timed, rated) == (3, 9)
-    # 0.5 and 1.0 both keep the best context alone: the first has it read again, the second has its answer.
-    assert by_method["sigma 0.5"][0] < everything / 2
-    assert by_method["sigma 0.5"][1:] == (0, 0, 9)
-    assert by_method["sigma None"][3] == 0
-
-
-def test_what_was_kept_is_answered_once(store: Path) -> None:
-    rows = sql(
-        store,
-        "SELECT method, question_id, reused, text FROM candidates JOIN methods USING (fingerprint) "
-        "WHERE method IN ('sigma 0.5', 'sigma 1.0') AND experiment = 'trial'",
-    )
-    assert rows
-    shared = sql(store, "SELECT count(DISTINCT text) FROM candidates WHERE len(ratings) > 0 GROUP BY prompt_id")
-    assert set(shared) == {(1,)}
-
-
-def test_metrics_of_time_and_of_ratings(sweep: Sweep) -> None:
-    none, all_kept, best = (sweep[1][f"sigma {threshold}"] for threshold in (None, 0.0, 1.0))
-    assert (none["kept"], all_kept["kept"], best["kept"]) == (3, 3, 1)
-    assert (none["rating_auc"], best["encoding_speed"]) == (None, None)
-    assert all_kept["encoding_speed"]
-    assert all_kept["rating_auc"] == best["rating_auc"]
-    assert 0 <= (best["rating_f1"] or 0) <= 1
-
-
 def test_answers_in_a_damaged_file_are_not_taken_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Size and date are those it was written with. DuckDB would read other answers, which then got a valid checksum."""
     store = copied(indexed(), tmp_path / "store")
@@ -196,16 +161,6 @@ def test_a_weight_of_retrieval_is_chosen_and_reads_and_refines_nothing_again(tmp
     assert again.note("reused") == 0
     before, after = answers(store, none["generate"]), answers(store, again)
     assert sum(one != other for (_, one), (_, other) in zip(before, after, strict=True)) > len(before) / 2
-
-
-def test_what_a_model_wrote_has_no_score_and_its_answers_stay(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    oreo = {**READ, "questions": {"sample": 4}, "retrieve": {"top_k": 2}, "refine": {"refiner": "oreo"}}
-    methods = {f"weight {weight}": {"generate": {"retrieval_weight": weight}} for weight in (0, 5)}
-    made = run(store, {**oreo, "methods": methods}).methods.values()
-    assert sql(store, "SELECT count(score) FROM evidence WHERE len(text) > 0") == [(0,)]
-    plain, weighted = (answers(store, stages["generate"]) for stages in made)
-    assert plain == weighted
 
 
 def test_a_damaged_reading_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,56 +6,22 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.support.evaluating import copied
-from tests.support.indexing import index, reused, sql, table
+from tests.support.indexing import index, reused, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.flows.cli.main import app
-from vitalfew.storage.indexes import TopK, bm25_shards
-from vitalfew.storage.indexes.bm25_shards import Bm25Shard, CorpusStatistics
+from vitalfew.storage.indexes import TopK
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import fused, words
 
 QUESTION = "Who built the lighthouse, and when was it opened?"
 BM25 = {"bm25": {"enabled": True}}
-UNITS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=8)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(UNITS, min_size=1, max_size=4),
-    st.lists(st.sampled_from("abcdefghz"), min_size=1, max_size=6),
-    st.floats(0, 3),
-    st.floats(0, 1),
-)
-def test_shards_score_as_one_index(tmp_path_factory, parts: list, question: list[str], k1: float, b: float) -> None:
-    """Shards without units, units without words, words that no unit has, and words asked for twice."""
-    everything = [unit for units in parts for unit in units]
-    assume(any(everything))
-    folder = tmp_path_factory.mktemp("bm25")
-    counts = {term: sum(term in unit for unit in everything) for term in "abcdefgh"}
-    corpus = CorpusStatistics(len(everything), sum(map(len, everything)), k1, b)
-    shards = []
-    for number, units in enumerate(parts):
-        here = {term: counts[term] for unit in units for term in unit}
-        bm25_shards.build(folder / f"{number}", corpus, units, here)
-        shards.append(Bm25Shard(folder / f"{number}", len(units)))
-    top = bm25_shards.search(shards, [question], len(everything))
-    starts = np.cumsum([0, *map(len, parts)])
-    kept = top.rows[0] >= 0
-    rows = starts[top.shards[0][kept]] + top.rows[0][kept]
-    whole = bm25s.BM25(k1=k1, b=b, method="lucene")
-    whole.index(everything, show_progress=False)
-    known = [word for word in question if word in whole.vocab_dict]
-    truth = whole.get_scores(known) if known else np.zeros(len(everything), np.float32)
-    assert sorted(rows.tolist()) == np.flatnonzero(truth > 0).tolist()
-    np.testing.assert_allclose(top.scores[0][kept], truth[rows], rtol=1e-5)
-    np.testing.assert_allclose(top.scores[0][kept], np.sort(truth[truth > 0])[::-1], rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +49,6 @@ def test_a_corpus_in_shards_is_scored_as_one(store: Path, unit: str) -> None:
         assert -1.001 <= hit.core <= 1.001
 
 
-def test_terms_are_a_table(store: Path) -> None:
-    texts = words(table(store, "sentences")["text"].to_pylist())
-    counted = sql(
-        store, "SELECT sum(documents), sum(occurrences) FROM terms WHERE unit = 'sentence' AND term = 'built'"
-    )
-    assert counted == [(sum("built" in text for text in texts), sum(text.count("built") for text in texts))]
-
-
-def test_another_parameter_counts_no_terms_again(store: Path) -> None:
-    again = index(store, name="other", bm25={"enabled": True, "k1": 1.2})
-    assert reused(again) == {"load", "split", "encode", "index", "terms"}
-
-
 def test_words() -> None:
     assert words(["The Bridges' 2 ENGINEERS, engineering.", "", "the of", "Ünder 19°C"]) == [
         ["bridg", "2", "engin", "engin"],
@@ -121,16 +74,6 @@ def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:
             Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever=retriever))
     assert reused(index(store, **BM25)) == {"load", "split", "encode", "index"}
     assert Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="bm25"))
-
-
-def test_passages_alone(tmp_path: Path) -> None:
-    index(tmp_path, encode={"units": ["passage"]}, **BM25)
-    searcher = Searcher.named(tmp_path, "test")
-    with pytest.raises(IndexMismatch, match=r"searches sentences.*holds only passages"):
-        searcher.hits(QUESTION, RetrieveConfig(retriever="bm25"))
-    for retriever in ("bm25", "hybrid"):
-        hits = searcher.hits(QUESTION, RetrieveConfig(retriever=retriever, unit="passage"))
-        assert all(hit.unit_id == hit.passage_id and hit.context is None for hit in hits)
 
 
 @pytest.mark.parametrize("unit", ["sentence", "passage"])

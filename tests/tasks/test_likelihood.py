@@ -1,6 +1,5 @@
 """The stage `likelihood` and its metric, on tiny models: how probable the gold answer is behind a prompt."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,12 @@ from tests.support import tiny_models
 from tests.support.evaluating import copied, evaluated, parameters, values
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from vitalfew.configs.evaluation import LikelihoodConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
-from vitalfew.tasks.models.causal.surprise import Surprise
 
 ANSWERS = {"generator": "tests.support.fakes:FirstWords"}
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32", "batch_tokens": 900}
@@ -111,45 +107,6 @@ def test_a_prompt_is_read_once_across_methods_and_runs(llama: Path, tmp_path: Pa
     assert once == 4
 
 
-def test_a_run_that_ends_goes_on_with_the_next_shard(llama: Path, tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    run(store, {**settings(llama), "likelihood": None, "score": {"metrics": ["tokens"]}})
-    (stage,) = [stage for stage in graph(parameters(store, settings(llama))).stages if stage.name == "likelihood"]
-    told = 0
-
-    def progress(rows: int, tokens: int) -> None:
-        nonlocal told
-        told += rows
-        if told > 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        stage.run("first", progress)
-    assert stage.pending() == [1]
-    seen: list[tuple[int, int]] = []
-    manifest = stage.run("second", lambda *more: seen.append(more))
-    assert (sum(rows for rows, _ in seen), manifest.rows["likelihoods"]) == (2, 4)
-    assert sum(tokens for _, tokens in seen) == manifest.shards[1].cost.tokens
-
-
-def test_what_has_no_number_says_why(llama: Path, tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    long = " ".join(["the river rises in the hills"] * 400)
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text(
-        '{"question": "Who?"}\n{"question": "Where?", "answers": ["the sea"]}\n'
-        f'{{"question": "What?", "answers": ["{long}"]}}\n'
-    )
-    given = {**settings(llama, none={}), "retrieve": None}
-    outcome = run(store, given, questions={"dataset": f"jsonl:{questions}"})
-    rows = sql(store, "SELECT answer, nats, error FROM likelihoods ORDER BY length(answer)")
-    assert rows[0] == ("", None, "the question has no gold answer")
-    assert (rows[1][0], rows[1][2]) == ("the sea", "")
-    assert rows[1][1] < 0
-    assert "at most 2" in rows[2][2]
-    assert values(store, outcome, "none")["answer_likelihood"] == pytest.approx(rows[1][1])
-
-
 def test_wrong_settings_say_what_is_wrong_and_what_is_served_needs_no_such_model(llama: Path, tmp_path: Path) -> None:
     store = copied(indexed(), tmp_path / "store")
     with pytest.raises(ConfigError, match=r"likelihood\.model is not set"):
@@ -158,13 +115,3 @@ def test_wrong_settings_say_what_is_wrong_and_what_is_served_needs_no_such_model
         run(store, settings(tiny_models.t5_generator(tmp_path / "t5")))
     served = Answering(store, configured(store, "quickstart:naive RAG", "test", {"likelihood": {"model": str(llama)}}))
     assert "likelihood" not in [stage.name for stage in served.stages]
-
-
-def test_a_likelier_answer_has_more(llama: Path) -> None:
-    options = LikelihoodConfig(model=str(llama), **COMPUTING)
-    surprise = Surprise(options.model, options, "likelihood")
-    found = surprise.answers([("Who founded it?", answer) for answer in ("hills", "sea", "mill")])
-    nats = [-float(own.sum()) for own in found if not isinstance(own, str)]
-    due = [directly(llama, "Who founded it?", answer)[0] for answer in ("hills", "sea", "mill")]
-    assert sorted(range(3), key=nats.__getitem__) == sorted(range(3), key=due.__getitem__)
-    assert all(math.isfinite(each) for each in nats)

@@ -1,16 +1,14 @@
 """The stage perturb: noise beside a hit that answers, orders, rejects, and what they come to in an evaluation."""
 
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.evaluating import parameters, run, values
+from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
 from tests.support.stages import staged
 from vitalfew.configs.evaluation import PerturbConfig, Questions
-from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
@@ -96,12 +94,6 @@ def test_orders_keep_the_hits(retrieved: tuple[Artifact, Artifact]) -> None:
     assert {key: sorted(own) for key, own in seen["shuffled"].items()} == {k: sorted(v) for k, v in units.items()}
 
 
-def test_too_little_noise_is_a_reason(retrieved: tuple[Artifact, Artifact]) -> None:
-    made, rejects = perturbed(retrieved, noise=10_000)
-    assert not made
-    assert {row["reason"] for row in rejects} == {"no_hit_answers", "too_little_noise"}
-
-
 def test_rejected_questions_count_in_no_metric_of_answers(retrieved: tuple[Artifact, Artifact]) -> None:
     store = retrieved[0].store
     settings: dict[str, Any] = {
@@ -123,8 +115,3 @@ def test_rejected_questions_count_in_no_metric_of_answers(retrieved: tuple[Artif
     assert left_out["answer_recall@3"] == 0
     assert [values(store, outcome, name)["contexts"] for name in outcome.methods] == [2, 4, 3]
     assert all(values(store, outcome, name)["grounding"] == 1 for name in outcome.methods)
-
-
-def test_a_setting_that_is_unknown_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"perturb\.nois"):
-        parameters(tmp_path, {"index": "any", "methods": {"a": {"perturb": {"nois": 2}}}})

@@ -1,6 +1,5 @@
 """The stage refine in an evaluation: an account of every question, whatever the refiner, and its compression in SQL."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ from tests.support.damage import flip
 from tests.support.evaluating import copied, run, values
 from tests.support.indexing import sql
 from tests.support.shared import indexed
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.manifests import write_manifest
 
 SETTINGS: dict[str, Any] = {
     "index": "test",
@@ -43,43 +40,6 @@ def test_every_question_has_an_account_that_agrees_with_its_contexts(tmp_path: P
     assert 0 < (measured["context_share"] or 0) < 1
     assert (measured["total_seconds"] or 0) > (measured["refine_seconds"] or 0) > 0
     assert values(store, outcome, "none")["context_share"] is None
-
-
-def test_a_store_that_was_refined_by_an_older_version_answers(tmp_path: Path) -> None:
-    """Its evidence has no account: it is scored without, and not refined again."""
-    store = copied(indexed(), tmp_path / "store")
-    plain = {**SETTINGS, "score": {"metrics": ["tokens"]}}
-    run(store, plain)
-    for folder in [path.parent for path in store.glob("evidence/*/manifest.json")]:
-        manifest = Artifact(store, "evidence", folder.name).completed()
-        shards = [replace(each, files=[f for f in each.files if f.table == "evidence"]) for each in manifest.shards]
-        write_manifest(folder, replace(manifest, rows={"evidence": manifest.rows["evidence"]}, shards=shards))
-    for file in store.glob("refinements/*/*.parquet"):
-        file.unlink()
-    outcome = run(store, SETTINGS)
-    assert outcome.methods["best"]["refine"].artifact in outcome.reused
-    assert values(store, outcome, "best")["context_share"] is None
-    assert sql(store, "SELECT * FROM compression") == []
-
-
-@pytest.mark.parametrize("refiner", ["cxmi", "recomp_extractive", "crag", "oreo"])
-def test_a_sweep_over_budgets_reads_once(tmp_path: Path, refiner: str) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    sweep = {"swept": {"refine": {"refiner": refiner, "max_tokens": [8, 16, None]}}}
-    manifests = [stages["refine"] for stages in run(store, {**SETTINGS, "methods": sweep}).methods.values()]
-    first, *others = [sum(record.cost.tokens for record in manifest.shards) for manifest in manifests]
-    assert first > 0
-    assert others == [0, 0]
-
-
-def test_another_generator_refines_nothing_again(tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    methods = {"ranked": {"refine": {"refiner": "dslr", "max_tokens": [8, None]}}}
-    first = run(store, {**SETTINGS, "methods": methods})
-    other = run(store, {**SETTINGS, "methods": methods, "generate": {"generator": "reader"}})
-    for name, stages in other.methods.items():
-        assert stages["refine"].artifact in other.reused
-        assert stages["generate"].artifact != first.methods[name]["generate"].artifact
 
 
 def test_what_a_model_has_read_is_read_once_across_ratios_methods_and_runs(tmp_path: Path) -> None:

@@ -2,18 +2,14 @@
 
 from pathlib import Path
 
-import faiss
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.evaluating import copied, searchable
 from tests.support.fakes import HashEncoder
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.faiss_shards import FaissShard, build, search
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.retrieve import Searcher
@@ -86,13 +82,6 @@ def test_scores_are_linear_in_alpha(store: Path) -> None:
         assert score == pytest.approx(0.75 * at[0][unit] + 0.25 * at[1][unit], abs=1e-5)
 
 
-def test_naive_retrieval_of_passages(store: Path) -> None:
-    hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(retriever="passage", top_k=60))
-    assert len(hits) == 60
-    assert {hit.passage_id for hit in hits} == set(table(store, "passages")["passage_id"].to_pylist())
-    assert all(hit.unit_id == hit.passage_id and hit.context is None for hit in hits)
-
-
 def test_more_hits_than_units(store: Path) -> None:
     hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(top_k=10_000))
     assert len(hits) == len(table(store, "sentences"))
@@ -137,12 +126,6 @@ def test_a_condition_that_is_none_is_an_error(where: str, fault: str) -> None:
         Searcher.named(searchable(), "test").hits(QUESTION, RetrieveConfig(where=where))
 
 
-def test_retrieval_without_a_condition_is_what_it_was() -> None:
-    """Its fingerprint does not know of conditions."""
-    assert "where" not in RetrieveConfig().identity()
-    assert RetrieveConfig(where="true").identity()["where"] == "true"
-
-
 def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
     index(tmp_path, encode={"units": ["passage"]})
     with pytest.raises(IndexMismatch, match=r"core_context.*holds only passages.*encode\.units"):
@@ -152,31 +135,3 @@ def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
     sorted((tmp_path / "faiss").glob("*/*.faiss"))[0].unlink()
     with pytest.raises(IndexMismatch, match="run the same `vitalfew index` again"):
         Searcher.named(tmp_path, "test")
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 12))
-def test_shards_together_are_one_index(tmp_path_factory, seed: int, sizes: list[int], k: int) -> None:
-    """Merged top-k over shards, some of them empty, is the top-k of all vectors; files are plain FAISS, ids int64."""
-    folder = tmp_path_factory.mktemp("shards")
-    random = np.random.default_rng(seed)
-    vectors = random.standard_normal((sum(sizes), 8)).astype(np.float32)
-    ids = random.permutation(2**62 + np.arange(len(vectors), dtype=np.int64))
-    ends = np.cumsum(sizes)
-    shards = []
-    for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        path = folder / f"{number}.faiss"
-        build(path, faiss.IndexFlatIP(8), ids[start:end], [vectors[start:end]])
-        shards.append(FaissShard(path))
-    queries = random.standard_normal((3, 8)).astype(np.float32)
-    top = search(shards, queries, k)
-    scores = queries @ vectors.T
-    for row in range(3):
-        expected = np.argsort(-scores[row])[:k]
-        kept = top.ids[row] >= 0
-        np.testing.assert_array_equal(top.ids[row][kept], ids[expected])
-        np.testing.assert_allclose(top.scores[row][kept], scores[row][expected], atol=1e-5)
-    if sizes[0]:
-        plain = faiss.read_index(str(shards[0].path))
-        assert plain.search(vectors[:1], 1)[1].dtype == np.int64
-        assert plain.ntotal == sizes[0]

@@ -1,9 +1,7 @@
 """Cases into rows of `scores` and `summaries`."""
 
-import random
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 import pytest
 
 from vitalfew.configs.evaluation import ScoreConfig
@@ -103,18 +101,6 @@ def test_rows_and_means() -> None:
     assert [rows["prompt_tokens"][name] for name in ("unit", "direction")] == ["tokens", "lower"]
 
 
-def test_shards_in_any_order_have_the_same_means() -> None:
-    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1",)))
-    cases = [case(" ".join(["Ada"] * (number % 7 + 1)), "Ada Ada Ada") for number in range(60)]
-    whole = scoring.summarise(metrics, scoring.score_cases(metrics, range(60), cases), 60)
-    order = list(range(0, 60, 7))
-    random.Random(1).shuffle(order)
-    shards = [
-        scoring.score_cases(metrics, range(start, len(cases[: start + 7])), cases[start : start + 7]) for start in order
-    ]
-    assert scoring.summarise(metrics, pa.concat_tables(shards), 60).equals(whole)
-
-
 def test_a_metric_of_the_whole_corpus() -> None:
     metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Longest")))
     scores = scoring.score_cases(metrics, [4, 5, 6, 7], CASES)
@@ -126,24 +112,6 @@ def test_a_metric_of_the_whole_corpus() -> None:
     }  # fmt: skip
     with pytest.raises(ValueError, match="got 2 cases for 4 questions"):
         scoring.summarise(metrics, scores, 4, CASES[:2])
-
-
-def test_no_questions() -> None:
-    metrics = scoring.make_metrics(ScoreConfig())
-    scores = scoring.score_cases(metrics, [], [])
-    assert scores.schema == schemas.SCORES
-    assert {row["value"] for row in scoring.summarise(metrics, scores, 0).to_pylist()} == {None}
-
-
-def test_identity_tells_versions_and_columns() -> None:
-    metrics = scoring.make_metrics(ScoreConfig(metrics=("ndcg", "f1"), k=(3, 9)))
-    identity = scoring.metrics_identity(metrics)
-    assert {name: metric["version"] for name, metric in identity.items()} == {"ndcg": "1", "f1": "2"}
-    assert [column["name"] for column in identity["ndcg"]["columns"]] == ["ndcg@3", "ndcg@9"]
-    needs = ("an answer", "gold answers")
-    assert identity["f1"]["columns"] == [
-        {"name": "f1", "heading": "F1", "unit": "0 to 1", "direction": "higher", "needs": needs, "detail": False}
-    ]
 
 
 def test_metrics_that_cannot_be_used() -> None:
@@ -169,8 +137,3 @@ def test_metrics_that_cannot_be_used() -> None:
         scoring.make_metrics(ScoreConfig(k=(0,)))
     with pytest.raises(ConfigError, match=r"unknown setting 'score\.k'(?s:.*)score\.k is a setting of metric .*ndcg"):
         scoring.make_metrics(ScoreConfig(metrics=("f1",), k=(5,)))
-
-
-def test_a_metric_named_twice_counts_once() -> None:
-    metrics = scoring.make_metrics(ScoreConfig(metrics=("f1", "f1", "ndcg"), k=(5, 5)))
-    assert scoring.score_cases(metrics, [4], CASES[:1]).num_rows == 1

@@ -22,7 +22,6 @@ from vitalfew.tasks.refiners.spans import softmax
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
-from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTION = "When was the observatory of Velmar opened?"
 WORDS = st.sampled_from(["mill", "river", "The sea", "town,", "120 km"])
@@ -51,25 +50,6 @@ def test_a_sure_question_takes_one_sentence() -> None:
     [context] = shown(passage(1, ("No. ", 0.0), ("Yes, here. ", 20.0), ("No. ", 0.0)), max_tokens=300)
     assert context.text == "Ouse: Yes, here."
     assert context.origin == ((1, 4, 15),)
-
-
-@pytest.mark.parametrize(
-    ("options", "stopped"),
-    [({"max_tokens": 300}, 1), ({}, 1), ({"max_tokens": 6}, 0), ({"stop": 1}, 0), ({"top_k": 1}, 0)],
-)
-def test_it_is_noted_where_more_would_have_fitted(options: dict[str, Any], stopped: int) -> None:
-    sure = passage(1, ("No. ", 0.0), ("Yes, here and nowhere else. ", 20.0), ("No. ", 0.0))
-    refined = make(RefineConfig(refiner="spans", **options), "refine").refine([QUESTION], [sure])
-    assert refined.notes == {"stopped": stopped}
-
-
-def test_without_a_stop_and_a_budget_whole_passages_are_shown_once_each() -> None:
-    contexts = shown([*TWO, *ONE], stop=1)
-    assert [context.text for context in contexts] == [
-        "Ouse: The Ouse rises in the hills. It is long. Its mouth is wide.",
-        "Mills: A mill stands. It grinds. It burnt down.",
-    ]
-    assert [context.origin for context in contexts] == [((1, 0, 60),), ((2, 0, 41),)]
 
 
 def test_neighbours_grow_and_gaps_are_marked() -> None:
@@ -184,27 +164,6 @@ def test_an_index_without_passages_gives_the_best_sentences(tmp_path: Path) -> N
     assert 4 <= len(hits) <= 12
 
 
-def test_a_condition_holds_for_neighbours_too() -> None:
-    hits = Searcher.named(searchable(), "test").hits(
-        QUESTION, RetrieveConfig(retriever="spans", where="length(title) > 6")
-    )
-    assert hits
-    assert all(len(hit.title) > 6 for hit in hits)
-
-
-def test_an_evaluation_by_spans(tmp_path: Path) -> None:
-    """Each question's contexts stay in the budget, and supporting facts are known of them."""
-    index(tmp_path, "synthetic:passages=40,questions=12,seed=3")
-    method = {"retrieve": {"retriever": "spans"}, "refine": {"refiner": "spans", "max_tokens": 60}}
-    metrics = {"metrics": ["context_recall", "supporting_facts", "tokens"]}
-    outcome = run(tmp_path, {"methods": {"spans": method}, "score": metrics, "generate": None}, index="test")
-    figures = values(tmp_path, outcome, "spans")
-    assert 0 < figures["context_tokens"] <= 60
-    assert 0 <= figures["sp_recall"] <= figures["context_recall"] <= 1
-    for row in table(tmp_path, "evidence").to_pylist():
-        assert row["tokens"] == count_tokens(row["text"]) <= 60
-
-
 # --- Two hops
 
 
@@ -273,15 +232,6 @@ def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path, keywords: fl
     }
 
 
-def test_a_passage_that_stands_alone_has_no_second_hop(tmp_path: Path) -> None:
-    index(tmp_path, "synthetic:passages=1,questions=1,seed=3")
-    one, two = (
-        Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="spans", hops=hops)) for hops in (1, 2)
-    )
-    assert [hit.unit_id for hit in one] == [hit.unit_id for hit in two]
-    assert one
-
-
 # --- Input that is odd
 
 
@@ -311,12 +261,3 @@ def test_odd_hits_give_contexts_within_the_budget(name: str, budget: int | None)
     assert 0 < sum(context.tokens for context in contexts) <= (budget or 100_000)
     assert len({context.origin[0][0] for context in contexts}) == len(contexts)
     assert all(np.isfinite(context.score) for context in contexts)
-
-
-@pytest.mark.parametrize("question", ["Ouse", "?!", "Où est la source de la rivière ?", "川はどこから", "the of and"])
-@pytest.mark.parametrize("keywords", [True, False])
-def test_odd_questions_find_candidates(question: str, keywords: bool, tmp_path: Path) -> None:
-    index(tmp_path, "synthetic:passages=12,questions=2,seed=3", bm25={"enabled": keywords})
-    found = Searcher.named(tmp_path, "test").hits(question, RetrieveConfig(retriever="spans", top_k=50))
-    assert len(found) > 10
-    assert all(np.isfinite(hit.score) for hit in found)

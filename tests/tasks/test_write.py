@@ -1,7 +1,6 @@
 """The stage `write`: which passages are drawn, what it leaves in the tables, and that it goes on after a kill."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import contents, index
 from tests.support.stages import staged
 from vitalfew.configs.writing import WriteConfig
-from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.ticks import no_tick
-from vitalfew.tasks.write import Write, draw
+from vitalfew.tasks.write import Write
 from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
 
 DOCUMENTS = {"long.md": 40, **{f"short{number}.md": 2 for number in range(9)}}
@@ -35,13 +33,6 @@ class TellsAll(Writer):
         return (
             WrittenQuestion(f"What about {name}{number}?", name, text, "what") if number % 2 else Refusal("no_question")
         )
-
-
-class TellsTheSame(TellsAll):
-    """Asks the same of every passage."""
-
-    def _written(self, text: str) -> WrittenQuestion | Refusal:
-        return WrittenQuestion("Which one is it, if there is one?", text.split()[1], text, "what")
 
 
 class TellsOfTwo(TellsAll):
@@ -84,24 +75,6 @@ def rows(stage: Write, table: str = "written_questions") -> list[dict[str, Any]]
     return stage.artifact.read(0, table).to_pylist()
 
 
-def test_no_document_dominates(passages: Artifact) -> None:
-    found = stage(passages, n=10, batch=4)
-    assert found.artifact.read(0, "written_questions").schema.equals(schemas.WRITTEN_QUESTIONS)
-    assert len(rows(found)) == 10
-    # Of the short documents one passage of two gives a question, so that the long one, 69 % of the corpus, has more.
-    assert max(Counter(row["document"] for row in rows(found)).values()) <= 4
-    names = {row["passage_id"]: row["text"].split()[1] for row in _all(passages)}
-    first = [names[passage] for passage in draw(passages, 20, 100)[:, 0].tolist()]
-    assert {*first[:10]} == {*first[10:]} == {*DOCUMENTS}
-
-
-def test_a_larger_draw_begins_with_the_smaller_one(passages: Artifact) -> None:
-    small, large = draw(passages, 7, 3), draw(passages, 50, 3)
-    assert (small == large[:7]).all()
-    assert len(draw(passages, 1000, 3)) == sum(DOCUMENTS.values())
-    assert (draw(passages, 7, 4) != small).any()
-
-
 def test_every_passage_that_was_tried_is_a_question_or_a_reject(passages: Artifact) -> None:
     found = stage(passages, n=20, batch=6, spare=2)
     manifest = found.artifact.completed()
@@ -111,19 +84,6 @@ def test_every_passage_that_was_tried_is_a_question_or_a_reject(passages: Artifa
     assert all(row["detail"] and row["offset"] in {each["passage_id"] for each in _all(passages)} for row in refused)
     assert {row["passage_id"] for row in rows(found)}.isdisjoint(row["offset"] for row in refused)
     assert sum(record.cost.tokens for record in manifest.shards) == 5 * manifest.rows_in
-
-
-def test_a_document_is_in_one_half(passages: Artifact) -> None:
-    found = rows(stage(passages, n=25))
-    halves = {(row["document"], row["half"]) for row in found}
-    assert len(halves) == len({row["document"] for row in found})
-    assert {half for _, half in halves} == {"development", "test"}
-
-
-def test_like_questions_are_refused_across_shards(passages: Artifact) -> None:
-    found = stage(passages, "TellsTheSame", n=8, batch=2)
-    assert len(rows(found)) == 1
-    assert {row["reason"] for row in rows(found, "rejects")} == {"like_another"}
 
 
 def test_finished_work_is_not_repeated_and_a_killed_run_goes_on(passages: Artifact) -> None:

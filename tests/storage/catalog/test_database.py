@@ -156,17 +156,6 @@ def test_a_questions_story_is_told_in_order(store: Path) -> None:
     assert sorted(only) == [("",), ("naive",)]
 
 
-def test_indexes_have_versions(store: Path) -> None:
-    rows = sql(store, "SELECT current, passages, datasets, run_id, previous_run FROM indexes ORDER BY completed")
-    (_, fewer, datasets, first, nothing), (_, passages, _, _, previous) = rows[:2]
-    assert (fewer, datasets, nothing) == (50, ["synthetic:passages=50,questions=10,seed=3"], None)
-    assert (passages, previous) == (60, first)
-    assert [row[0] for row in rows].count(True) == 1
-    assert sql(store, 'SELECT "index", count(*) FROM passages GROUP BY ALL') == [("test", 60)]
-    assert sql(store, "SELECT count(*) FROM all_passages") == [(110,)]
-    assert sql(store, "SELECT count(DISTINCT fingerprint) FROM artifacts WHERE indexes = ['test']")[0][0] >= 4
-
-
 def test_a_row_for_every_generation(store: Path, tmp_path: Path) -> None:
     place = copied(store, tmp_path / "store")
     generations.judge(place, "test", 2, "in doubt")
@@ -270,14 +259,6 @@ def test_costs(store: Path, bare: Path) -> None:
     nothing = run("costs", "--store", bare)
     assert nothing.exit_code == 1
     assert "has no costs yet" in nothing.output
-
-
-def test_a_query_from_standard_input(store: Path) -> None:
-    read = run("sql", "--store", store, "--format", "csv", given="SELECT count(*) AS n\nFROM questions;\n")
-    assert read.stdout.split() == ["n", "10"]
-    nothing = run("sql", "--store", store, given="")
-    assert nothing.exit_code == 1
-    assert "one statement that only reads" in nothing.output
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import duckdb
-import polars
 import pytest
 
 from tests.support.evaluating import copied
@@ -33,23 +32,6 @@ def test_a_view_for_every_table(store: Path) -> None:
         assert set(schema.names) <= set(columns)
         if table not in ("runs", "indexes", "generations", "gates", "quotes", "requests", "reviews"):
             assert {"run_id", "fingerprint"} <= set(columns)
-
-
-def test_empty_tables_have_the_same_columns(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    for table, schema in schemas.TABLES.items():
-        relation = query(tmp_path, f"SELECT * FROM {table}")
-        assert set(schema.names) <= set(relation.columns)
-        assert relation.fetchall() == []
-
-
-def test_vectors_are_arrays(store: Path) -> None:
-    ((similarity,),) = sql(
-        store, "SELECT min(array_cosine_similarity(vector::FLOAT[32], vector::FLOAT[32])) FROM vectors"
-    )
-    assert similarity == pytest.approx(1, abs=1e-5)
-    frame = polars.read_parquet(sorted((store / "vectors").glob("*/*.parquet"))[0])
-    assert frame["vector"].dtype == polars.Array(polars.Float32, 32)
 
 
 REFUSED = [

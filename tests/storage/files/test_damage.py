@@ -107,16 +107,6 @@ def test_a_damaged_footer_is_no_other_error(written: dict[str, Path], share: flo
         files.read_table(path)
 
 
-def test_half_a_table(tmp_path: Path) -> None:
-    files.write_table(tmp_path / "half.parquet", TEXTS)
-    content = (tmp_path / "half.parquet").read_bytes()
-    for size in (0, 3, len(content) // 2, len(content) - 1):
-        (tmp_path / "half.parquet").write_bytes(content[:size])
-        for reader in (*READERS.values(), files.read_schema):
-            with pytest.raises(Damaged, match=r"half\.parquet is damaged"):
-                reader(tmp_path / "half.parquet")
-
-
 OTHERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any], bool]] = {
     "arrow": (lambda path: files.write_arrow(path, TEXTS), files.read_arrow, False),
     "npy": (lambda path: files.write_array(path, np.arange(100)), files.read_array, False),

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import get_args
 
-import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.evaluating import copied
-from tests.support.indexing import contents, index, sql
+from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.configs.schema import IndexConfig, IndexType
 from vitalfew.storage.files import checksum
@@ -47,30 +46,6 @@ def built(folder: Path, kind: str, vectors: np.ndarray, ids: np.ndarray, shards:
 
 # On 3,000 vectors of 32 numbers; ivf types with every fourth list, hnsw with efSearch 64.
 FLOORS = {"flat": 1, "sq8": 0.97, "sqfp16": 0.99, "hnsw": 0.97, "ivf_flat": 0.95, "ivf_sq8": 0.94, "ivf_pq": 0.6}
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_ids_recall_and_size(tmp_path: Path, kind: str) -> None:
-    vectors, queries = clustered(3000), clustered(50, seed=1)
-    ids = np.random.default_rng(2).permutation(2**62 + np.arange(3000, dtype=np.int64))
-    shards = built(tmp_path, kind, vectors, ids, 3)
-    inner = shards[0].inner
-    effort = inner.nlist // 4 if kind in LISTS else 64 if kind == "hnsw" else 0
-    top = search(shards, queries, 10, effort)
-    truth = ids[np.argsort(-queries @ vectors.T, axis=1)[:, :10]]
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(top.ids.tolist(), truth.tolist(), strict=True)])
-    assert recall >= FLOORS[kind]
-    assert (np.diff(top.scores, axis=1) <= 0).all()
-    by_id = dict(zip(ids.tolist(), vectors, strict=True))
-    exact = np.array(
-        [[by_id[unit] @ query for unit in row] for row, query in zip(top.ids.tolist(), queries, strict=True)]
-    )
-    np.testing.assert_allclose(top.scores, exact, atol=0.35 if kind == "ivf_pq" else 0.02)
-    plain = faiss.read_index(str(shards[1].path))
-    assert set(plain.search(queries, 5)[1].reshape(-1).tolist()) <= {-1, *ids[1000:2000].tolist()}
-    size = FaissRecipe(make(IndexConfig(type=kind), "index"), DIMENSION, 3000, 3000).bytes_per_vector()
-    overhead = 8 + (8 + 4 * DIMENSION * inner.nlist / 1000 if kind in LISTS else 0) + 100
-    assert size <= shards[0].path.stat().st_size / 1000 <= size + overhead
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -136,16 +111,3 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path) -> None:
                 for a, b, own in zip(answers, truth, asked.tolist(), strict=True)
             ]
             assert recall == pytest.approx(np.mean(shares), abs=0.01)
-
-
-def test_a_lost_file_is_made_again_and_nothing_else(tmp_path: Path) -> None:
-    given = {"index": {"type": "ivf_sq8"}, "bm25": {"enabled": True}}
-    index(tmp_path, **given)
-    before = contents(tmp_path)
-    lost = ["faiss/*/00000.sentence.faiss", "neighbours/*/00000.parquet", "bm25/*/00001.sentence.indices.npy"]
-    lost += ["faiss/*/sentence.template.faiss", "index_quality/*/00000.parquet"]
-    for pattern in lost:
-        (path,) = tmp_path.glob(pattern)
-        path.unlink()
-        index(tmp_path, **given)
-        assert pattern.startswith("faiss/*/sentence.template") or contents(tmp_path) == before, pattern

@@ -2,38 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from tests.support.evaluating import copied
 from tests.support.indexing import index, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes.units import pooled
 from vitalfew.tasks.retrieve import Searcher
-
-SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=6)
-
-
-@st.composite
-def passages(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Core vectors, lengths and first rows of some passages."""
-    sizes = draw(SIZES)
-    rows = sum(sizes)
-    core = draw(arrays(np.float32, (rows, 4), elements=st.floats(-1, 1, width=32)))
-    lengths = draw(arrays(np.int32, rows, elements=st.integers(0, 200)))
-    return core, lengths, np.cumsum([0, *sizes[:-1]])
-
-
-@given(passages())
-def test_it_is_the_mean_by_length(given) -> None:
-    core, lengths, starts = given
-    for passage, rows in zip(pooled(*given), np.split(np.arange(len(core)), starts[1:]), strict=True):
-        weights = np.maximum(lengths[rows], 1)  # what has no word counts as one
-        np.testing.assert_allclose(passage, np.average(core[rows], axis=0, weights=weights), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.support.damage import flip
 from tests.support.indexing import contents, index, parameters, sql
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.storage import generations, runs
+from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process
 from vitalfew.storage.runs import find_index
@@ -247,25 +247,6 @@ def test_gc_keeps_what_an_unfinished_run_goes_on_from(store: Path, monkeypatch: 
     )  # preparation and shards of an artifact that never was
 
 
-def test_gc_keeps_what_a_running_run_will_use(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked in the middle of a run of another name, before it has come to the stages it shares or makes."""
-    seen: list[dict] = []
-    mark_done = Artifact.mark_done
-
-    def look(self: Artifact, record: ShardRecord) -> ShardRecord:
-        marked = mark_done(self, record)
-        if self.table == "vectors" and record.shard == 0:
-            runs.remove_index(store, "test")
-            seen.append(gc(store, "--delete", "--keep-unfinished", "0"))
-        return marked
-
-    monkeypatch.setattr(Artifact, "mark_done", look)
-    index(store, name="other", encode={"context": "exact"})
-    assert used(store, "other") <= names(store)
-    assert any("is running on" in reason for reason in seen[0]["kept"].values())
-    assert store_command("verify", "--store", store).exit_code == 0
-
-
 def test_gc_leaves_what_a_process_works_on(store: Path) -> None:
     (spare,) = [each for each in artifacts(store) if each.table == "vectors" and each.name not in used(store, "test")]
     code = f"import fcntl, time; f = open({str(spare.lock)!r}); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
@@ -279,16 +260,6 @@ def test_gc_leaves_what_a_process_works_on(store: Path) -> None:
         holder.kill()
         holder.communicate()
     assert spare.name in {removal["name"] for removal in gc(store)["removals"]}
-
-
-def test_a_run_that_comes_between_keeps_its_artifacts(store: Path) -> None:
-    """What was to be removed is looked at again under its lock."""
-    planned = plan(store, CURRENT)
-    assert planned.removals
-    index(store, name="meanwhile", encode={"context": "passage"})
-    outcome = dict((removal.name, reason) for removal, reason in remove(store, planned.removals, CURRENT))
-    assert set(outcome.values()) == {"index meanwhile"}
-    assert used(store, "meanwhile") <= names(store)
 
 
 def test_gc_that_is_ended_anywhere_can_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

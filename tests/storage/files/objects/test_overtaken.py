@@ -1,18 +1,14 @@
 """Attempts at one shard that know nothing of each other, as when a lease is lost: the ledger has what all of them paid,
 every answer as often as it was paid for."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Semaphore, Thread
 from typing import Any
 
 import pytest
 
-from tests.support.faulty import FaultyProxy
 from vitalfew.configs.section import Config
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.costs import Cost, read_ledger, write_ledger
-from vitalfew.storage.files.objects import client
+from vitalfew.storage.costs import read_ledger
 from vitalfew.storage.schemas import PASSAGES
 from vitalfew.tasks.models.causal.engines import memory as memory_of_answers
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
@@ -84,20 +80,3 @@ def test_the_ledger_has_what_every_attempt_paid(store: Path, turns: str, runs: s
     rows = read_ledger(attempts["a"].artifact.ledger)
     assert sum(row["tokens"] for row in rows) == sum(attempt.paid for attempt in attempts.values())
     assert all(row["cpu_seconds"] >= 0 for row in rows)
-
-
-def test_two_may_write_a_ledger_at_once(store: Path, proxy: FaultyProxy) -> None:
-    ledger = Artifact(store, "passages", "0123456789abcdef").ledger
-    paid = {**vars(Cost()), "shard": 0, "stage": "load", "rows": 0, "started": datetime.now(UTC), "finished": True}
-
-    def write_first(method: str, path: str) -> None:
-        if method == "PUT" and path.endswith(client.key(ledger)):
-            proxy.before(None)
-            write_ledger(ledger, [{**paid, "run_id": "other"}])
-
-    for run_id in ("first", "second"):
-        proxy.before(write_first)
-        write_ledger(ledger, [{**paid, "run_id": run_id}])
-    with proxy.cut(kinds=("PUT",), within=client.key(ledger), times=1):  # it was written, and its answer lost
-        write_ledger(ledger, [{**paid, "run_id": "third"}])
-    assert sorted(row["run_id"] for row in read_ledger(ledger)) == ["first", "other", "second", "third"]
