@@ -17,7 +17,6 @@ from prefect.states import Failed
 from vitalfew.flows.forms import Form
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.models.causal.engines.cap import CapReached
-from vitalfew.tasks.registry import UnknownName
 
 logger = logging.getLogger("vitalfew")
 
@@ -60,8 +59,8 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
             return function(*given, **named)
         except Exception as error:
             message, left = explanation(error), _retries_left()
-            if left and isinstance(error, CapReached | UnknownName):
-                left = 0  # Prefect repeats only what raises: no try may pay what this one may not, or know the name
+            if left and isinstance(error, CapReached):
+                left = 0  # Prefect repeats only what raises, and no try may pay what this one may not
             if left:
                 logger.warning("This try failed and is repeated, whatever the reason. Finished shards are kept.")
             if left != 0 or message is None:

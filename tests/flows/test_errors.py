@@ -138,13 +138,6 @@ def test_a_run_that_reached_its_cap_is_not_tried_again() -> None:
         ended(ConfigError("what may pass"), retries=1)
 
 
-def test_a_wrong_name_is_refused_at_once() -> None:
-    state = ended(UnknownName("corpus", "twons", ["demo", "towns"]), retries=1)
-    assert state.is_failed()
-    assert "did you mean 'towns'" in state.message
-    assert "known: demo, towns" in state.message
-
-
 def test_the_tries_of_a_run_have_one_cap() -> None:
     context = SimpleNamespace(flow_run=SimpleNamespace(id=uuid4()))
     with mock.patch.object(FlowRunContext, "get", return_value=context):
