@@ -1,19 +1,18 @@
-"""The forms that start a run in Prefect's UI: few fields, with drop-downs of the known names.
+"""The forms that start a run of a deployment, in the product's pages, in Prefect's UI or over REST: few fields, checked
+by name.
 
-Their names are those that the code knows, and those of what lies in or beside a store, which change while Prefect's
-server works (flows/server/pages.py). A form is a deployment's JSON schema in Prefect's database, and the server refuses
-a run whose parameters do not follow it. A field whose names change is therefore marked in the schema, and its names are
-written anew when they have changed. A user's own method ("module:Class") goes into `more`, in the syntax
-of `--set`.
+A form is a deployment's JSON schema in Prefect's database, and the server refuses a run whose parameters do not follow
+it. The names of indexes, experiments and corpora change while the server works, so that they are texts in the schema; a
+run refuses a wrong one when it begins, with the names that there are. A user's own method ("module:Class") goes into
+`more`, in the syntax of `--set`.
 """
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
@@ -25,18 +24,9 @@ from vitalfew.configs.schema import ContextMode, IndexCorpus, IndexType, Layout,
 from vitalfew.configs.section import Config
 from vitalfew.configs.training import TrainModel, TrainOreo
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.pipelines import experiments, named
+from vitalfew.flows.pipelines import named
 from vitalfew.flows.pipelines.experiments import evaluation, find
-from vitalfew.storage.runs import index_names
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
-
-Kind = Literal["index", "experiment", "corpus"]
-Names = Mapping[str, Sequence[str]]
-"""By `Kind`."""
-MARK = "x-vitalfew-names"
-"""The key of a field's schema that says which names the field takes."""
-NONE_YET = " **This store has none yet: run index-corpus first,** or `vitalfew index`."
-"""Ends the description of a field for which there is no name."""
 
 
 @dataclass(frozen=True)
@@ -60,61 +50,6 @@ class OneOf:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"type": "string", "enum": self.known()}
-
-
-@dataclass(frozen=True)
-class NameOf:
-    """Marks a text field as the name of an index, an experiment or a corpus: of what there is when a run begins. A form
-    of `vitalfew ui` shows a drop-down of what there is when it is opened."""
-
-    kind: Kind
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        shipped = {"enum": experiments.names()} if self.kind == "experiment" else {}
-        return {"type": "string", MARK: self.kind, **shipped}
-
-
-def names(store: Path, own: Path | None = None) -> Names:
-    """List the names in a store and beside it now; `own`: the user's directory of corpora. Raises ConfigError."""
-    return {
-        "index": index_names(store),
-        "experiment": experiments.names(store),
-        "corpus": sorted(named.corpora(store, own)),
-    }
-
-
-def with_names(schema: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """A deployment's schema whose marked fields take these names, whichever they took before. Where there is none, a
-    field takes any text and says what to do; an index that is the only one is filled in."""
-    fresh = deepcopy(dict(schema))
-    for definition in fresh.get("definitions", {}).values():
-        for field in definition.get("properties", {}).values():
-            if MARK in field:
-                _fill(field, field[MARK], names[field[MARK]])
-    return fresh
-
-
-def _fill(field: dict[str, Any], kind: Kind, known: Sequence[str]) -> None:
-    field.pop("enum", None)
-    field["description"] = field["description"].removesuffix(NONE_YET)
-    if known:
-        field["enum"] = [*known]
-    else:
-        field["description"] += NONE_YET
-    if kind == "index":
-        field.pop("default", None)
-        field |= {"default": known[0]} if len(known) == 1 else {}
-
-
-def with_any_name(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A deployment's schema whose marked fields take any text: on a server that does not see the store, names would
-    be those of the day on which the deployment was made."""
-    free = deepcopy(dict(schema))
-    for definition in free.get("definitions", {}).values():
-        for field in definition.get("properties", {}).values():
-            if field.pop(MARK, None):
-                field.pop("enum", None)
-    return free
 
 
 STORE = "VITALFEW_STORE"
@@ -257,12 +192,15 @@ class EvaluateForm(Form):
         "select.selector": "selector",
     }
 
-    experiment: Annotated[str, NameOf("experiment")] = Field(
+    experiment: str = Field(
         "quickstart",
-        description="Methods to compare. To add an experiment, write experiments/NAME.yaml next to the store.",
+        description="Methods to compare; `vitalfew experiments` lists the names. To add an experiment, write "
+        "experiments/NAME.yaml next to the store.",
     )
-    index: Annotated[str | None, NameOf("index")] = Field(
-        None, description="Index of the methods that do not name one. A new index is listed when its run has ended."
+    index: str | None = Field(
+        None,
+        description="Index of the methods that do not name one; the page Corpora and indexes and `vitalfew doctor` "
+        "list the names.",
     )
     questions: str | None = Field(
         None,
@@ -376,8 +314,10 @@ class TrainForm(Form):
 
     recipe: Annotated[str, OneOf("recipe")] = Field(description="Recipe: the trainer and its settings.")
     datasets: tuple[Source, ...] = Field((), description="Data sets with the questions to learn from.")
-    index: Annotated[str | None, NameOf("index")] = Field(
-        None, description="For the recipe oreo: index to search; the questions of its data sets are learned from."
+    index: str | None = Field(
+        None,
+        description="For the recipe oreo: index to search; the questions of its data sets are learned from. "
+        "`vitalfew doctor` lists the indexes.",
     )
     passages: tuple[Source, ...] = Field((), description="Further passages to learn from, as distractors.")
     out: Path | None = Field(None, description="Directory to copy the finished model to, with its card.")
@@ -401,7 +341,9 @@ class WriteForm(Form):
 
     SETTINGS: ClassVar[Mapping[str, str]] = {"write.writer": "writer", "write.n": "n"}
 
-    index: Annotated[str, NameOf("index")] = Field(description="Index whose passages the questions are written from.")
+    index: str = Field(
+        description="Index whose passages the questions are written from; `vitalfew doctor` lists the indexes."
+    )
     writer: Annotated[str, OneOf("writer")] = Field("cloze", description="Writer of the questions.")
     n: int = Field(200, ge=1, description="Number of questions to write.")
     name: str | None = Field(
@@ -441,8 +383,9 @@ class ReEncode(Form):
     this by itself. Only what is new or changed is encoded: if nothing is, this takes seconds. While one run re-encodes
     a corpus, another one does nothing and says so."""
 
-    corpus: Annotated[str, NameOf("corpus")] = Field(
-        description="Name of a file corpora/NAME.yaml next to the store, or `demo`."
+    corpus: str = Field(
+        description="Name of a file corpora/NAME.yaml next to the store, or `demo`; the page Corpora and indexes and "
+        "`vitalfew doctor` list the names."
     )
     corpora: Path | None = Field(None, description="Directory of your corpora; default: `corpora` next to the store.")
     quote: bool = QUOTE

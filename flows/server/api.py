@@ -1,9 +1,9 @@
 """The process of Prefect's server, with its UI where that is on, on the loopback interface alone and behind a guard.
 
-    python -m vitalfew.flows.server.api [--descriptor NUMBER] [--store STORE [--corpora DIR]]
+    python -m vitalfew.flows.server.api [--descriptor NUMBER]
 
-It ends with the process that started it. The descriptor belongs to a bound socket; the forms offer the names in the
-store and beside it. All settings are Prefect's environment variables (`flows/server/service.py`).
+It ends with the process that started it. The descriptor belongs to a bound socket. All settings are Prefect's
+environment variables (`flows/server/service.py`).
 """
 
 import os
@@ -35,32 +35,27 @@ def end_with_parent() -> None:
 
 
 def serve(
-    descriptor: int | None,
-    store: Path | None,
-    corpora: Path | None,
-    pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None,
+    descriptor: int | None, store: Path | None = None, pages: "Callable[[ASGIApp, Links], ASGIApp] | None" = None
 ) -> None:
-    """`pages`: adds the product's pages to Prefect's application, for a server with a secret."""
+    """For a server with a secret: `store`: the place of the reports that it shows; `pages`: adds the product's pages
+    to Prefect's application."""
     import uvicorn
     from prefect.server.api.server import create_app
     from prefect.settings import get_current_settings
 
     from vitalfew.flows.server.guard import PAGES, Guard, Links, origins
-    from vitalfew.flows.server.pages import FreshForms, MendedPages
     from vitalfew.flows.server.reports import Reports
 
     settings = get_current_settings().server
     bound = socket.socket(fileno=descriptor) if descriptor is not None else None
     port = bound.getsockname()[1] if bound else settings.api.port
     configured = settings.ui.api_url if "api_url" in settings.ui.model_fields_set else None  # not Prefect's default
-    prefect = MendedPages(create_app(final=True), linked=pages is not None)
     secret = settings.api.auth_string
     home = f"{PAGES}/" if pages else "/deployments"
     links = Links(secret.get_secret_value(), home=home) if secret else None
-    app: ASGIApp = prefect
-    if store:
-        app = FreshForms(app, store, corpora)
-        app = Reports(app, store, links) if links else app
+    app: ASGIApp = create_app(final=True)
+    if store and links:
+        app = Reports(app, store, links)
     if pages and links:
         app = pages(app, links)
     guard = Guard(app, origins(port, configured), links)
@@ -74,10 +69,6 @@ def serve(
 
 if __name__ == "__main__":
     end_with_parent()
-    from vitalfew.configs.paths import store_place
-
     arguments = ArgumentParser()
     arguments.add_argument("--descriptor", type=int)
-    arguments.add_argument("--store", type=store_place)
-    arguments.add_argument("--corpora", type=Path)
-    serve(**vars(arguments.parse_args()))
+    serve(arguments.parse_args().descriptor)

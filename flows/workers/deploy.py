@@ -29,7 +29,7 @@ from prefect.workers.process import ProcessWorker
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import beside
 from vitalfew.flows.execute import retries_of_stages
-from vitalfew.flows.forms import STORE, with_any_name
+from vitalfew.flows.forms import STORE
 from vitalfew.flows.pipelines.named import read_corpora
 from vitalfew.flows.serve import SCHEDULED, TAG, flows, schedule_of
 from vitalfew.flows.workers.pull import packed, write_files
@@ -120,7 +120,7 @@ def _settings(target: Target, flow: Flow[..., Any], corpus: Mapping[str, Any] | 
         "description": "\n\n".join([str(flow.description).partition("\n\n")[0], _told(limit), _retries(flow)]),
         "tags": [TAG, *([f"corpus:{corpus['corpus']}"] if corpus else [])],
         "parameters": {"parameters": {**corpus}} if corpus else {},
-        "parameter_openapi_schema": with_any_name(flow.parameters.model_dump(exclude_unset=True)),
+        "parameter_openapi_schema": flow.parameters.model_dump(exclude_unset=True),
         "enforce_parameter_schema": True,
         "entrypoint": f"{flow.__module__}.{flow.fn.__name__}",
         "pull_steps": target.pull_steps(),

@@ -1,65 +1,38 @@
-"""What a person fills in, and the names that a form offers."""
+"""What a person fills in: what it becomes, and what is refused."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from prefect.exceptions import ParameterTypeError
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import ValidationError as Refused
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
+from tests.support.indexing import index
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.cli.demo import CORPUS, INDEX, KEYWORDS
-from vitalfew.flows.evaluate import evaluate, write_questions
-from vitalfew.flows.forms import (
-    NONE_YET,
-    EvaluateForm,
-    IndexForm,
-    Names,
-    ReEncode,
-    Source,
-    WriteForm,
-    names,
-    with_names,
-)
+from vitalfew.flows.evaluate import evaluate
+from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source, WriteForm
 from vitalfew.flows.index_corpus import index_corpus
+from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
 from vitalfew.flows.pipelines.re_encode import index_parameters
-from vitalfew.flows.re_encode import re_encode
-from vitalfew.storage.runs import NamedIndex, remove_index, save_index
+from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
-SCHEMAS = {
-    flow.name: parameter_schema(flow).model_dump(exclude_unset=True)
-    for flow in (evaluate, index_corpus, re_encode, write_questions)
-}
-"""Of the deployments, as `vitalfew ui` registers them."""
-LISTS = st.lists(st.text(min_size=1, max_size=8), max_size=4, unique=True)
-NAMES = st.fixed_dictionaries({"index": LISTS, "experiment": LISTS, "corpus": LISTS})
 
-
-def field(schema: dict[str, Any], form: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = schema["definitions"][form]["properties"][name]
-    return found
-
-
-def refusal(flow: str, present: Names, **parameters: Any) -> str:
-    """What Prefect's server says to a run with these parameters; nothing where it takes them."""
+def refusal(**parameters: Any) -> str:
+    """What Prefect's server says to a run of `index-corpus` with these parameters; nothing where it takes them."""
+    schema = parameter_schema(index_corpus).model_dump(exclude_unset=True)
     try:
-        validate({"parameters": parameters}, with_names(SCHEMAS[flow], present), raise_on_error=True)
+        validate({"parameters": parameters}, schema, raise_on_error=True)
     except Refused as error:
         return str(error)
     return ""
-
-
-def add_index(store: Path, name: str) -> None:
-    save_index(store, NamedIndex(name, "run", {}, {}))
 
 
 def test_a_form_becomes_an_evaluation() -> None:
@@ -77,7 +50,7 @@ def test_a_form_becomes_an_evaluation() -> None:
     assert EvaluateForm(context="exact", index="w").evaluation().methods[2].variant == {"encode": {"context": "exact"}}
 
 
-def test_the_drop_downs_are_the_registry() -> None:
+def test_the_methods_that_a_form_takes_are_those_of_the_registry() -> None:
     fields = EvaluateForm.model_json_schema()["properties"]
     for kind in ("encoder", "retriever", "generator", "critic", "selector"):
         assert fields[kind]["enum"] == sorted(METHODS[kind])
@@ -132,37 +105,7 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
         corpora(tmp_path / "store", tmp_path / "nowhere")
 
 
-@settings(deadline=None)
-@given(NAMES, NAMES)
-def test_the_drop_downs_are_the_names_and_nothing_of_what_was(before: Names, after: Names) -> None:
-    for flow, schema in SCHEMAS.items():
-        fresh = with_names(with_names(schema, before), after)
-        assert fresh == with_names(schema, after)
-        assert with_names(schema, before) == with_names(schema, before)
-        if flow == "evaluate":
-            index = field(fresh, "EvaluateForm", "index")
-            assert index.get("enum", []) == after["index"]
-            assert index.get("default") == (after["index"][0] if len(after["index"]) == 1 else None)
-            assert index["description"].endswith(NONE_YET) == (not after["index"])
-
-
-@settings(max_examples=25, deadline=None)
-@given(NAMES, st.data())
-def test_a_name_is_taken_while_it_is_there(present: Names, data: st.DataObject) -> None:
-    """Whatever the form's names were when somebody opened it, or made a schedule with it."""
-    for kind, flow in (("index", "evaluate"), ("corpus", "re-encode")):
-        known = present[kind]
-        assert [refusal(flow, present, **{kind: name}) for name in known] == [""] * len(known)
-        if known:
-            other = data.draw(st.text().filter(lambda name, known=known: name not in known))
-            assert f"parameters.{kind}" in refusal(flow, present, **{kind: other})
-
-
-def test_the_form_of_written_questions_has_indexes_and_writers(tmp_path: Path) -> None:
-    schema = with_names(SCHEMAS["write-questions"], {"index": ["handbook"], "experiment": [], "corpus": []})
-    assert field(schema, "WriteForm", "index")["enum"] == ["handbook"]
-    assert field(schema, "WriteForm", "index")["default"] == "handbook"
-    assert field(schema, "WriteForm", "writer")["enum"] == sorted(METHODS["writer"])
+def test_a_form_becomes_written_questions(tmp_path: Path) -> None:
     form = WriteForm(index="handbook", n=7, more=("write.seed=3",), store=tmp_path)
     whole = form.writing()
     assert (whole.index, whole.write.n, whole.write.seed, whole.store) == ("handbook", 7, 3, tmp_path)
@@ -170,26 +113,17 @@ def test_the_form_of_written_questions_has_indexes_and_writers(tmp_path: Path) -
         WriteForm(index="handbook", more=("sead=3",), store=tmp_path).writing()
 
 
-def test_names_are_those_of_this_moment(tmp_path: Path) -> None:
+def test_a_wrong_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    """Names are texts in a form: they are looked for when a run begins."""
     store = tmp_path / "store"
-    assert names(store)["index"] == []
-    told = field(with_names(SCHEMAS["evaluate"], names(store)), "EvaluateForm", "index")
-    assert "index-corpus" in told["description"]
-    assert "enum" not in told  # an empty drop-down could not be left
-    add_index(store, "wiki")
-    assert names(store)["index"] == ["wiki"]
-    remove_index(store, "wiki")
-    assert names(store)["index"] == []
-    assert "mine" not in names(store)["experiment"]
-    for kind in ("experiments", "corpora"):
-        (tmp_path / kind).mkdir()
-        (tmp_path / kind / "mine.yaml").write_text("methods: {naive: {retrieve: {retriever: passage}}}\n")
-    present = names(store)
-    assert {"mine", "quickstart", "paretorag/table1"} <= set(present["experiment"])
-    assert present["corpus"] == ["demo", "mine"]
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mine.yaml").write_text("methods: {naive: {retrieve: {retriever: passage}}}\n")
     assert [method.name for method in EvaluateForm(experiment="mine", store=store).evaluation().methods] == ["naive"]
-    with pytest.raises(UnknownName, match=r"known:.*mine"):
+    with pytest.raises(UnknownName, match=r"did you mean 'mine'.*known:.*mine"):
         EvaluateForm(experiment="mime", store=store).evaluation()
+    index(store, name="wiki")
+    with pytest.raises(IndexNotFound, match=r"no index 'wkii'.*there are: wiki"):
+        graph(EvaluateForm(index="wkii", experiment="mine", store=store).evaluation())
 
 
 def test_a_path_is_due_where_the_format_reads_one() -> None:
@@ -198,12 +132,12 @@ def test_a_path_is_due_where_the_format_reads_one() -> None:
         method = resolve("dataset", name)
         bare = {"name": "mine", "sources": [{"format": name}]}
         empty = {"name": "mine", "sources": [{"format": name, "path": ""}]}
-        refused = [bool(refusal("index-corpus", names(Path("store")), **form)) for form in (bare, empty)]
+        refused = [bool(refusal(**form)) for form in (bare, empty)]
         assert refused == [method.reads_path] * 2
         if method.reads_path:
             with pytest.raises(ValidationError, match=f"format '{name}' needs a path, for example"):
                 Source(format=name)
-    told = refusal("index-corpus", names(Path("store")), name="mine", sources=[{"format": "jsonl"}])
+    told = refusal(name="mine", sources=[{"format": "jsonl"}])
     assert "parameters.sources[0]" in told
     assert "'path' is a required property" in told
 

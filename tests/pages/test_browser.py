@@ -35,7 +35,7 @@ VIEWS = [
 ]
 """Every page, and the views of it that need no id."""
 STARTS = ("Start", "Schedule")
-"""Buttons that start a run: test_corpora_served presses them."""
+"""Buttons that start a run: `test_an_evaluation_is_started_and_followed_to_its_results` presses one."""
 PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 900}
 SERIOUS = ("serious", "critical")
 
@@ -131,6 +131,25 @@ def test_a_question_that_a_method_loses(page: Any, ui: Ui, tmp_path: Path) -> No
     page.get_by_role("heading", name=": right").first.wait_for()
     look(page, "question", tmp_path)
     page.locator("summary").first.click()
+
+
+def test_an_evaluation_is_started_and_followed_to_its_results(page: Any, ui: Ui) -> None:
+    """From the form, whose lists have the names that there are, by a wrong value and a right one."""
+    opened(page, ui, "/corpora?start=evaluate")
+    assert "quickstart" in page.get_by_role("combobox", name="Experiment").locator("option").all_inner_texts()
+    page.get_by_role("combobox", name="Index").select_option("demo")
+    page.get_by_label("Sample", exact=True).fill("6")
+    page.get_by_text("More settings").click()
+    page.get_by_label("More (one per line)").fill("generate.generator=tests.support.fakes:FirstWords")
+    page.get_by_label("Alpha", exact=True).fill("2")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_text("Alpha: Input should be less than or equal to 1").wait_for()
+    page.get_by_label("Alpha", exact=True).fill("0.3")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_url("**/vitalfew/corpora?run=*")
+    page.get_by_role("link", name="Results of the evaluation").click(timeout=180_000)
+    page.wait_for_url("**/vitalfew/results?run=*")
+    page.locator("td").first.wait_for()
 
 
 def look(page: Any, name: str, folder: Path) -> None:

@@ -227,6 +227,17 @@ def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
     assert not fake(towns).started
 
 
+def test_a_form_offers_the_names_that_there_are(towns: Site, tmp_path: Path) -> None:
+    async def act(user: User) -> None:
+        await user.should_see("Now", retries=60)
+        user.find(kind=ui.button, content="Start").click()
+        await until(lambda: fake(towns).started)
+
+    visit(towns, "/corpora?start=evaluate", act)
+    assert fake(towns).started == [("evaluate", {"experiment": "quickstart", "index": "towns"}, None)]
+    see(Site(tmp_path / "nowhere"), "/corpora?start=evaluate", "This store has none yet: index a corpus first.")
+
+
 def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "EVERY", 0.05)
     works = flow_run(1, "Running", "running")

@@ -60,8 +60,8 @@ def test_start_follow_schedule_and_cancel(ui: Ui, deployed: Deployed) -> None:
     assert any(stage.line.startswith("encode: 60") or "encode" in stage.line for stage in ended.stages)
     wait(lambda: any("encode: done" in line.text for line in deployed.follow(run).log), 30)
     assert run in [each.id for each in deployed.recent()]
-    with pytest.raises(StartRefused, match=r"Prefect refused it: .*'towns'"):
-        deployed.start("re-encode", {"corpus": "gone"})
+    with pytest.raises(StartRefused, match=r"Prefect refused it: .*parameters\.alpha"):
+        deployed.start("evaluate", {"alpha": 2})
     with pytest.raises(NoFlowRun, match="no such run"):
         deployed.follow("00000000-0000-0000-0000-000000000000")
     with pytest.raises(NoFlowRun, match="not the id"):

@@ -88,7 +88,6 @@ class Ui:
         line = self.process.stdout.readline()
         if "Ready" not in line:
             raise AssertionError(self.process.communicate()[1])
-        self.printed = line.split()[1]
         self.secret: str = json.loads((self.home / "ui.json").read_text())["secret"]
         return time.monotonic() - began
 

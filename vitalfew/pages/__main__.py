@@ -22,4 +22,4 @@ if __name__ == "__main__":
     from vitalfew.pages.mounting import mounted
     from vitalfew.pages.site import Site
 
-    serve(None, given.store, given.corpora, mounted(Site(given.store, given.corpora)))
+    serve(None, given.store, mounted(Site(given.store, given.corpora)))

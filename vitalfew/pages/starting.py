@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from vitalfew.configs.loading import explained
 from vitalfew.flows.errors import explanation
-from vitalfew.flows.forms import EvaluateForm, Form, IndexForm, ReEncode, names, with_names
-from vitalfew.flows.pipelines.named import find_corpus
+from vitalfew.flows.forms import EvaluateForm, Form, IndexForm, ReEncode
+from vitalfew.flows.pipelines import experiments
+from vitalfew.flows.pipelines.named import corpora, find_corpus
 from vitalfew.flows.server.deployed import StartRefused, moment
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.corpus_files import CorpusFile
@@ -22,6 +23,7 @@ from vitalfew.pages.fields import Fields, described
 from vitalfew.pages.runs import CORPORA, utc
 from vitalfew.pages.site import Site
 from vitalfew.pages.timing import AGAIN, ONCE, When
+from vitalfew.storage.runs import index_names
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,30 @@ def draw(site: Site, deployment: str) -> None:
     described(" ".join((start.form.__doc__ or "").split()))
 
     def read() -> tuple[Mapping[str, Any], pl.DataFrame]:
-        schema = start.form.model_json_schema()
-        known = names(site.place, site.corpora)
-        whole = with_names({"definitions": {"form": schema, **schema.get("$defs", {})}}, known)
-        corpora = site.store.corpora(site.corpora) if deployment == "re-encode" else pl.DataFrame()
-        return whole["definitions"]["form"], corpora
+        schema = _with_names(site, start.form.model_json_schema())
+        return schema, site.store.corpora(site.corpora) if deployment == "re-encode" else pl.DataFrame()
 
     given = dict(ui.context.client.request.query_params)
     parts.later(read, lambda found: Drawn(site, deployment, start, given, *found).draw())
+
+
+def _with_names(site: Site, schema: dict[str, Any]) -> Mapping[str, Any]:
+    """A form's schema whose fields offer the indexes, experiments and corpora of this moment; an index that is the only
+    one is filled in. Raises ConfigError, OtherVersion."""
+    indexes = index_names(site.place)
+    known = {
+        "index": indexes,
+        "experiment": experiments.names(site.place),
+        "corpus": sorted(corpora(site.place, site.corpora)),
+    }
+    for name, field in schema["properties"].items():
+        if known.get(name):
+            field["enum"] = known[name]
+        if name == "index" and len(indexes) == 1:
+            field["default"] = indexes[0]
+        if name == "index" and not indexes:
+            field["description"] += " This store has none yet: index a corpus first."
+    return schema
 
 
 class Drawn:
