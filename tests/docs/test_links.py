@@ -45,14 +45,3 @@ def broken(page: Path, target: str) -> bool:
 def test_links_lead_somewhere(page: Path) -> None:
     dead = [target for target in links(page.read_text(encoding="utf-8")) if broken(page, target)]
     assert not dead, f"{page.relative_to(ROOT)} links to what is not there: {', '.join(dead)}"
-
-
-def test_dead_links_are_told_from_living_ones(tmp_path: Path) -> None:
-    page, other = tmp_path / "page.md", tmp_path / "other.md"
-    other.write_text("# Here\n## `it` is (twice)\n## `it` is (twice)\n")
-    page.write_text(
-        "[a](other.md) [b](other.md#it-is-twice-1) [c](https://x.org) `[d](gone.md)`\n\n    [e](gone.md)\n\n"
-        "|t|\n|---|\n|[f](gone.md)|\n\n[g](other.md#gone) ![h](gone.png) [i](#page)\n"
-    )
-    found = [target for target in links(page.read_text()) if broken(page, target)]
-    assert found == ["gone.md", "other.md#gone", "gone.png", "#page"]

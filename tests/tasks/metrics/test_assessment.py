@@ -2,15 +2,11 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.generators.base import Rating
 from vitalfew.tasks.metrics.base import Answer, Case, Context
-from vitalfew.tasks.metrics.labels import auc
 from vitalfew.tasks.registry import make
 
 
@@ -45,10 +41,3 @@ def test_what_cannot_be_judged_is_left_out() -> None:
     summary = metric.summary([whole, *without])["rating_auc"]
     assert (summary.value, summary.left_out) == (1.0, 4)
     assert figures(*without)["rating_auc"] is None
-
-
-@given(rows=st.lists(st.tuples(st.booleans(), st.sampled_from([0.1, 0.2, 0.5])), min_size=1, max_size=12))
-def test_auc_is_the_share_of_pairs_in_order(rows: list[tuple[bool, float]]) -> None:
-    relevant, scores = (np.array([row[place] for row in rows]) for place in (0, 1))
-    pairs = [(high > low) + (high == low) / 2 for high in scores[relevant] for low in scores[~relevant]]
-    assert auc(relevant, scores) == (pytest.approx(np.mean(pairs)) if pairs else None)

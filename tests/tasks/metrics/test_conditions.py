@@ -46,16 +46,6 @@ def test_what_question_and_answer_sentence_share() -> None:
     assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
 
 
-def test_the_rank_is_of_passages_and_a_miss_has_none() -> None:
-    found = [
-        RankedUnit(rank, rank, Span(passage, 0, 9), 2.0 - rank, "") for rank, passage in enumerate((7, 7, 8, 9), 1)
-    ]
-    case = Case("Who?", ("Ada",), (9, 8), (), tuple(found))
-    assert (conditions(case)["gold_rank"], conditions(case)["margin"]) == (2, 1)
-    assert conditions(replace(case, gold_passages=(5,)))["gold_rank"] is None
-    assert conditions(replace(case, hits=()))["gold_rank"] is None
-
-
 def test_without_ground_there_is_no_condition() -> None:
     assert conditions(Case("Who?", ("Ada",), (), ())) == dict.fromkeys(
         ("gold_words", "gold_sentences", "gold_count", "redundancy", "question_overlap", "gold_rank", "margin")

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.evaluating import copied, run, values
 from tests.support.indexing import sql
@@ -15,7 +13,7 @@ from vitalfew.configs.evaluation import AppraiseConfig, GenerateConfig
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 from vitalfew.tasks.models.ticks import no_tick
-from vitalfew.tasks.raters.asked import GradeJudge, graded
+from vitalfew.tasks.raters.asked import graded
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.registry import make
 
@@ -93,19 +91,6 @@ def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: 
     found, said = graded(reply)
     assert found == grade
     assert said == reason if grade is not None else "must begin with a grade" in said
-
-
-@settings(deadline=None)
-@given(st.text(max_size=60))
-def test_whatever_is_replied_is_a_grade_or_an_error(reply: str) -> None:
-    found, said = graded(reply)
-    assert (found is None and said) or (found is not None and 0 <= found <= 10)
-
-
-def test_another_judge_is_another_appraiser() -> None:
-    options = [GradeJudge.Options(**{**JUDGE, "judge": {**JUDGE["judge"], "few": few}}) for few in (4, 5)]
-    assert options[0].identity() != options[1].identity()
-    assert options[0].asked()["judge"].given()["max_tokens"] == 120
 
 
 def test_appraisals_of_an_evaluation(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from vitalfew.tasks.raters.asked import CRITIQUING, ProbabilityJudge
 from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.registry import UnknownName, make
 
-ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")
 BATCH = [
     RatedContext("Who founded it?", "The mill still stands.", "hills"),
     RatedContext("Where does the {river} rise?", "", "the sea"),

@@ -17,10 +17,9 @@ from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, failed
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.rate import Label
-from vitalfew.tasks.raters.asked import TwoRound
-from vitalfew.tasks.raters.base import Judgement, RatedContext
+from vitalfew.tasks.raters.base import RatedContext
 from vitalfew.tasks.raters.recorded import AnswerText, GoldPassage, Title
-from vitalfew.tasks.registry import UnknownName, make
+from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Retrieve
 
 
@@ -74,16 +73,6 @@ def test_gold_asks_for_the_answer_where_it_is_told_to() -> None:
     plain, strict = (GoldPassage(GoldPassage.Options(answer=answer)).rate(batch) for answer in (0, 1))
     assert [verdict.label for verdict in plain] == [1, 1, 1, 0]
     assert [verdict.label for verdict in strict] == [0, 0, 1, 0]
-
-
-def test_a_critic_has_the_last_word() -> None:
-    given = [Judgement({"rater": 1.0}), Judgement({"rater": 1.0, "critic": 0.0}), Judgement(error="no answer")]
-    assert [judgement.label for judgement in given] == [1, 0, None]
-
-
-def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'gold'"):
-        staged(Label, retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
 
 
 def labelled(title: str, text: str, **more: object) -> RatedContext:
@@ -180,17 +169,6 @@ def test_the_second_of_two_rounds_corrects_the_first() -> None:
     assert [verdict.scores for verdict in verdicts] == [{"rater": 1}, {"rater": 1}, {"rater": 0}]
 
 
-def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    first = label(retrieved, labeller="two_round", rater={**ROUNDS["rater"], "word": "river"}, critic=None)
-    other = staged(
-        Label, retrieved[0].store, *retrieved, LabelConfig(labeller="two_round", rater=ROUNDS["rater"], critic=None)
-    )
-    assert first.artifact != other.artifact
-    rows = first.artifact.read(0).to_pylist()
-    assert {row["rater"] for row in rows} <= {0.0, 1.0}
-    assert all(row["critic"] is None and row["label"] == row["rater"] for row in rows)
-
-
 def test_an_interrupted_labelling_goes_on(
     retrieved: tuple[Artifact, Artifact, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,18 +191,3 @@ def test_an_interrupted_labelling_goes_on(
     assert len(stage.pending()) == len(stage.shards()) - 1
     stage.run("later")
     assert stage.artifact.completed().rows["labels"] > asked[0]
-
-
-@pytest.mark.parametrize(
-    ("reply", "label"), [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
-)
-def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> None:
-    class Says(Hasty):
-        def reply(self, prompt: Prompt) -> Completion:
-            return Completion(reply, 9, 1, 0.1)
-
-    labeller = TwoRound(TwoRound.Options(rater=GenerateConfig(**ROUNDS["rater"])))
-    labeller.generators = {"rater": Says(GenerateConfig())}
-    (verdict,) = labeller.rate([labelled("T", "x")])
-    assert verdict.label == label
-    assert bool(verdict.error) == (label is None)

@@ -15,7 +15,6 @@ from tests.support.indexing import sql
 from tests.support.shared import indexed
 from tests.tasks.raters.test_verdicts import ORDER, ORDERS, TRIAL, Obedient, replies, verdict
 from vitalfew.configs.evaluation import JudgeConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
@@ -125,19 +124,6 @@ def test_a_method_wins_against_its_baseline(store: Path) -> None:
     assert "preferred to the baseline" in outcome.report.html.read_text()
 
 
-def test_nothing_is_compared_unless_asked_for(store: Path) -> None:
-    plain = {name: value for name, value in settings().items() if name != "preferred"}
-    before = run(store, {**COMPARED, "judge": plain})
-    assert {values(store, before, name)["preferred"] for name in METHODS} == {None}
-    assert sql(store, "SELECT count(preferred) FROM verdicts") == [(0,)]
-    run(store, {**COMPARED, "judge": settings()})
-    assert sql(store, "SELECT count(DISTINCT correct_id) = 18 FROM verdicts") == [(True,)]  # 3 different answers each
-    methods = {"search": {"generate": None}, **METHODS}
-    given = parameters(store, {**COMPARED, "judge": settings(), "methods": methods, "primary": None})
-    with pytest.raises(ConfigError, match=r"judge\.preferred compares .* but search gives none"):
-        graph(given)
-
-
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
@@ -186,12 +172,3 @@ def test_a_preference_is_quoted_and_paid_for_once(store: Path, server: ChatServe
 def fails_second(prompt: str) -> bool:
     """Whether the longer answer is shown first."""
     return "first_answer" in prompt and '"first"' not in preference(prompt)
-
-
-def test_a_quote_knows_the_verdicts_that_are_there(store: Path, server: ChatServer) -> None:
-    """The baseline is finished, and the answers of the other were judged under another name of its settings."""
-    run(store, asking(server))
-    changed = {"short": {}, "again": {**METHODS["whole"], "refine": {"max_words": 90_000}}}
-    assert quoted(store, {**asking(server), "methods": changed}) == [0, 0]
-    fewer = {"short": {}, "again": {**METHODS["whole"], "refine": {"max_words": 5}}}
-    assert quoted(store, {**asking(server), "methods": fewer})[1] > 6 * 2 * 600

@@ -13,7 +13,6 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import JudgeConfig
-from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
@@ -146,11 +145,6 @@ def test_no_text_moves_a_verdict(order: str, place: str) -> None:
     assert found.error == ""
 
 
-def test_what_the_judge_needs_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"the judge needs a model: --set judge\.model=NAME"):
-        make(JudgeConfig(), "judge")
-
-
 TRIAL: dict[str, Any] = {
     "index": "test",
     "questions": {"sample": 6, "batch": 3},
@@ -180,13 +174,6 @@ def test_verdicts_of_an_evaluation(store: Path) -> None:
     ]
     served = Answering(store, configured(store, "quickstart:naive RAG", "test", {"judge": settings()}))
     assert "judge" not in [stage.name for stage in served.stages]
-
-
-def test_errors_are_missing_values_and_counted(store: Path) -> None:
-    outcome = run(store, {**TRIAL, "judge": settings("chatty"), "methods": {"one": {}}})
-    assert values(store, outcome, "one")["judged_correct"] is None
-    assert sum(shard.notes["errors"] for shard in outcome.methods["one"]["judge"].shards) == 6
-    assert sql(store, "SELECT count(*) FROM verdicts WHERE error LIKE 'correct: the reply must be%'") == [(6,)]
 
 
 def test_the_chosen_answer_is_judged(store: Path) -> None:
@@ -273,17 +260,3 @@ def test_a_verdict_is_paid_for_once_whichever_method_answered(store: Path, serve
     assert values(store, again, "one")["supported"] == 1
     lines = sql(store, "SELECT count(DISTINCT explanation), count(DISTINCT correct_id) FROM verdicts")
     assert lines == [(6, 6)]
-
-
-def test_a_server_without_schemas_is_asked_without_them(store: Path, server: ChatServer) -> None:
-    known = server.behave
-
-    def older(path: str, body: Any, attempt: int) -> Reply:
-        if body and "response_format" in body:
-            return Reply({"error": {"message": "unknown field response_format"}}, status=400)
-        return known(path, body, attempt)
-
-    server.behave = older
-    outcome = run(store, asking(server))
-    assert values(store, outcome, "one")["supported"] == 1
-    assert sum(shard.notes["errors"] for shard in outcome.methods["one"]["judge"].shards) == 0

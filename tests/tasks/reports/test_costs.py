@@ -14,7 +14,6 @@ from vitalfew.tasks.reports.contents import Report, StageCost
 from vitalfew.tasks.reports.shown.notes import paid
 
 SHARDS: dict[str, Any] = {**THREE, "questions": {"batch": 6}}
-FURTHER: dict[str, Any] = {"stages": {"tests.support.further:First": {"keep": 2}}}
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +71,3 @@ def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Eval
     (cost,) = [cost for cost in report.methods[2].costs if cost.stage == "generate"]
     assert cost.usd == pytest.approx(generate, rel=1e-12)
     assert cost.usd > next(cost.usd for cost in first.report.report.methods[2].costs if cost.stage == "generate")
-
-
-def test_a_stage_whose_table_a_later_one_wrote_anew_counts(store: Path) -> None:
-    outcome = run(store, {**SHARDS, **FURTHER})
-    report = outcome.report.report
-    assert [cost.stage for cost in report.methods[1].costs if cost.stage in ("refine", "first")] == ["refine", "first"]
-    assert sum(cost.usd for cost in once(report)) == pytest.approx(spent(store, outcome)[0], rel=1e-12)

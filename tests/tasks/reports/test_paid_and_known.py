@@ -23,7 +23,6 @@ METHODS: dict[str, Any] = {
         "pareto": {"retrieve": {"retriever": "core_context"}},
     },
 }
-QUESTIONS = 12
 
 
 def written(folder: Path, changed: int) -> list[str]:

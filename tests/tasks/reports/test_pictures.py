@@ -1,8 +1,6 @@
 """The pictures of PFE-Self-RAG, from an evaluation's own tables."""
 
-import subprocess
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,16 +8,13 @@ import pytest
 
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
-from tests.support.reports import report, summaries
-from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.tasks.refiners.base import Vectors
 from vitalfew.tasks.refiners.whole_hits import mmr
 from vitalfew.tasks.report import read_report, write_report
-from vitalfew.tasks.reports.contents import ContextMap, MethodResult, Report
-from vitalfew.tasks.reports.critiques import choice, context_map
-from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions, embedded
+from vitalfew.tasks.reports.contents import Report
+from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions
 from vitalfew.tasks.reports.plots.sweeps import quality_by_refiner
 
 SETTINGS = {
@@ -64,10 +59,6 @@ def test_the_map_shows_what_mmr_kept(made: tuple[Path, Evaluated, Report]) -> No
     vectors = Vectors(np.array([shown.query], np.float32), [np.array(shown.documents, np.float32)])
     assert mmr(vectors, 0.5, 4) == [list(shown.kept)]
     assert sorted(shown.kept) != [0, 1, 2, 3]  # some better hit was left out
-    places = embedded(shown)
-    assert places.shape == (9, 2)
-    assert np.isfinite(places).all()
-    assert np.array_equal(places, embedded(shown))
 
 
 def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:
@@ -83,22 +74,3 @@ def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:
     assert "Contexts that mmr keeps" in page
     assert "best:" in described
     assert "set:" in described
-
-
-def test_a_removed_index_takes_its_picture_alone_with_it(made: tuple[Path, Evaluated, Report], tmp_path: Path) -> None:
-    store, outcome, found = made
-    copy = tmp_path / "copy"
-    subprocess.run(["cp", "-a", str(store), str(copy)], check=True)
-    for manifest in copy.glob("vectors/*/manifest.json"):
-        manifest.unlink()
-    methods = Evaluate.model_validate(outcome.run.config).methods
-    assert context_map(copy, outcome.run, methods) is None
-    assert choice(copy, outcome.run, methods) == found.choice
-
-
-def test_there_is_nothing_to_draw_without_candidates_and_mmr() -> None:
-    plain = report(MethodResult("plain", {}, summaries(accuracy=0.5)))
-    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, quality_by_refiner):
-        assert draw(plain) is None
-    two = ContextMap("Who?", ((1.0, 0.0), (0.0, 1.0)), (1.0, 1.0), (0,), "mmr")
-    assert contexts_in_two_dimensions(replace(plain, context_map=two)) is None  # two points are no map

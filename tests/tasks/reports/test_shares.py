@@ -21,16 +21,9 @@ def test_ties_draw_the_mean_to_a_half_and_the_ends_with_it() -> None:
     assert over_all(Interval(0.8, 0.7, 0.9, 40), 0) == Interval(pytest.approx(0.8), *map(pytest.approx, (0.7, 0.9)), 40)
 
 
-def test_no_ends_without_ends_and_no_mean_without_labels() -> None:
-    assert over_all(Interval(1.0, None, None, 30), 30) == Interval(0.75, None, None, 60)
-    assert over_all(Interval(None, None, None, 30), 30).mean is None
-    with pytest.raises(ValueError, match="there must be a question"):
-        over_all(Interval(None, None, None, 0), 0)
-
-
-@pytest.mark.parametrize("labels", [20, 60, 100])
-def test_intervals_hold_the_truth(labels: int) -> None:
+def test_intervals_hold_the_truth() -> None:
     """People prefer the first of two methods in 60 % of the questions on which these differ, which are 40 % of all."""
+    labels = 60
     rng, chances, share, held = np.random.default_rng(labels), (0.6, 0.1, 0.3), 0.4, []
     truth = 0.5 + share * (chances[0] + chances[1] / 2 - 0.5)
     for _ in range(400):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index
-from tests.support.reports import three
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.plots.differences import where_it_pays
@@ -33,7 +32,3 @@ def test_differences_are_told_by_what_questions_are_like(tmp_path: Path) -> None
     assert "words of a gold passage" in plot.svg
     shown = {each.condition for each in report.among}
     assert shown >= {"question_overlap", "gold_rank", "margin"}
-
-
-def test_without_conditions_there_is_no_plot() -> None:
-    assert where_it_pays(three()) is None
