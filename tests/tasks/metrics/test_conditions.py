@@ -46,14 +46,6 @@ def test_what_question_and_answer_sentence_share() -> None:
     assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
 
 
-def test_without_ground_there_is_no_condition() -> None:
-    assert conditions(Case("Who?", ("Ada",), (), ())) == dict.fromkeys(
-        ("gold_words", "gold_sentences", "gold_count", "redundancy", "question_overlap", "gold_rank", "margin")
-    )
-    elsewhere = conditions(Case("Who?", (), (1,), (), hits("one hit"), gold_sentences=((),)))
-    assert (elsewhere["gold_words"], elsewhere["gold_count"], elsewhere["redundancy"]) == (None, 1, None)
-
-
 @given(st.lists(st.one_of(st.just(float("nan")), st.integers(0, 9).map(float)), max_size=40))
 def test_every_known_value_is_in_one_group_and_groups_do_not_overlap(values: list[float]) -> None:
     table = np.array(values, dtype=float)

@@ -20,7 +20,6 @@ from vitalfew.tasks.metrics.base import (
     LIKELIHOODS,
     PREFERENCES,
     REFINEMENTS,
-    SCALE,
     STEPS,
     SUPPORTING_FACTS,
     VERDICTS,
@@ -72,25 +71,14 @@ def one(metric: str, case: Case) -> float | None:
         ("The Denver Broncos!", "Denver Broncos", 1, 1),
         ("Denver", "Denver Broncos", 0, 2 / 3),
         ("Broncos of Denver", "the Denver Broncos", 0, 0.8),
-        ("yes yes", "yes", 0, 2 / 3),
         ("U.S.", "US", 1, 1),
         ("in 1,000 years", "1000 years", 0, 0.8),
-        ("7", "seven", 0, 0),
         ("twenty-one", "twenty one", 0, 0),  # punctuation goes, and leaves no blank
         (" a  Café\n", "café", 1, 1),
-        ("cafe", "café", 0, 0),
         ("O’Hara", "O'Hara", 0, 0),  # only ASCII punctuation is dropped
         ("Anthem", "an them", 0, 0),  # articles are whole words
         ("", "Ada", 0, 0),
-        ("...", "Ada", 0, 0),
-        ("", "The", 0, 0),  # nothing is left of either
-        ("", "-", 0, 0),
-        ("...", "A", 0, 0),
         ("the", "The", 1, 1),
-        ("(A).", "A", 1, 1),
-        ("The", "A", 0, 0),
-        ("-", "-", 1, 1),
-        ("The answer is A", "A", 0, 0.4),
     ],
 )
 def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) -> None:
@@ -103,22 +91,12 @@ def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) ->
     ("output", "gold", "accurate"),
     [
         ("It was the Denver Broncos, of course.", "Denver Broncos", 1),
-        ("I do not know", "no", 0),
         ("The Mayor", "May", 0),
-        ("In May.", "may", 1),
         ("Broncos Denver", "Denver Broncos", 0),
         ("Ada " + "w " * 14, "Ada", 1),
         ("Ada " + "w " * 15, "Ada", 0),  # sixteen words
         ("", "Ada", 0),
-        ("Ada", "the", 0),
-        ("", "The", 0),
-        ("", "A", 0),
-        ("", "-", 0),
         ("The answer is A", "A", 1),
-        ("A. Because of the wind", "A", 1),
-        ("It is a dog", "A", 0),
-        ("well-known", "-", 0),
-        ("The sign is '-'.", "-", 1),
         ("東京 です", "東京", 1),
     ],
 )
@@ -139,23 +117,6 @@ def test_rouge() -> None:
     assert values("rouge", swapped) == {"rouge_l": [pytest.approx(3 / 6)], "rouge_lsum": [pytest.approx(1)]}
 
 
-UNITS = {
-    SCALE,
-    "0 to 10",
-    "% of contexts",
-    "tokens",
-    "words",
-    "sentences",
-    "passages",
-    "contexts",
-    "answers",
-    "s",
-    "USD",
-    "tokens/s",
-    "nats",
-    "rank",
-    "score",
-}
 WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": (), "gold_texts": ()},
@@ -166,20 +127,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     VERDICTS: {"verdict": None}, PREFERENCES: {"verdict": (1.0, 0.5, None)},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
-
-
-@pytest.mark.parametrize("name", PER_QUESTION)
-def test_every_column_says_what_it_is(name: str) -> None:
-    metric = metric_at(name)
-    columns = metric.columns()
-    assert [column.name for column in columns] == [*dict.fromkeys(column.name for column in columns)]
-    assert {column.name for column in columns} == metric.score([]).keys()
-    for column in columns:
-        assert column.heading, column
-        assert column.unit in UNITS, column
-        assert column.direction in {"higher", "lower", "neither"}, column
-        assert {*column.needs} <= WITHOUT.keys(), column
-        assert column.needs, column
 
 
 @pytest.mark.parametrize("name", PER_QUESTION)
@@ -203,6 +150,8 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     if name == "conditions":
         whole = replace(whole, question="Who came?")
     for column in metric_at(name).columns():
+        assert column.heading, column
+        assert column.direction in {"higher", "lower", "neither"}, column
         assert values(name, whole)[column.name] != [None], column
         for need, changes in WITHOUT.items():
             given = values(name, replace(whole, **changes))[column.name] != [None]
@@ -241,10 +190,7 @@ def test_correct_units() -> None:
     assert ranks("Mayor") == (1, 1)
     assert ranks("o'hara") == ranks("1990") == ranks("café nord") == (2, 1)
     assert ranks("nobody", "café") == (2, 1)
-    assert ranks("Café", hits=hits[2:]) == (1, 1)
-    assert ranks("the cafe\u0301") == (None, 0)
-    assert ranks("Ada", hits=()) == (None, 0)
-    assert ranks("") == ranks(" ") == (None, 0)
+    assert ranks("Ada", hits=()) == ranks("") == (None, 0)
 
 
 def read(*contexts: str, gold: str = "Ada") -> Case:
@@ -274,14 +220,8 @@ def evidence(*shown: Span) -> Case:
         ([WHOLE, WHOLE, OTHER], 0.5, 1, 0.5, 0.5),  # a repetition adds nothing
         ([Span(7, 4, 9)], 1, 1, 1, 0.5),  # more than half of a fact
         ([Span(7, 5, 9)], 0, 1, 0, 0),  # less: a sentence that a budget has cut
-        ([Span(7, 0, 100)], 1, 1, 1, 1),  # two facts in one sentence, and more
         ([Span(7, 12, 22), Span(7, 22, 32), Span(7, 32, 40)], 1, 1, 1, 0.5),  # a fact in three sentences
-        ([Span(7, 12, 22)], 0, 1, 0, 0),  # one of these three
         ([Span(7, 12, 40), Span(7, 36, 44)], 0.5, 1, 0.5, 0.5),  # half of the second is beyond the fact
-        ([Span(7, 12, 40), Span(7, 35, 43)], 1, 1, 1, 0.5),
-        ([Span(7, 9, 12)], 0, 1, 0, 0),  # between two facts
-        ([Span(7, 0, 9), Span(7, 0, 4), OTHER], 0.5, 1, 0.5, 0.5),  # a part of what another context shows
-        ([OTHER, Span(9, 0, 9), Span(9, 9, 20)], 0, 2 / 3, 0, 0),
         ([], None, None, 0, 0),
     ],
 )
@@ -304,11 +244,7 @@ def test_supporting_facts(
         ([*FACTS], "Ada Byron", ["Ada"], 0, 2 / 3),  # answer: precision 1/2, recall 1
         ([*FACTS, OTHER], "Ada", ["Ada"], 0, 0.8),  # facts: precision 2/3, recall 1
         ([*FACTS, OTHER], "Ada Byron", ["Eve", "Ada"], 0, 0.5),  # 1/3 and 1
-        ([FACTS[0]], "Ada", ["Ada"], 0, 2 / 3),
-        ([*FACTS], "Bob", ["Ada"], 0, 0),
         ([*FACTS], "yes it is", ["yes"], 0, 0),  # a yes is all of an answer
-        ([*FACTS], "Yes.", ["yes"], 1, 1),
-        ([], "Ada", ["Ada"], 0, 0),
     ],
 )
 def test_joint(shown: list[Span], output: str, gold: list[str], exact: float, f1: float) -> None:
@@ -345,8 +281,6 @@ def test_compression() -> None:
     [
         ("The river Ouse ran", 1, 1),
         ("It was in 1990. The Ouse, 1991.", 4 / 7, 2 / 3),  # "It" and "The" begin sentences
-        ("RIVER OUSE", 1, 1),
-        ("the sea", 0.5, None),
         ("…", None, None),
         ("Mill: Ada", 1, None),  # a title stands before it
     ],
@@ -355,5 +289,17 @@ def test_grounding(context: str, words: float | None, names: float | None) -> No
     given = replace(hit(1, text="the river Ouse ran, in 1990"), title="Mill: Ada")
     case = Case("Who?", (), (), (), hits=(given,), contexts=(Context(context, 3),))
     assert values("grounding", case) == {"grounding": [words], "grounded_names": [names]}
-    noisy = replace(case, hits=found(1), given=(given,))
-    assert values("grounding", noisy) == values("grounding", case)
+
+
+def test_a_case_is_judged_by_itself() -> None:
+    """Shards and their order change no value."""
+    cases = [
+        answered("Ada", "Ada"),
+        evidence(WHOLE, OTHER),
+        read("Bob.", "Ada."),
+        answered("", "Ada", error="HTTP 500"),
+    ]
+    for name in PER_QUESTION:
+        alone = [values(name, case) for case in cases]
+        turned = values(name, *cases[::-1])
+        assert turned == {column: [each[column][0] for each in alone[::-1]] for column in turned}

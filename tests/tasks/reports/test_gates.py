@@ -128,18 +128,6 @@ def test_the_interval_is_tangos_but_for_its_guards(questions: int, worse: int, b
     assert high < (own.high or 0) < high + 1 / questions
 
 
-def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
-    generator = np.random.default_rng(0)
-    before = generator.normal(1000, 100, 300)
-    after = before + generator.normal(60, 20, 300)
-    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
-    own = decided(before, after, 10, **tokens)
-    assert own.verdict == WORSE
-    assert own.difference == pytest.approx(60, abs=4)
-    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
-    assert decided(after, before, 0, **tokens).verdict == NO_WORSE
-
-
 def test_every_metric_has_to_be_shown_no_worse_and_one_suffices_to_be_worse() -> None:
     good, bad, doubt = metric(1000, (5, 5), 0.05), metric(1000, (200, 10), 0.05), metric(1000, (200, 190), 0.02)
     assert decide({"a": good, "b": good}).verdict == NO_WORSE
@@ -176,3 +164,15 @@ def test_a_question_that_lost_its_value_cannot_show_that_nothing_was_lost() -> N
 def test_what_cannot_be_decided_is_refused(metrics: dict[str, GatedMetric], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         decide(metrics)
+
+
+def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
+    generator = np.random.default_rng(0)
+    before = generator.normal(1000, 100, 300)
+    after = before + generator.normal(60, 20, 300)
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
+    own = decided(before, after, 10, **tokens)
+    assert own.verdict == WORSE
+    assert own.difference == pytest.approx(60, abs=4)
+    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
+    assert decided(after, before, 0, **tokens).verdict == NO_WORSE

@@ -3,15 +3,12 @@
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.evaluating import evaluated
 from tests.support.indexing import index, sql
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.tasks.refiners.base import Vectors
-from vitalfew.tasks.refiners.whole_hits import mmr
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions
@@ -50,15 +47,6 @@ def test_the_question_is_the_one_that_methods_differ_about(made: tuple[Path, Eva
         f"JOIN asked USING (question_id) WHERE method = 'best refiner=cut' AND text = '{shown.question}' ORDER BY 1",
     )
     assert [(f1, isrel) for _, f1, isrel in rows] == list(shown.points)
-
-
-def test_the_map_shows_what_mmr_kept(made: tuple[Path, Evaluated, Report]) -> None:
-    _, _, found = made
-    shown = found.context_map
-    assert shown is not None
-    vectors = Vectors(np.array([shown.query], np.float32), [np.array(shown.documents, np.float32)])
-    assert mmr(vectors, 0.5, 4) == [list(shown.kept)]
-    assert sorted(shown.kept) != [0, 1, 2, 3]  # some better hit was left out
 
 
 def test_pictures_are_in_the_page(made: tuple[Path, Evaluated, Report]) -> None:

@@ -118,18 +118,6 @@ def test_differences_are_never_wider_than_those_of_labels_and_turn_with_the_side
         assert one.both.low == pytest.approx(-(other.both.high or 0))
 
 
-def test_few_labels_have_means_and_no_interval_and_say_why() -> None:
-    human = np.array([[1.0] * 9 + [np.nan] * 21, [np.nan] * 30])
-    few, none = powered_means(np.full((2, 30), 0.5), human)
-    assert few.labels == Interval(1.0, None, None, 9)
-    assert few.both == Interval(1.0, None, None, 30)
-    assert few.reason == "too few labels for an interval: 9, and it needs 10"
-    assert few.halved_by is None
-    assert few.judge.low is not None
-    assert none.labels.mean is none.both.mean is None
-    assert powered_means(np.empty((1, 0)), np.empty((1, 0)))[0].judge == Interval(None, None, None, 0)
-
-
 def test_bad_input_is_refused() -> None:
     good = np.full((1, 20), 0.5)
     with pytest.raises(ValueError, match=r"shapes \(1, 20\) and \(1, 19\): use NaN"):

@@ -13,7 +13,6 @@ from vitalfew.tasks.reports.differing import METHODS, SHOWN
 from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.shown.notes import differing
 from vitalfew.tasks.reports.shown.page import page
 
 NAN = float("nan")
@@ -61,7 +60,7 @@ def test_the_questions_on_which_methods_differ_are_a_handful(tmp_path: Path) -> 
     assert f"<summary>{found.shown[0].question}</summary>" in page(report, plots=[])
 
 
-def test_of_many_long_texts_a_part_is_shown_and_markup_is_text() -> None:
+def test_markup_in_a_text_is_shown_as_text() -> None:
     hostile = "<b>*x* | y</b>"
     answered = tuple(Answered(name, (hostile,), value, 3, 2, hostile) for name, value in (("a", 1.0), ("b", 0.0)))
     shown = (DifferingQuestion(f"Who {hostile}?", (hostile,), answered),)
@@ -69,9 +68,6 @@ def test_of_many_long_texts_a_part_is_shown_and_markup_is_text() -> None:
     report = replace(reports.report(*methods), differing=Differing(9, 1, ("a", "b"), shown), primary="accuracy")
     text = page(report, plots=[])
     assert "<b>*x*" not in text
-    assert "✓" in text
-    assert "number 2 of 3 contexts holds it" in text
     marked = markdown_report(report)
     assert "  - ✗ b: " in marked
     assert "<b>" not in marked.replace("\\<", "")
-    assert "The answers of the methods differ in accuracy on 1 of 9 questions" in differing(report)

@@ -1,6 +1,8 @@
-"""A session of reviews: the order, blinding, what every key keeps, the same texts; and what reports make of it."""
+"""A session of reviews: the order, blinding, what every key keeps, the same texts; what reports make of it; reviews as
+CSV and read back, and lines that are of no answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,17 +18,21 @@ from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.terminal import out
-from vitalfew.storage.reviews import Review, add_reviews, read_reviews
+from vitalfew.storage.catalog.database import query
+from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews, read_reviews
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generators.base import Completion, Prompt
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports import labelled as labels
-from vitalfew.tasks.reports.answers import MethodAnswers, same_text
+from vitalfew.tasks.reports.answers import MethodAnswers
 from vitalfew.tasks.reports.contents import Labelled
-from vitalfew.tasks.reports.reviewing import BACK, SKIP, ReviewItem, ReviewSession
-from vitalfew.tasks.reports.runs import find_run
+from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, import_reviews
+from vitalfew.tasks.reports.reviewing import BACK, ReviewItem, ReviewSession
+from vitalfew.tasks.reports.runs import find_run, read_rows
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
 
+HEAD = "reviewer,run_id,question_id,method,other,verdict,seconds"
 HOSTILE = "[bold]\x1b[2Jnot markup[/]\x07"
 
 
@@ -46,7 +52,7 @@ SETTINGS: dict[str, Any] = {
         "naive": NAIVE,
         "two": {"retrieve": {"retriever": "passage", "top_k": 2}},  # the same first context, and so the same answers
         "words": {"retrieve": {"retriever": "bm25", "top_k": 3}},
-        "hostile": {**NAIVE, "generate": {"generator": f"{__name__}:Hostile"}},
+        "=hostile": {**NAIVE, "generate": {"generator": f"{__name__}:Hostile"}},
         "ranking": {**NAIVE, "generate": None},
     },
 }
@@ -117,28 +123,6 @@ def test_a_verdict_is_kept_at_once_and_unblinded(store: Path) -> None:
     assert session(store, "Bob", *PAIR).place == 1
 
 
-def test_skip_back_and_another_key(store: Path) -> None:
-    own = session(store, "Ada", *PAIR)
-    first, second = own.items[:2]
-    assert own.press(BACK) == "This is the first one."
-    assert own.press("x") == "That is not one of the keys."
-    own.press(SKIP)
-    assert (current(own), reviews(store)) == (second, [])
-    own.press("=")
-    own.press(BACK)
-    own.press("2")
-    assert [each.said for each in reviews(store)] == [second.answers[1].methods[0]]
-    assert current(session(store, "Ada", *PAIR)) == first  # what was skipped is asked again
-
-
-def test_answers_with_the_same_text_are_no_pair(store: Path) -> None:
-    own = session(store, "Ada", "two", "naive")
-    assert (own.items, own.current, own.press("1")) == ([], None, "")
-    assert own.progress.alike == 45
-    assert [same_text(text) for text in (" The  Mill.", "the mill")] == ["the mill"] * 2
-    assert len({same_text(text) for text in ("5", "-5", ".5", "3.14", "314", "+5", "$5")}) == 7
-
-
 def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
     own = session(store, "Ada", "naive", one=True)
     first = current(own)
@@ -168,21 +152,6 @@ def test_labels_for_other_methods_stay_a_random_sample(store: Path) -> None:
     assert all(every.verdict(item) for item in passed)
 
 
-def test_another_run_of_the_same_answers_has_the_reviews(store: Path) -> None:
-    first = session(store, "Ada", *PAIR)
-    first.press("1")
-    said = reviews(store)[0].said
-    run(store, {**SETTINGS, "judge": None, "primary": "f1"})
-    again = session(store, "Ada", *PAIR)
-    assert again.run.run_id != first.run.run_id
-    assert (again.place, again.progress.reviewed) == (2, 1)
-    again.press(BACK)
-    again.press("=")
-    assert [each.said for each in reviews(store)] == ["equal"]
-    assert sum(labelled(store).pairs[0].verdicts) == 1
-    assert [each.said for each in read_reviews(store, first.run.run_id)] == [said]
-
-
 def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store: Path) -> None:
     one, other = session(store, "Ada", *PAIR), session(store, "Ada", *PAIR)
     one.press("1")
@@ -201,7 +170,7 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
 @pytest.mark.parametrize(
     ("reviewer", "methods", "message"),
     [
-        ("Ada", ["ranking", "naive"], "no method 'ranking' that answers; it has: naive; two; words; hostile"),
+        ("Ada", ["ranking", "naive"], "no method 'ranking' that answers; it has: naive; two; words; =hostile"),
         ("=1+1", PAIR, "a reviewer must be a name"),
         ("a\x1b[2J", PAIR, "no control characters"),
     ],
@@ -263,7 +232,7 @@ def test_preferences_count_same_answers_as_ties(store: Path) -> None:
 
 def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["review", "trial", "--reviewer", "Ada", "--store", str(store)]
-    pair = ["--method", "hostile", "--method", "naive"]
+    pair = ["--method", "=hostile", "--method", "naive"]
 
     def keys(pressed: str, *more: str) -> str:
         monkeypatch.setattr(out, "_width", 80)  # rich reads COLUMNS once, where the test's process has it
@@ -275,9 +244,107 @@ def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[bold]␛[2Jnot markup[/]" in said
     assert "\x1b" not in said
     assert "Contexts of 2: 3" in said
-    assert "hostile against" not in said.partition("Reviewed now")[0]  # blinded
+    assert "=hostile against" not in said.partition("Reviewed now")[0]  # blinded
     assert "Reviewed now: 2. In all 2 of 45 by Ada, 43 left." in " ".join(said.split())
-    assert f"vitalfew review trial --method hostile --method naive --reviewer Ada --store {store}" in said
+    assert f"vitalfew review trial --method =hostile --method naive --reviewer Ada --store {store}" in said
     assert [each.verdict for each in reviews(store)][1] == "unsure"
     assert "Reviewed now: 3." in keys("rwrq" + "r" * 9, "--one")
     assert keys("q", "--one").count("3 reviewed") == 1
+
+
+# Reviews in a table and in CSV
+
+
+def asked(store: Path) -> tuple[str, list[int]]:
+    """The run's id and its questions."""
+    run = find_run(store, "trial")
+    return run.run_id, read_rows(store, run, "naive", "candidates")["question_id"].sort().to_list()
+
+
+def review_of(store: Path, place: int = 0, **given: Any) -> Review:
+    run_id, questions = asked(store)
+    moment = datetime(2026, 11, 26, 14, 30, tzinfo=UTC)
+    return replace(Review("Ada", moment, run_id, questions[place], "naive", "=hostile", "first", 2.5), **given)
+
+
+def written(path: Path, *lines: str, head: str = HEAD) -> Path:
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return path
+
+
+def test_reviews_are_a_table_and_come_back_from_csv(store: Path, tmp_path: Path) -> None:
+    first = review_of(store)
+    reviews = [
+        first,
+        review_of(store, 1, verdict="equal"),
+        review_of(store, 2, other=None, verdict="wrong", seconds=None),
+    ]
+    assert add_reviews(store, first.run_id, reviews) == 3
+    rows = query(store, 'SELECT reviewer, method, other, verdict, seconds FROM reviews ORDER BY "verdict"').fetchall()
+    assert rows == [
+        ("Ada", "naive", "=hostile", "equal", 2.5),
+        ("Ada", "naive", "=hostile", "first", 2.5),
+        ("Ada", "naive", None, "wrong", None),
+    ]
+    assert export_reviews(store, "trial", tmp_path / "reviews.csv") == 3
+    assert "'=hostile" in (tmp_path / "reviews.csv").read_text()  # a spreadsheet computes no name
+    assert import_reviews(store, tmp_path / "reviews.csv") == ImportedReviews(new=0, known=3)
+    other = copied(store, tmp_path / "other")
+    (other / "reviews" / first.run_id / "00000.parquet").unlink()
+    assert import_reviews(other, tmp_path / "reviews.csv") == ImportedReviews(new=3, known=0)
+    assert read_reviews(other, first.run_id) == read_reviews(store, first.run_id) == reviews
+
+
+def test_a_reviewer_has_one_verdict_and_the_order_of_methods_does_not_count(store: Path) -> None:
+    first = review_of(store)
+    turned = replace(first, method="=hostile", other="naive", verdict="second")
+    assert add_reviews(store, first.run_id, [first]) == 1
+    assert add_reviews(store, first.run_id, [turned, replace(first, reviewer="Bob", verdict="equal")]) == 1
+    with pytest.raises(
+        ReviewedOtherwise, match=r"Ada has said 'naive' of question .* on 2026-11-26, and now '=hostile'"
+    ):
+        add_reviews(store, first.run_id, [review_of(store, 1), replace(first, verdict="second")])
+    assert len(read_reviews(store, first.run_id)) == 2  # nothing was kept
+    assert add_reviews(store, first.run_id, [replace(first, verdict="second")], replace=True) == 1
+    assert [each.verdict for each in read_reviews(store, first.run_id)] == ["second", "equal"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Ada,RUN,Q,naive,=hostile,first,3", "line 3: Ada reviews the same as in line 2: keep one of the two"),
+        ("Bob,RUN,7,naive,=hostile,first,3", "line 3: 'naive' of run RUN has no answer to question 7"),
+        ("Bob,gone,Q,naive,=hostile,first,3", "line 3: this store has no evaluation 'gone'"),
+        (
+            "Bob,RUN,Q,naive,ranking,first,3",
+            "line 3: run RUN has no method 'ranking' that answers; it has naive, two, words, =hostile",
+        ),
+        ("Bob,RUN,Q,naive,=hostile,right,3", "two answers is first, second, equal or unsure, got 'right'"),
+        ("Bob,RUN,Q,naive", "line 3: it cannot be read: 4 fields instead of 7"),
+    ],
+)
+def test_a_line_that_cannot_be_is_named_and_nothing_is_kept(
+    store: Path, tmp_path: Path, line: str, message: str
+) -> None:
+    run_id, (question, *_) = asked(store)
+    lines = [
+        each.replace("RUN", run_id).replace("Q", str(question)) for each in ("Ada,RUN,Q,naive,=hostile,first,", line)
+    ]
+    with pytest.raises(InputError, match=message.replace("RUN", run_id)):
+        import_reviews(store, written(tmp_path / "reviews.csv", *lines))
+    assert read_reviews(store, run_id) == []
+
+
+def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path) -> None:
+    run_id, (question, *_) = asked(store)
+    path = written(tmp_path / "reviews.csv", f"Ada,{run_id},{question},naive,,right,4")
+    for said in ("New reviews: 1; there already: 0", "New reviews: 0; there already: 1"):
+        result = CliRunner().invoke(app, ["review", "import", str(path), "--store", str(store)])
+        assert (result.exit_code, said in result.output) == (0, True)
+    out = tmp_path / "out.csv"
+    result = CliRunner().invoke(app, ["review", "export", "trial", "--out", str(out), "--store", str(store)])
+    assert result.exit_code == 0
+    assert "Ada,2026" in out.read_text().replace('"', "")
+    path = written(tmp_path / "new.csv", f"Ada,{run_id},{question},naive,,unsure,4")
+    result = CliRunner().invoke(app, ["review", "import", str(path), "--store", str(store)])
+    assert (result.exit_code, "give --replace" in result.output) == (1, True)

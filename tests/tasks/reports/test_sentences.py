@@ -80,15 +80,6 @@ def test_below_thirty_questions_the_best_so_far_is_named_and_nothing_chosen() ->
     )
 
 
-def test_where_nothing_is_to_be_chosen_it_says_so() -> None:
-    assert recommendation(reports.no_methods()) == ""
-    assert recommendation(reports.one()).startswith("Nothing is recommended: ParetoRAG is the only method")
-    worse = against(-0.2, 0.001, -0.3, -0.1)
-    assert recommendation(compared(a=(0.5, 20.0, worse), b=(0.5, 30.0, worse))) == (
-        "Stay with naive RAG: every other method is shown to be worse in accuracy."
-    )
-
-
 def test_every_output_begins_with_it(tmp_path: object) -> None:
     report = compared(ParetoRAG=(0.68, 70.0, against(-0.02, 0.7)))
     line = recommendation(report)

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from tests.support import reports
 from vitalfew.storage.catalog import database as catalog
-from vitalfew.tasks.reports.contents import MethodResult, Report
+from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.plots.sweeps import recall_by_alpha
@@ -100,17 +100,6 @@ def test_three_significant_digits_without_exponent(value: float) -> None:
     text = significant(value)
     assert "e" not in text
     assert float(text.replace(",", "")) == pytest.approx(value, rel=0.005)
-
-
-def test_the_best_is_the_lowest_of_a_cost_and_ties_share_it() -> None:
-    figures = {"a": (1, 2), "b": (3, 1), "c": (3, 3)}
-    report = reports.report(
-        *(MethodResult(name, {}, reports.summaries(f1=f1, usd=usd)) for name, (f1, usd) in figures.items())
-    )
-    assert best(report, "f1") == {1, 2}
-    assert best(report, "usd") == {1}
-    sizes = reports.report(*(MethodResult(str(n), {}, reports.summaries(set_size=n)) for n in (1.0, 2.0)))
-    assert best(sizes, "set_size") == set()  # neither more nor fewer of them are better
 
 
 # The terminal
@@ -221,15 +210,6 @@ def test_the_page_shows_data_and_does_not_obey_it() -> None:
     assert Page(text).count("i") == Page(text).count("b") == 0
     assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &#34;quotes&#34; $x^2$" in text
     assert "\x1b" not in text
-
-
-def test_the_page_has_the_figures_of_the_table() -> None:
-    report = reports.three()
-    cells = Page(page(report)).cells
-    for metric in default_columns(report):
-        marked = best(report, metric)
-        for row, value in enumerate(report.values(metric)):
-            assert f"{printed(report, metric, value)}{'* (best)' if row in marked else ''}" in cells
 
 
 def test_plots_are_xml_and_what_cannot_be_drawn_is_left_out() -> None:

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -49,30 +47,6 @@ def test_the_papers_figures(paper: Path) -> None:
     assert found["degrees"] == [7, 21]
     assert found["f"] == pytest.approx(10.68, abs=0.005)
     assert not any(each["significant"] for each in found["methods"])
-
-
-def test_against_another_control_better_and_worse_are_told(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    rows = {name: level + generator.normal(size=40) for name, level in (("low", 0), ("middle", 3), ("top", 6))}
-    file = tmp_path / "many.csv"
-    lines = [",".join([name, *map(str, row)]) for name, row in rows.items()]
-    file.write_text("\n".join([",".join(["", *(f"d{n}" for n in range(40))]), *lines]))
-    shown = " ".join(run("significance", file, "--control", "middle").output.split())
-    assert "middle is significantly better than low." in shown
-    assert "middle is significantly worse than top." in shown
-    turned = json.loads(run("significance", file, "--lower-is-better", "--json").stdout)
-    assert turned["control"] == "low"
-    assert "low is significantly better than middle, top." in turned["conclusion"][1]
-
-
-def test_tsv_and_parquet_hold_the_same(paper: Path, tmp_path: Path) -> None:
-    tsv, parquet = tmp_path / "t.tsv", tmp_path / "t.parquet"
-    tsv.write_text(TABLE_2.replace(",", "\t"))
-    names, *rows = (line.split(",") for line in TABLE_2.splitlines())
-    first = pa.array([row[0] for row in rows])
-    pq.write_table(pa.table([first, *map(pa.array, scores().T)], names=names), parquet)
-    expected = run("significance", paper, "--json").stdout
-    assert run("significance", tsv, "--json").stdout == run("significance", parquet, "--json").stdout == expected
 
 
 @pytest.mark.parametrize(
