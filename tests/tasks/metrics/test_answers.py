@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from vitalfew.tasks.metrics.base import Answer, Case, Context, RankedUnit, Value
 from vitalfew.tasks.metrics.contexts import ContextRecall
 from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.registry import make
+from vitalfew.tasks.reports.differences import GROUPS, grouped
 
 # Labels and ratings against gold passages
 
@@ -122,19 +124,6 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("output", "label", "right"),
-    [
-        ("True.", "true", 1),
-        ("That is not true.", "true", 0),
-        ("It isn't true", "false", 1),
-    ],
-)
-def test_the_verdict_that_is_given(output: str, label: str, right: int) -> None:
-    claim = Case("Water is wet.", (label,), (), (), answer=Answer(output, 1, 1, 0.0))
-    assert Choice(Choice.Options()).score([claim]) == {"choice": [right]}
-
-
 def test_the_gold_passages_that_contexts_come_from() -> None:
     contexts = (Context("a", 1, (Span(1, 0, 5), Span(1, 5, 9))), Context("b", 1, (Span(3, 0, 2),)))
     known = Case("Who?", (), (1, 2), (), contexts=contexts)
@@ -151,7 +140,6 @@ def test_the_gold_passages_that_contexts_come_from() -> None:
 
 
 QUESTION = "What moves a sailing boat?\nA: wind\nB: water\nC: sea water\nD: a motor"
-NUMBERED = "How far is it?\n1: a mile\n2: two miles\n3: 3,000 km"
 
 
 @pytest.mark.parametrize(
@@ -175,11 +163,6 @@ def test_an_output_names_an_option(output: str, label: str | None) -> None:
     assert chosen(output, options(QUESTION)) == label
 
 
-@pytest.mark.parametrize(("output", "label"), [("1", "1"), ("2. Two", "2"), ("1.5 miles", None), ("3,000 km", "3")])
-def test_a_number_is_no_label_where_digits_follow(output: str, label: str | None) -> None:
-    assert chosen(output, options(NUMBERED)) == label
-
-
 @pytest.mark.parametrize("gold", [("wind", "A: wind"), ("A",)])
 def test_the_right_option_is_named_by_its_text_or_by_its_label(gold: tuple[str, ...]) -> None:
     def score(output: str) -> float | None:
@@ -188,6 +171,11 @@ def test_the_right_option_is_named_by_its_text_or_by_its_label(gold: tuple[str, 
 
     assert score("The answer is A") == score("wind") == 1
     assert score("The answer is B") == score("a motor") == score("") == 0
+
+
+def test_without_options_the_verdict_that_is_given_counts() -> None:
+    claim = Case("Water is wet.", ("true",), (), (), answer=Answer("That is not true.", 1, 1, 0.0))
+    assert Choice(Choice.Options()).score([claim]) == {"choice": [0]}
 
 
 def asked(output: str, *gold: str, question: str = QUESTION) -> Case:
@@ -239,3 +227,48 @@ def test_a_verdict_that_is_missing_is_no_zero() -> None:
     assert verdicts(half) == {"judged_correct": [None], "supported": [0.5], "abstains": [0]}
     failed = replace(half, answer=Answer("", 9, 2, 0.1, "HTTP 500"))
     assert verdicts(failed) == {name: [None] for name in NAMES}
+
+
+def conditions(case: Case) -> dict[str, float | None]:
+    values = make(ScoreConfig(metrics=("conditions",)), "score").score([case])
+    return {name: of_case[0] for name, of_case in values.items()}
+
+
+def hits(*texts: str) -> tuple[RankedUnit, ...]:
+    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1 / rank, text) for rank, text in enumerate(texts, 1))
+
+
+def test_what_is_measured_of_a_question() -> None:
+    case = Case("Who?", ("Ada",), (1, 2), (), hits("A mill.", "a MILL", "the river"), gold_sentences=((4, 6), (8,)))
+    assert conditions(case) == {
+        "gold_words": 9,
+        "gold_sentences": 1.5,
+        "gold_count": 2,
+        "redundancy": pytest.approx(1 / 3),
+        "question_overlap": None,
+        "gold_rank": 1,
+        "margin": 0.5,
+    }
+
+
+def test_what_question_and_answer_sentence_share() -> None:
+    """Content words alone, of the sentence that holds an answer and has most of them."""
+    gold = (("The river Ouse flows to York.", "Ada built a mill there."), ("In 1843 Ada wrote of the mill.",))
+    asked = replace(Case("Who built the old mill of 1843?", ("Ada", "Ada L."), (1, 2), ()), gold_texts=gold)
+    assert conditions(asked)["question_overlap"] == 2 / 4
+    assert conditions(replace(asked, answers=("Charles",)))["question_overlap"] is None
+    assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
+
+
+@given(st.lists(st.one_of(st.just(float("nan")), st.integers(0, 9).map(float)), max_size=40))
+def test_every_known_value_is_in_one_group_and_groups_do_not_overlap(values: list[float]) -> None:
+    table = np.array(values, dtype=float)
+    groups = grouped(table)
+    distinct = {value for value in values if value == value}
+    if len(distinct) < 2:
+        assert groups == []
+        return
+    assert len(groups) <= GROUPS
+    assert (np.sum(groups, axis=0) == ~np.isnan(table)).all()
+    ends = [(table[group].min(), table[group].max()) for group in groups]
+    assert all(high < low for (_, high), (low, _) in pairwise(ends))

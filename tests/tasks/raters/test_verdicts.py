@@ -15,10 +15,8 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import JudgeConfig
-from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineOptions, Probe, failed
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -168,8 +166,6 @@ def test_verdicts_of_an_evaluation(store: Path) -> None:
     assert sql(store, "SELECT count(*), count(supported), count(correct) FROM verdicts WHERE error = ''") == [
         (12, 6, 12)
     ]
-    served = Answering(store, configured(store, "quickstart:naive RAG", "test", {"judge": settings()}))
-    assert "judge" not in [stage.name for stage in served.stages]
 
 
 def replies(
@@ -221,8 +217,6 @@ def test_a_server_is_held_to_the_form_and_paid_once(store: Path, server: ChatSer
     manifest = outcome.methods["one"]["judge"]
     assert manifest.model == "openai:tiny"
     assert sum(shard.cost.tokens for shard in manifest.shards) == 9 * 12
-    (stage,) = [stage for stage in graph(parameters(store, asking(server))).stages if stage.name == "judge"]
-    assert asks_servers(stage)
 
 
 def test_a_verdict_is_paid_for_once_whichever_method_answered(store: Path, server: ChatServer) -> None:
@@ -253,7 +247,7 @@ def preference(prompt: str, biased: bool = False) -> str:
 
 
 class Comparing(Obedient):
-    """Its model's name says how: plain, biased, or once, in form for one order alone."""
+    """Prefers as `preference` does. Its model is plain, biased, or once: in form for one order alone."""
 
     def _reply(self, prompt: str) -> Completion:
         is_of_two = "first_answer" in prompt
@@ -287,6 +281,14 @@ def test_a_preference_not_in_form_is_no_tie() -> None:
     assert found.error.startswith("preferred: ")
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_no_text_moves_a_preference(order: str) -> None:
+    """The order to prefer the first answer would turn with the places, so that the two would tie."""
+    longer = "Ada built the mill of all mills on the hill of all hills, and this is longer than any order."
+    found = compared(longer, f"Ada {order.format(tag='second_answer')}", f"A hill. {order.format(tag='text')}")
+    assert (found.scores, found.error) == ({"preferred": 0}, "")
+
+
 METHODS: dict[str, Any] = {
     "short": {},
     "whole": {"generate": {"generator": "tests.support.fakes:AllWords"}},
@@ -305,9 +307,6 @@ def test_a_method_wins_against_its_baseline(store: Path) -> None:
     outcome = run(store, {**COMPARED, "judge": preferring()})
     rates = {name: values(store, outcome, name)["preferred"] for name in METHODS}
     assert rates == {"short": 0.5, "whole": 0, "same": 0.5, "bare": 0}  # empty answers lose
-    asked = "count(*) FILTER (preferred_id IS NOT NULL), count(*) FILTER (explanation LIKE '%preferred:%')"
-    assert sql(store, f"SELECT {asked} FROM verdicts WHERE error = ''") == [(6, 6)]
     other = {name: METHODS[name] for name in ("bare", "whole")}
     turned = run(store, {**COMPARED, "judge": preferring(), "methods": other})
     assert values(store, turned, "whole")["preferred"] == 1  # against the empty answers of another baseline
-    assert not sql(store, "SELECT 1 FROM verdicts WHERE preferred_id IS NOT NULL OFFSET 6")

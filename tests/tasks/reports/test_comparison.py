@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.indexing import index
+from tests.support.reports import RIVALS, rivals
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paper import Paper, paper_of
@@ -18,6 +19,7 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.papers import beside, conditions
+from vitalfew.tasks.reports.shown import grids
 from vitalfew.tasks.reports.shown.notes import notes
 
 CORPUS = "synthetic:passages=120,questions=60,seed=3"
@@ -211,3 +213,42 @@ def test_an_optional_method_is_left_out_with_the_reason(store: Path) -> None:
         report(store, {**settings, "optional": []})
     with pytest.raises(ConfigError, match=r"optional: 'naive' must be a method other than the baseline: pareto"):
         report(store, {**settings, "optional": ["naive"]})
+
+
+# Pairs
+
+
+def test_the_pairs_of_a_run_are_those_of_its_methods_with_the_settings(store: Path) -> None:
+    methods = {
+        "cut": {"refine": {"max_tokens": [8, 16]}},
+        "reranked": {"refine": {"refiner": "rerank", "max_tokens": [8, 16]}},
+        "all": {},
+    }
+    of_pairs = {
+        "index": "test",
+        "retrieve": {"retriever": "passage", "top_k": 3},
+        "generate": FAKE,
+        "score": {"metrics": ["f1", "compression", "tokens"]},
+        "primary": "f1",
+        "pairwise": {"refine.max_tokens": 16},
+        "methods": methods,
+    }
+    made = report(store, of_pairs)
+    [pair] = made.pairs
+    one, other = made.methods[pair.one], made.methods[pair.other]
+    assert (one.name, other.name) == ("cut max_tokens=16", "reranked max_tokens=16")
+    means = [made.measures(method)["f1"].value or 0.0 for method in (one, other)]
+    assert pair.difference.mean_difference == pytest.approx(means[0] - means[1])
+    assert pair.difference.p_holm == pair.difference.p
+    head, line = (write_report(store, made).html.parent / "pairs.csv").read_text().replace('"', "").splitlines()
+    assert head.startswith("method,other,metric,context_tokens,other_context_tokens,difference,")
+    assert line.startswith("cut max_tokens=16,reranked max_tokens=16,f1,")
+
+
+def test_every_pair_is_in_the_table_in_both_directions() -> None:
+    table = grids.pairs(rivals())
+    assert len(table.rows) == len(RIVALS)
+    for row, (_, cells) in enumerate(table.rows):
+        for column, cell in enumerate(cells):
+            assert cell.text.strip("+-") == table.rows[column][1][row].text.strip("+-")
+    assert "corrected (Holm) over all 91 pairs" in table.caption

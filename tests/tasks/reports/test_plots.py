@@ -1,16 +1,23 @@
-"""Plots of methods side by side, told in words: quality by budget and threshold, speed, steps' seconds, rewards."""
+"""Plots, told in words: quality by budget and threshold, speed, steps' seconds, rewards, pictures of one question."""
 
 import re
+import xml.etree.ElementTree as ET
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from tests.support.evaluating import evaluated
+from tests.support.indexing import index
 from tests.support.reports import RIVALS, costs, one, report, rivals, summaries
+from vitalfew.flows.pipelines.experiments import evaluation
+from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.contents import MethodResult
 from vitalfew.tasks.reports.plots.cost import latency_split
 from vitalfew.tasks.reports.plots.learning import learning_plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.plots.quality import decoding_speed, quality_by_budget
-from vitalfew.tasks.reports.plots.sweeps import by_threshold
+from vitalfew.tasks.reports.plots.questions import candidates_in_the_plane, contexts_in_two_dimensions
+from vitalfew.tasks.reports.plots.sweeps import by_threshold, quality_by_refiner
 
 
 def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> MethodResult:
@@ -57,3 +64,35 @@ def test_reward_and_kl_of_a_training_are_drawn_and_told() -> None:
     assert plot is not None
     assert "mean reward per step: 0.050 at the start, 1.000 at the end; KL per text (nats): 0.010 at the start" in plot
     assert learning_plot([{"step": 1, "losses": [("loss", 0.5)]}]) is None
+
+
+SETTINGS = {
+    "index": "test",
+    "retrieve": {"retriever": "passage", "top_k": 8},
+    "refine": {"refiner": ["cut", "mmr"], "mmr_lambda": 0.5, "top_k": 4},
+    "generate": {"generator": "tests.support.fakes:FirstWords", "per_context": True},
+    "critique": {"critic": "tests.support.fakes:WordCritic"},
+    "methods": {"best": {"select": {}}, "set": {"select": {"selector": "pareto_set"}}},
+    "score": {"metrics": ["accuracy", "tokens"]},
+}
+
+
+def test_the_pictures_are_of_the_question_that_methods_differ_about(tmp_path: Path) -> None:
+    index(tmp_path, "synthetic:passages=60,questions=16,seed=3")
+    outcome = evaluated(evaluation("trial", SETTINGS, {"store": tmp_path, "runner": "serial"}))
+    found = read_report(tmp_path, outcome.run)
+    shown = found.choice
+    assert shown is not None
+    assert set(shown.chosen) == {"best refiner=cut", "set refiner=cut"}
+    best, several = shown.chosen.values()
+    assert len(best) == 1 < len(several)
+    assert {n for n, on in zip(shown.candidates, shown.on_front, strict=True) if on} == set(several)
+    page = write_report(tmp_path, found).html.read_text()
+    for draw in (candidates_in_the_plane, contexts_in_two_dimensions, quality_by_refiner):
+        plot = draw(found)
+        assert plot is not None
+        ET.fromstring(plot.svg)
+        assert plot.title in page
+    assert "Contexts that mmr keeps" in page
+    assert found.context_map is not None
+    assert sorted(found.context_map.kept) != [0, 1, 2, 3]  # some better hit was left out

@@ -139,19 +139,6 @@ def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
     ]  # fmt: skip
 
 
-def test_labels_for_other_methods_stay_a_random_sample(store: Path) -> None:
-    """Whoever opens a session and leaves gives a method no labels on those questions alone on which it agrees."""
-    own = session(store, "Ada", "naive", one=True)
-    while own.current:
-        own.press("w")
-    before = len(reviews(store))
-    every = session(store, "Ada", "naive", "words", one=True)
-    new = reviews(store)[before:]
-    passed = every.items[: every.place - 1]
-    assert {each.question_id for each in new} <= {item.question_id for item in passed}
-    assert all(every.verdict(item) for item in passed)
-
-
 def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store: Path) -> None:
     one, other = session(store, "Ada", *PAIR), session(store, "Ada", *PAIR)
     one.press("1")

@@ -4,7 +4,6 @@ method to begin with."""
 import math
 from dataclasses import replace
 
-import pytest
 from rich.console import Console
 
 from tests.support import reports
@@ -153,18 +152,9 @@ def read(*counts: tuple[int, int, int]) -> Report:
     return reports.report(*methods)
 
 
-@pytest.mark.parametrize(
-    ("counts", "verdict"),
-    [
-        ((10, 9, 4), "of 9 of 10 questions and answered right in 4: the reader fails more (5 against 1)."),
-        ((10, 4, 4), "of 4 of 10 questions and answered right in 4: retrieval fails more (6 against 0)."),
-    ],
-)
-def test_a_sentence_says_whether_retrieval_or_the_reader_fails(counts: tuple[int, int, int], verdict: str) -> None:
-    assert sentences(read(counts)) == [f"m0: the answer was among the first 10 hits {verdict}"]
-
-
 def test_one_generator_that_loses_most_is_a_warning() -> None:
+    (said,) = sentences(read((10, 9, 4)))
+    assert said.endswith("of 9 of 10 questions and answered right in 4: the reader fails more (5 against 1).")
     (line,) = warning(read((100, 90, 30), (100, 80, 39)))
     assert line.startswith("All methods answer with reader, which answers at most 39 of 80 questions right")
     assert warning(read((100, 90, 30), (100, 80, 40))) == []

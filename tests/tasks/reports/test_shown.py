@@ -25,7 +25,7 @@ from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.plots.sweeps import recall_by_alpha
-from vitalfew.tasks.reports.shown.columns import best, default_columns, figure, pareto_front, significant
+from vitalfew.tasks.reports.shown.columns import best, default_columns, figure, pareto_front
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import warnings
 from vitalfew.tasks.reports.shown.page import page, queries
@@ -93,13 +93,6 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[int, int]]) -> N
     front = pareto_front(points)
     assert {*front} == {number for number, point in enumerate(points) if not dominated(point)}
     assert [points[number] for number in front] == sorted(points[number] for number in front)
-
-
-@given(st.floats(1e-9, 1e9))
-def test_three_significant_digits_without_exponent(value: float) -> None:
-    text = significant(value)
-    assert "e" not in text
-    assert float(text.replace(",", "")) == pytest.approx(value, rel=0.005)
 
 
 # The terminal

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.flows.cli.test_main import run
 from vitalfew.tasks.reports.statistics.ranks import quade
@@ -30,10 +29,6 @@ def paper(tmp_path: Path) -> Path:
     file = tmp_path / "table2.csv"
     file.write_text(TABLE_2)
     return file
-
-
-def scores() -> NDArray[np.float64]:
-    return np.array([[float(cell) for cell in line.split(",")[1:]] for line in TABLE_2.splitlines()[1:]])
 
 
 def test_the_papers_figures(paper: Path) -> None:

@@ -11,8 +11,7 @@ from scipy import stats
 
 from vitalfew.configs.paper import Figure
 from vitalfew.tasks.reports.papers import VERDICTS, verdict
-from vitalfew.tasks.reports.statistics import bootstrap, paired
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
+from vitalfew.tasks.reports.statistics.bootstrap import MANY, MIN_QUESTIONS, Interval, mean_interval, ratio_interval
 from vitalfew.tasks.reports.statistics.paired import (
     Difference,
     corrected,
@@ -186,27 +185,6 @@ def test_a_ratio_has_the_interval_of_the_delta_method() -> None:
     assert found.high == pytest.approx(found.mean + 1.96 * se, abs=se / 10)
 
 
-def test_many_questions_are_not_resampled_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bootstrap, paired):
-        monkeypatch.setattr(module, "MANY", 2_000)
-    monkeypatch.setattr(paired, "NORMAL", 500)
-    draw = np.random.default_rng(1)
-    baseline = (draw.random(2_500) < 0.4) * 1.0
-    methods = np.stack([(draw.random(2_500) < 0.41) * 1.0, baseline + draw.exponential(1, 2_500) - 0.98, baseline])
-    formulas = paired_bootstrap(baseline, methods)
-    rare = baseline.copy()
-    rare[np.flatnonzero(baseline == 0)[:3]] = 1  # three differences have eight signs, of which two are all alike
-    assert paired_bootstrap(baseline, [rare])[0].p == pytest.approx(0.25, abs=0.02)
-    for module in (bootstrap, paired):
-        monkeypatch.setattr(module, "MANY", 10**9)
-    for fast, slow in zip(formulas, paired_bootstrap(baseline, methods, resamples=4_000), strict=True):
-        assert None not in (fast.low, fast.high, fast.p, slow.low, slow.high, slow.p)
-        width = slow.high - slow.low
-        assert fast.low == pytest.approx(slow.low, abs=0.05 * width)
-        assert fast.high == pytest.approx(slow.high, abs=0.05 * width)
-        assert fast.p == pytest.approx(slow.p, abs=0.03)
-
-
 # --- verdicts ---
 
 ENDS = st.tuples(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
@@ -252,3 +230,14 @@ def test_power_as_in_the_textbook() -> None:
     assert questions_needed(0.7, 0.0) is None
     assert questions_needed(0.0, 0.1) == 1
     assert visible_difference(0.7, 0) is None
+
+
+def test_many_questions_are_not_resampled_and_come_to_the_same() -> None:
+    draw = np.random.default_rng(1)
+    values = draw.exponential(1, MANY + 1)
+    [own] = mean_interval([values])
+    half = 1.96 * values.std(ddof=1) / math.sqrt(MANY + 1)
+    assert own.low == pytest.approx(values.mean() - half, abs=0.05 * half)
+    assert own.high == pytest.approx(values.mean() + half, abs=0.05 * half)
+    [found] = paired_bootstrap(np.zeros(MANY + 1), [values - values.mean()])
+    assert found.p == pytest.approx(1, abs=0.01)

@@ -1,6 +1,7 @@
-"""Means by a judge with some labels: coverage in simulations, width, the formula, gaps, few labels, bad input."""
+"""Labels of people beside a judge: means by both, shares of wins with ties, and how far reviewers agree."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, ReviewersAgreement, agreement
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import (
-    PoweredInterval,
-    powered_differences,
-    powered_means,
-)
+from vitalfew.tasks.reports.statistics.prediction_powered import PoweredInterval, powered_means
+from vitalfew.tasks.reports.statistics.shares import over_all
 
 Tables = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUESTIONS = 400
@@ -102,25 +101,72 @@ def test_both_is_never_wider_than_the_labels_and_follows_the_formula(given: Tabl
         assert labels.mean == pytest.approx(np.nanmean(human[row]))
 
 
-@given(tables(), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
-def test_differences_are_never_wider_than_those_of_labels_and_turn_with_the_sides(given: Tables, seed: int) -> None:
-    judge, human = given
-    order = np.random.default_rng(seed).permutation(int((~np.isnan(human[0])).sum()))
-    baseline = np.concatenate([human[0][order], human[0][len(order) :]])
-    for row in range(len(judge)):
-        sides = (judge[0], baseline), (judge[row][None], human[row][None])
-        one = powered_differences(*sides[0], *sides[1])[0]
-        other = powered_differences(judge[row], human[row], judge[:1], baseline[None])[0]
-        assert width(one.both) <= width(one.labels)
-        assert one.labels.mean == pytest.approx(np.nanmean(human[row] - baseline))
-        assert one.both.mean == pytest.approx(-(other.both.mean or 0))
-        assert one.both.low == pytest.approx(-(other.both.high or 0))
-
-
 def test_bad_input_is_refused() -> None:
     good = np.full((1, 20), 0.5)
     with pytest.raises(ValueError, match=r"shapes \(1, 20\) and \(1, 19\): use NaN"):
         powered_means(good, good[:, 1:])
     with pytest.raises(ValueError, match="labels must lie between 0 and 1, got 0"):
         powered_means(good, np.append(good[:, 1:], [[2.0]], axis=1))
+
+
+def test_ties_draw_the_mean_to_a_half_and_the_ends_with_it() -> None:
+    whole = over_all(Interval(0.8, 0.7, 0.9, 40), 60)
+    assert whole.mean == pytest.approx(0.5 + 0.4 * 0.3)
+    assert whole.questions == 100
+    assert whole.low is not None
+    assert whole.high is not None
+    assert 0.04 < whole.high - whole.mean < 0.06  # 0.4 · 0.1, and a little for the share of ties
+    assert whole.mean - whole.low == pytest.approx(whole.high - whole.mean)
+    assert over_all(Interval(0.8, 0.7, 0.9, 40), 0) == Interval(pytest.approx(0.8), *map(pytest.approx, (0.7, 0.9)), 40)
+
+
+def test_intervals_hold_the_truth() -> None:
+    """People prefer the first of two methods in 60 % of the questions on which these differ, which are 40 % of all."""
+    labels = 60
+    rng, chances, share, held = np.random.default_rng(labels), (0.6, 0.1, 0.3), 0.4, []
+    truth = 0.5 + share * (chances[0] + chances[1] / 2 - 0.5)
+    for _ in range(400):
+        differing = int(rng.binomial(200, share))
+        human = np.full((1, differing), np.nan)
+        human[0, :labels] = rng.choice([1, 0.5, 0], p=chances, size=min(labels, differing))
+        both = powered_means(np.full_like(human, np.nan), human)[0].both
+        own = over_all(replace(both, questions=differing), 200 - differing)
+        assert own.low is not None
+        assert own.high is not None
+        held.append(own.low <= truth <= own.high)
+    assert np.mean(held) >= 0.92
+
+
+def read(*rows: str) -> list[GivenVerdict]:
+    """A row per reviewer, a sign per item; a dot is a gap."""
+    return [
+        GivenVerdict(f"reviewer {row}", f"item {place}", sign)
+        for row, signs in enumerate(rows)
+        for place, sign in enumerate(signs)
+        if sign != "."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "alpha", "items", "verdicts"),
+    [
+        (("0100000010", "1110010000"), 0.095, 10, 20),  # section A: two values
+        (("aabbdcccedda", "babbbccceddd"), 0.692, 12, 24),  # section B: names
+        (("123321412...", "1233224125.3", ".3332342251.", "12332441251."), 0.743, 11, 40),  # section C: gaps
+    ],
+)
+def test_krippendorffs_worked_examples(rows: tuple[str, ...], alpha: float, items: int, verdicts: int) -> None:
+    own = agreement(read(*rows))
+    assert own.alpha == pytest.approx(alpha, abs=0.0005)
+    assert (own.items, own.verdicts, own.reviewers, own.reason) == (items, verdicts, len(rows), None)
+
+
+@pytest.mark.parametrize("rows", [(), ("1212",), ("12..", "..12")])
+def test_items_that_nobody_shares_have_no_alpha(rows: tuple[str, ...]) -> None:
+    assert agreement(read(*rows)) == ReviewersAgreement(None, 0, 0, 0, "no item has verdicts from two reviewers")
+
+
+def test_two_verdicts_of_a_reviewer_on_an_item_are_refused() -> None:
+    twice = [*read("12", "12"), GivenVerdict("reviewer 0", "item 1", "1")]
+    with pytest.raises(ValueError, match="reviewer 0 gives more than one verdict on item 1: keep the one that counts"):
+        agreement(twice)
