@@ -1,17 +1,13 @@
 """Metrics against numbers worked out by hand, and what has to hold for any case."""
 
 import math
-import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.datasets.base import Span
-from vitalfew.tasks.metrics.answers import Accuracy
 from vitalfew.tasks.metrics.base import (
     ANSWER,
     APPRAISALS,
@@ -24,7 +20,6 @@ from vitalfew.tasks.metrics.base import (
     LIKELIHOODS,
     PREFERENCES,
     REFINEMENTS,
-    SCALE,
     STEPS,
     SUPPORTING_FACTS,
     VERDICTS,
@@ -76,25 +71,14 @@ def one(metric: str, case: Case) -> float | None:
         ("The Denver Broncos!", "Denver Broncos", 1, 1),
         ("Denver", "Denver Broncos", 0, 2 / 3),
         ("Broncos of Denver", "the Denver Broncos", 0, 0.8),
-        ("yes yes", "yes", 0, 2 / 3),
         ("U.S.", "US", 1, 1),
         ("in 1,000 years", "1000 years", 0, 0.8),
-        ("7", "seven", 0, 0),
         ("twenty-one", "twenty one", 0, 0),  # punctuation goes, and leaves no blank
         (" a  Café\n", "café", 1, 1),
-        ("cafe", "café", 0, 0),
         ("O’Hara", "O'Hara", 0, 0),  # only ASCII punctuation is dropped
         ("Anthem", "an them", 0, 0),  # articles are whole words
         ("", "Ada", 0, 0),
-        ("...", "Ada", 0, 0),
-        ("", "The", 0, 0),  # nothing is left of either
-        ("", "-", 0, 0),
-        ("...", "A", 0, 0),
         ("the", "The", 1, 1),
-        ("(A).", "A", 1, 1),
-        ("The", "A", 0, 0),
-        ("-", "-", 1, 1),
-        ("The answer is A", "A", 0, 0.4),
     ],
 )
 def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) -> None:
@@ -107,34 +91,17 @@ def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) ->
     ("output", "gold", "accurate"),
     [
         ("It was the Denver Broncos, of course.", "Denver Broncos", 1),
-        ("I do not know", "no", 0),
         ("The Mayor", "May", 0),
-        ("In May.", "may", 1),
         ("Broncos Denver", "Denver Broncos", 0),
         ("Ada " + "w " * 14, "Ada", 1),
         ("Ada " + "w " * 15, "Ada", 0),  # sixteen words
         ("", "Ada", 0),
-        ("Ada", "the", 0),
-        ("", "The", 0),
-        ("", "A", 0),
-        ("", "-", 0),
         ("The answer is A", "A", 1),
-        ("A. Because of the wind", "A", 1),
-        ("It is a dog", "A", 0),
-        ("well-known", "-", 0),
-        ("The sign is '-'.", "-", 1),
         ("東京 です", "東京", 1),
     ],
 )
 def test_accuracy(output: str, gold: str, accurate: float) -> None:
     assert one("accuracy", answered(output, gold)) == accurate
-
-
-def test_accuracy_at_another_limit() -> None:
-    metric = Accuracy(Accuracy.Options(max_words=2))
-    assert metric.score([answered("Ada it was", "Ada"), answered("Ada was", "Ada")]) == {"accuracy": [0, 1]}
-    unlimited = make(ScoreConfig(metrics=("accuracy",), max_words=None), "score")
-    assert unlimited.score([answered("Ada " + "w " * 500, "Ada")]) == {"accuracy": [1]}
 
 
 def test_the_best_gold_answer_counts() -> None:
@@ -150,28 +117,6 @@ def test_rouge() -> None:
     assert values("rouge", swapped) == {"rouge_l": [pytest.approx(3 / 6)], "rouge_lsum": [pytest.approx(1)]}
 
 
-def test_rouge_knows_latin_letters_alone() -> None:
-    assert values("rouge", answered("東京", "東京"), answered("Tokyo", "東京", "Tokyo"))["rouge_l"] == [None, 1]
-    assert values("rouge", answered("", "Ada"))["rouge_lsum"] == [0]
-
-
-UNITS = {
-    SCALE,
-    "0 to 10",
-    "% of contexts",
-    "tokens",
-    "words",
-    "sentences",
-    "passages",
-    "contexts",
-    "answers",
-    "s",
-    "USD",
-    "tokens/s",
-    "nats",
-    "rank",
-    "score",
-}
 WITHOUT: dict[str, dict[str, Any]] = {
     ANSWER: {"answer": None, "selected": (), "candidates": ()}, CONTEXTS: {"contexts": None},
     GOLD_ANSWERS: {"answers": ()}, GOLD_PASSAGES: {"gold_passages": (), "gold_sentences": (), "gold_texts": ()},
@@ -182,20 +127,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     VERDICTS: {"verdict": None}, PREFERENCES: {"verdict": (1.0, 0.5, None)},
 }  # fmt: skip
 """By what a column may need: a case's fields without it."""
-
-
-@pytest.mark.parametrize("name", PER_QUESTION)
-def test_every_column_says_what_it_is(name: str) -> None:
-    metric = metric_at(name)
-    columns = metric.columns()
-    assert [column.name for column in columns] == [*dict.fromkeys(column.name for column in columns)]
-    assert {column.name for column in columns} == metric.score([]).keys()
-    for column in columns:
-        assert column.heading, column
-        assert column.unit in UNITS, column
-        assert column.direction in {"higher", "lower", "neither"}, column
-        assert {*column.needs} <= WITHOUT.keys(), column
-        assert column.needs, column
 
 
 @pytest.mark.parametrize("name", PER_QUESTION)
@@ -219,21 +150,12 @@ def test_a_question_without_what_a_column_needs_is_left_out(name: str) -> None:
     if name == "conditions":
         whole = replace(whole, question="Who came?")
     for column in metric_at(name).columns():
+        assert column.heading, column
+        assert column.direction in {"higher", "lower", "neither"}, column
         assert values(name, whole)[column.name] != [None], column
         for need, changes in WITHOUT.items():
             given = values(name, replace(whole, **changes))[column.name] != [None]
             assert given == (need not in column.needs), (column, need)
-
-
-def test_no_ground_no_value() -> None:
-    cases = [answered("Ada"), Case("Who?", ("Ada",), (1,), ()), answered("", "Ada", error="HTTP 500")]
-    for name in ("accuracy", "exact_match", "f1", "rouge"):
-        assert all(column == [None] * 3 for column in values(name, *cases).values())
-    no_retrieval = Case("Who?", ("Ada",), (1,), (Span(1, 0, 9),))
-    no_gold = Case("Who?", (), (), (), hits=found(1), contexts=(Context("A.", 2, (Span(1, 0, 2),)),))
-    of_facts = ("useful_information", "supporting_facts", "joint")
-    for name in ("passage_recall", "mrr", "ndcg", "answer_recall", "first_rank", *of_facts):
-        assert all(column == [None, None] for column in values(name, no_retrieval, no_gold).values())
 
 
 def test_gold_passages_among_sentences() -> None:
@@ -268,10 +190,7 @@ def test_correct_units() -> None:
     assert ranks("Mayor") == (1, 1)
     assert ranks("o'hara") == ranks("1990") == ranks("café nord") == (2, 1)
     assert ranks("nobody", "café") == (2, 1)
-    assert ranks("Café", hits=hits[2:]) == (1, 1)
-    assert ranks("the cafe\u0301") == (None, 0)
-    assert ranks("Ada", hits=()) == (None, 0)
-    assert ranks("") == ranks(" ") == (None, 0)
+    assert ranks("Ada", hits=()) == ranks("") == (None, 0)
 
 
 def read(*contexts: str, gold: str = "Ada") -> Case:
@@ -284,24 +203,6 @@ def test_first_rank() -> None:
         "first_rank_middle": [37.5, None, None],
         "first_rank_missing": [0, 1, 1],
     }
-
-
-@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(0, 10**9))
-def test_the_middle_of_the_first_rank_prefers_no_granularity(passages: int, parts: int, rank: int, size: int) -> None:
-    """Passages, and the same ranking with every passage in parts, of which any may hold the answer."""
-    rank = min(rank, passages)
-    texts = ["Ada." if place == rank else "Bob." for place in range(1, passages + 1)]
-    # Hits beyond the prompt, however many an index has of them, change nothing.
-    whole = replace(read(*texts), hits=found(*[1] * (size % 50)))
-    halves = []
-    for part in range(parts):
-        cut = ["Bob."] * (passages * parts)
-        cut[(rank - 1) * parts + part] = "Ada."
-        halves.append(read(*cut))
-    (of_passages,), of_parts = (values("first_rank", *cases)["first_rank_middle"] for cases in ([whole], halves))
-    known = [percent for percent in of_parts if percent is not None]
-    assert len(known) == parts
-    assert sum(known) / parts == pytest.approx(of_passages)
 
 
 FACTS = (Span(7, 0, 9), Span(7, 12, 40))
@@ -319,14 +220,8 @@ def evidence(*shown: Span) -> Case:
         ([WHOLE, WHOLE, OTHER], 0.5, 1, 0.5, 0.5),  # a repetition adds nothing
         ([Span(7, 4, 9)], 1, 1, 1, 0.5),  # more than half of a fact
         ([Span(7, 5, 9)], 0, 1, 0, 0),  # less: a sentence that a budget has cut
-        ([Span(7, 0, 100)], 1, 1, 1, 1),  # two facts in one sentence, and more
         ([Span(7, 12, 22), Span(7, 22, 32), Span(7, 32, 40)], 1, 1, 1, 0.5),  # a fact in three sentences
-        ([Span(7, 12, 22)], 0, 1, 0, 0),  # one of these three
         ([Span(7, 12, 40), Span(7, 36, 44)], 0.5, 1, 0.5, 0.5),  # half of the second is beyond the fact
-        ([Span(7, 12, 40), Span(7, 35, 43)], 1, 1, 1, 0.5),
-        ([Span(7, 9, 12)], 0, 1, 0, 0),  # between two facts
-        ([Span(7, 0, 9), Span(7, 0, 4), OTHER], 0.5, 1, 0.5, 0.5),  # a part of what another context shows
-        ([OTHER, Span(9, 0, 9), Span(9, 9, 20)], 0, 2 / 3, 0, 0),
         ([], None, None, 0, 0),
     ],
 )
@@ -342,12 +237,6 @@ def test_supporting_facts(
     assert facts["sp_em"] == [precision == recall == 1]
 
 
-def test_rewritten_contexts_have_no_facts() -> None:
-    case = replace(evidence(WHOLE), contexts=(Context("New.", 2), Context("Old.", 2, (WHOLE,))))
-    for name in ("useful_information", "supporting_facts"):
-        assert all(column == [None] for column in values(name, case).values())
-
-
 @pytest.mark.parametrize(
     ("shown", "output", "gold", "exact", "f1"),
     [
@@ -355,11 +244,7 @@ def test_rewritten_contexts_have_no_facts() -> None:
         ([*FACTS], "Ada Byron", ["Ada"], 0, 2 / 3),  # answer: precision 1/2, recall 1
         ([*FACTS, OTHER], "Ada", ["Ada"], 0, 0.8),  # facts: precision 2/3, recall 1
         ([*FACTS, OTHER], "Ada Byron", ["Eve", "Ada"], 0, 0.5),  # 1/3 and 1
-        ([FACTS[0]], "Ada", ["Ada"], 0, 2 / 3),
-        ([*FACTS], "Bob", ["Ada"], 0, 0),
         ([*FACTS], "yes it is", ["yes"], 0, 0),  # a yes is all of an answer
-        ([*FACTS], "Yes.", ["yes"], 1, 1),
-        ([], "Ada", ["Ada"], 0, 0),
     ],
 )
 def test_joint(shown: list[Span], output: str, gold: list[str], exact: float, f1: float) -> None:
@@ -396,8 +281,6 @@ def test_compression() -> None:
     [
         ("The river Ouse ran", 1, 1),
         ("It was in 1990. The Ouse, 1991.", 4 / 7, 2 / 3),  # "It" and "The" begin sentences
-        ("RIVER OUSE", 1, 1),
-        ("the sea", 0.5, None),
         ("…", None, None),
         ("Mill: Ada", 1, None),  # a title stands before it
     ],
@@ -406,96 +289,17 @@ def test_grounding(context: str, words: float | None, names: float | None) -> No
     given = replace(hit(1, text="the river Ouse ran, in 1990"), title="Mill: Ada")
     case = Case("Who?", (), (), (), hits=(given,), contexts=(Context(context, 3),))
     assert values("grounding", case) == {"grounding": [words], "grounded_names": [names]}
-    noisy = replace(case, hits=found(1), given=(given,))
-    assert values("grounding", noisy) == values("grounding", case)
 
 
-words = st.sampled_from(["Ada", "a", "the", "Denver", "Broncos,", "1990–95", "é", "東京", "no", "U.S.", "lit it.", ""])
-texts = st.lists(words, max_size=20).map(" ".join) | st.text(max_size=30)
-spans = st.builds(
-    lambda passage, start, size: Span(passage, start, start + size), *[st.integers(0, 4)] * 2, st.integers(1, 9)
-)
-hit_lists = st.lists(st.tuples(st.integers(0, 4), texts), max_size=12).map(
-    lambda rows: tuple(hit(rank, passage, text) for rank, (passage, text) in enumerate(rows, 1))
-)
-context_lists = st.lists(st.builds(Context, texts, st.just(3), st.lists(spans, max_size=3).map(tuple)), max_size=4).map(
-    tuple
-)
-cases_of_any_kind = st.builds(
-    Case,
-    st.just("Who?"),
-    st.lists(texts, max_size=3).map(tuple),
-    st.lists(st.integers(0, 6), max_size=3).map(tuple),
-    st.lists(spans, max_size=3).map(tuple),
-    st.none() | hit_lists,
-    st.none() | context_lists,
-    st.none() | texts.map(lambda text: Answer(text, 9, 2, 0.1)),
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(cases_of_any_kind)
-def test_what_always_holds(case: Case) -> None:
-    got = {column: value for name in PER_QUESTION for column, (value,) in values(name, case).items()}
-    shares = {name: value for name, value in got.items() if value is not None and name.partition("@")[0] in SHARES}
-    assert all(0 <= value <= 1 for value in shares.values()), shares
-    if got["f1"] is not None and case.answer:
-        assert got["f1"] >= got["exact_match"]
-        assert got["accuracy"] >= got["exact_match"] * (len(case.answer.text.split()) <= 15)
-    for name in ("passage_recall", "answer_recall"):
-        over_k = [got[f"{name}@{k}"] for k in K]
-        assert over_k[0] is None or over_k == sorted(over_k)
-    assert (got["first_rank"] is None) == (got["first_rank_missing"] != 0)
-    if got["first_rank"] is not None and got["first_rank_middle"] is not None:
-        assert 0 < got["first_rank_middle"] < got["first_rank"] <= 100
-    if got["joint_f1"] is not None and got["sp_f1"] is not None and case.answer:
-        assert got["joint_em"] <= got["joint_f1"]
-        assert got["joint_em"] <= min(got["exact_match"] or 0, got["sp_em"] or 0)
-    if got["mrr"] is not None:
-        ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(10, len(set(case.gold_passages))) + 1))
-        places = {passage: rank for rank, passage in reversed(list(enumerate(passages_of(case)[:10], 1)))}
-        gain = sum(1 / math.log2(places[gold] + 1) for gold in set(case.gold_passages) & places.keys())
-        assert got["ndcg@10"] == pytest.approx(gain / ideal)
-
-
-SHARES = {
-    "accuracy", "exact_match", "f1", "rouge_l", "rouge_lsum", "passage_recall", "answer_recall", "mrr", "ndcg",
-    "useful_information", "first_rank_missing", "sp_precision", "sp_recall", "sp_f1", "sp_em", "joint_em", "joint_f1",
-}  # fmt: skip
-
-
-def passages_of(case: Case) -> list[int]:
-    return [each.span.passage_id for each in case.hits or ()]
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(cases_of_any_kind, min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_a_case_is_judged_by_itself(cases: list[Case], chance: random.Random) -> None:
-    order = list(range(len(cases)))
-    chance.shuffle(order)
+def test_a_case_is_judged_by_itself() -> None:
+    """Shards and their order change no value."""
+    cases = [
+        answered("Ada", "Ada"),
+        evidence(WHOLE, OTHER),
+        read("Bob.", "Ada."),
+        answered("", "Ada", error="HTTP 500"),
+    ]
     for name in PER_QUESTION:
         alone = [values(name, case) for case in cases]
-        shuffled = values(name, *[cases[place] for place in order])
-        assert shuffled == {column: [alone[place][column][0] for place in order] for column in shuffled}
-
-
-@given(texts, st.lists(texts, min_size=1, max_size=3), texts)
-@settings(deadline=None)
-def test_another_gold_answer_never_lowers(output: str, gold: list[str], more: str) -> None:
-    for name in ("accuracy", "exact_match", "f1", "rouge"):
-        few, many = values(name, answered(output, *gold)), values(name, answered(output, *gold, more))
-        assert all(few[column][0] is None or few[column][0] <= many[column][0] for column in few)
-
-
-@given(st.text(max_size=5).filter(str.strip), st.sampled_from(["", " ", "\n"]))
-@settings(deadline=None)
-def test_an_empty_output_is_right_for_no_gold_answer(gold: str, output: str) -> None:
-    case = replace(evidence(*FACTS), answers=(gold,), answer=Answer(output, 9, 0, 0.1))
-    for name in ("accuracy", "exact_match", "f1", "joint"):
-        assert {value for column in values(name, case).values() for value in column} == {0.0}
-
-
-@given(st.lists(st.sampled_from(["a", "An", "the", "-", "...", "Ada"]), min_size=1, max_size=4).map(" ".join))
-@settings(deadline=None)
-def test_a_gold_answer_is_its_own_right_answer(gold: str) -> None:
-    assert [one(name, answered(gold, gold)) for name in ("accuracy", "exact_match", "f1")] == [1, 1, 1]
+        turned = values(name, *cases[::-1])
+        assert turned == {column: [each[column][0] for each in alone[::-1]] for column in turned}

@@ -1,13 +1,11 @@
 """Log-odds become probabilities that are as often true as they say."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitalfew.tasks.raters.calibration import BINS, Calibration, LogisticLine, calibration_error, reliability
+from vitalfew.tasks.raters.calibration import BINS, LogisticLine, calibration_error, reliability
 
 LOGITS = st.floats(-700, 700)
 
@@ -34,17 +32,6 @@ def test_a_fitted_line_is_the_one_that_made_the_truth() -> None:
     )
 
 
-def test_without_both_truths_the_line_is_the_identity() -> None:
-    assert LogisticLine.fitted([1.0, 2.0], [True, True]) == LogisticLine() == LogisticLine.fitted([], [])
-    assert LogisticLine()(0.0) == 0.5
-
-
-def test_a_calibration_comes_back_from_its_settings() -> None:
-    made = Calibration(LogisticLine(1.5, -2.0), LogisticLine(), LogisticLine(0.3, 0.1))
-    assert Calibration.of(made.settings()) == made
-    assert Calibration.of(None) == Calibration()
-
-
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
 def test_the_expected_calibration_error_is_the_bins_weighted_distance(rows: list[tuple[float, bool]]) -> None:
     told, truth = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
@@ -57,7 +44,3 @@ def test_the_expected_calibration_error_is_the_bins_weighted_distance(rows: list
         if inside:
             expected += abs(sum(row[0] for row in inside) - sum(row[1] for row in inside)) / len(rows)
     assert calibration_error(told, truth) == pytest.approx(expected)
-
-
-def test_no_candidates_have_no_calibration_error() -> None:
-    assert math.isnan(calibration_error(np.zeros(0), np.zeros(0, bool)))

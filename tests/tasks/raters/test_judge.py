@@ -11,12 +11,10 @@ from tests.support import tiny_models
 from tests.support.fakes import ChatServer, completion
 from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.raters.asked import CRITIQUING, ProbabilityJudge
 from vitalfew.tasks.raters.base import RatedContext
-from vitalfew.tasks.registry import UnknownName, make
+from vitalfew.tasks.registry import make
 
-ANSWERS = ("Yes", "No", "1", "2", "3", "4", "5")
 BATCH = [
     RatedContext("Who founded it?", "The mill still stands.", "hills"),
     RatedContext("Where does the {river} rise?", "", "the sea"),
@@ -72,12 +70,6 @@ def test_scores_are_the_probabilities_of_the_answers(llama: Path) -> None:
 def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
     with pytest.raises(ConfigError, match="needs a model"):
         make(CritiqueConfig(critic="judge"), "critique")
-    with pytest.raises(UnknownName, match=r"unknown engine 'reader'; known: openai, transformers, vllm"):
-        judge(llama, engine="reader")
-    with pytest.raises(ConfigError, match=r"critique\.concurrency: the engine 'transformers' has no such setting"):
-        judge(llama, concurrency=3)
-    with pytest.raises(EngineUnavailable, match="nowhere"):
-        judge("nowhere")
     lacking = tiny_models.llama(tmp_path / "lacking", tokens=("No",))
     with pytest.raises(ConfigError, match="lacks the token 'Yes'"):
         judge(lacking).rate(BATCH)

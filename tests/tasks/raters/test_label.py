@@ -1,128 +1,32 @@
-"""The stage `label`: ask → retrieve → label, and what each labeller says."""
+"""The stages `label` and `appraise`: what each labeller and the grading judge say, and their tables."""
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from tests.support.indexing import contents, index, table
-from tests.support.stages import staged
-from vitalfew.configs.evaluation import GenerateConfig, LabelConfig, Questions
-from vitalfew.configs.schema import RetrieveConfig
+from tests.support.evaluating import copied, run, values
+from tests.support.indexing import contents, sql, table
+from tests.support.shared import indexed
+from vitalfew.configs.evaluation import AppraiseConfig, GenerateConfig, LabelConfig
 from vitalfew.storage import schemas
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.runs import find_index
-from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion, failed
+from vitalfew.tasks.models.causal.engines.base import Completion, EngineOptions, failed
 from vitalfew.tasks.models.ticks import no_tick
-from vitalfew.tasks.rate import Label
-from vitalfew.tasks.raters.asked import TwoRound
+from vitalfew.tasks.raters.asked import graded
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.raters.recorded import AnswerText, GoldPassage, Title
-from vitalfew.tasks.registry import UnknownName, make
-from vitalfew.tasks.retrieve import Retrieve
+from vitalfew.tasks.registry import make
 
 
-@pytest.fixture(scope="module")
-def retrieved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Artifact, Artifact, Artifact]:
-    """Questions, their hits by keywords, and the passages that were searched."""
-    store = tmp_path_factory.mktemp("store")
-    index(store, "synthetic:passages=60,questions=10,seed=3", bm25={"enabled": True})
-    named = find_index(store, "test")
-    passages = named.located(store)["passages"]
-    ask = Ask(store, passages, Questions(batch=4))
-    ask.run("test")
-    retrieve = staged(Retrieve, store, ask.artifact, None, named, RetrieveConfig(retriever="bm25", top_k=5))
-    retrieve.run("test")
-    return ask.artifact, retrieve.artifact, passages
+class Replying(Generator):
+    """Fails where it is told to, and mumbles where it is told to."""
 
+    class Options(GenerateConfig, EngineOptions):
+        pass
 
-def label(retrieved: tuple[Artifact, Artifact, Artifact], **settings: object) -> Label:
-    stage = staged(Label, retrieved[0].store, *retrieved, LabelConfig(**settings))
-    stage.run("test")
-    return stage
-
-
-def test_a_passage_is_labelled_once_for_a_question(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    store = retrieved[0].store
-    stage = label(retrieved)
-    rows = table(store, "labels").to_pylist()
-    assert table(store, "labels").schema.equals(schemas.LABELS)
-    hits = {(row["question_id"], row["passage_id"]) for row in table(store, "hits").to_pylist()}
-    assert {(row["question_id"], row["passage_id"]) for row in rows} == hits
-    assert len(rows) == len(hits) == stage.artifact.completed().rows["labels"]
-    gold = {row["question_id"]: row["gold_passages"] for row in table(store, "asked").to_pylist()}
-    assert all(row["label"] == row["rater"] == (row["passage_id"] in gold[row["question_id"]]) for row in rows)
-    assert {row["label"] for row in rows} == {0.0, 1.0}
-    assert all(row["critic"] is None and not row["error"] for row in rows)
-    before = contents(store)
-    again = label(retrieved)
-    assert (again.artifact, contents(store)) == (stage.artifact, before)
-    assert staged(Label, store, *retrieved, LabelConfig(answer=True)).artifact != stage.artifact
-
-
-def test_gold_asks_for_the_answer_where_it_is_told_to() -> None:
-    text = "Ada Norrin built the mill. It burnt in 1742."
-
-    def labelled(passage: int, answer: str, *facts: tuple[int, int]) -> RatedContext:
-        return RatedContext(
-            "Who?", text, answers=(answer,), gold_passages=(1,), facts=facts, passage_id=passage, title="Velmar"
-        )
-
-    batch = [labelled(1, "Tomas"), labelled(1, "1742", (0, 26)), labelled(1, "1742", (27, 44)), labelled(2, "1742")]
-    plain, strict = (GoldPassage(GoldPassage.Options(answer=answer)).rate(batch) for answer in (0, 1))
-    assert [verdict.label for verdict in plain] == [1, 1, 1, 0]
-    assert [verdict.label for verdict in strict] == [0, 0, 1, 0]
-
-
-def test_a_critic_has_the_last_word() -> None:
-    given = [Judgement({"rater": 1.0}), Judgement({"rater": 1.0, "critic": 0.0}), Judgement(error="no answer")]
-    assert [judgement.label for judgement in given] == [1, 0, None]
-
-
-def test_an_unknown_labeller_is_refused(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    with pytest.raises(UnknownName, match="did you mean 'gold'"):
-        staged(Label, retrieved[0].store, *retrieved, LabelConfig(labeller="glod"))
-
-
-def labelled(title: str, text: str, **more: object) -> RatedContext:
-    given = {
-        "question": "Who runs Velmar?",
-        "answers": ("Ada Norrin",),
-        "gold_passages": (1,),
-        "facts": (),
-        "passage_id": 2,
-    }
-    return RatedContext(**{**given, **more}, title=title, context=text)  # type: ignore[arg-type]
-
-
-def test_answer_text_looks_for_whole_words() -> None:
-    batch = [labelled("", text) for text in ("It is Ada Norrin's.", "ADA, NORRIN", "Adam Norrin", "")]
-    batch += [labelled("", "the", answers=("The",))]
-    verdicts = AnswerText(LabelConfig(labeller="answer_text")).rate(batch)
-    assert [verdict.label for verdict in verdicts] == [0, 1, 0, 0, 0]
-
-
-def test_title_compares_with_gold_titles_else_with_the_question() -> None:
-    batch = [
-        labelled("Velmar", "", gold_titles=("velmar",)),
-        labelled("Velmar", "", gold_titles=("Kessin",)),
-        labelled("Velmar", "", gold_passages=()),
-        labelled("Vel", "", gold_passages=()),
-        labelled("", "", gold_passages=()),
-    ]
-    verdicts = Title(LabelConfig(labeller="title")).rate(batch)
-    assert [verdict.label for verdict in verdicts] == [1, 0, 1, 0, 0]
-
-
-class Hasty(Generator):
-    """Rates by a word of the passage; knows nothing of answers, and fails where it is told to."""
-
-    class Options(GenerateConfig):
-        word: str = "Velmar"
-
-    version = "1"
+    version: ClassVar[str] = "1"
     uses_gpu = False
     workers = None
 
@@ -134,97 +38,139 @@ class Hasty(Generator):
 
     def generate(self, prompts: Sequence[Prompt], tick: Any = no_tick) -> list[Completion]:
         tick(len(prompts), 10 * len(prompts))
-        return [self.reply(prompt) for prompt in prompts]
+        return [self._answered(prompt) for prompt in prompts]
 
-    def reply(self, prompt: Prompt) -> Completion:
-        if "fail" in prompt.contexts[0]:
+    def _answered(self, prompt: Prompt) -> Completion:
+        (context,) = prompt.contexts
+        if "fail" in context:
             return failed("no answer in time")
-        text = (
-            "Reply: 1"
-            if self.options.word in prompt.contexts[0]
-            else "no."
-            if "mumble" not in prompt.contexts[0]
-            else "?"
-        )
-        return Completion(text, 9, 1, 0.1)
+        return Completion("Who knows?" if "mumble" in context else self.reply(prompt, context), 9, 1, 0.1)
+
+    def reply(self, prompt: Prompt, context: str) -> str:
+        raise NotImplementedError
 
 
-class Careful(Hasty):
+class Hasty(Replying):
+    """Rates by a word of the passage; knows nothing of answers."""
+
+    def reply(self, prompt: Prompt, context: str) -> str:
+        return "Reply: 1" if "Velmar" in context else "no."
+
+
+class Careful(Replying):
     """Corrects the other's decision, which it is shown, where no answer stands in the passage."""
 
-    def reply(self, prompt: Prompt) -> Completion:
+    def reply(self, prompt: Prompt, context: str) -> str:
         assert "Their decision: 1" in prompt.text or "Their decision: 0" in prompt.text
         assert "Accepted answers: Ada Norrin" in prompt.text
-        return Completion("1.0" if "Ada Norrin" in prompt.contexts[0] else "0.0", 9, 1, 0.1)
+        return "1.0" if "Ada Norrin" in context else "0.0"
 
 
-ROUNDS = {"rater": {"generator": f"{__name__}:Hasty"}, "critic": {"generator": f"{__name__}:Careful"}}
+class Grader(Replying):
+    """Gives a context of few words a good grade for faithfulness."""
+
+    def reply(self, prompt: Prompt, context: str) -> str:
+        assert context in prompt.text
+        assert prompt.question in prompt.text
+        if "how true" not in prompt.text:
+            return "6\nBecause of its length."
+        return f"{9.5 if len(context.split()) <= 4 else 3}\nBecause of its truth."
+
+
+def labelled(title: str, text: str, **more: object) -> RatedContext:
+    given = {"question": "Who runs Velmar?", "answers": ("Ada Norrin",), "gold_passages": (1,), "passage_id": 2}
+    return RatedContext(**{**given, **more}, title=title, context=text)  # type: ignore[arg-type]
+
+
+def test_gold_asks_for_the_answer_where_it_is_told_to() -> None:
+    text = "Ada Norrin built the mill. It burnt in 1742."
+    facts = ({"answers": ("Tomas",)}, {"facts": ((0, 26),)}, {"facts": ((27, 44),)}, {"passage_id": 2})
+    batch = [labelled("Velmar", text, **{"passage_id": 1, "answers": ("1742",), **given}) for given in facts]
+    plain, strict = (GoldPassage(GoldPassage.Options(answer=answer)).rate(batch) for answer in (0, 1))
+    assert [verdict.label for verdict in plain] == [1, 1, 1, 0]
+    assert [verdict.label for verdict in strict] == [0, 0, 1, 0]
+
+
+def test_answer_text_and_title_are_compared() -> None:
+    batch = [labelled("", text) for text in ("It is Ada Norrin's.", "ADA, NORRIN", "Adam Norrin", "")]
+    verdicts = AnswerText(LabelConfig(labeller="answer_text")).rate(batch)
+    assert [verdict.label for verdict in verdicts] == [0, 1, 0, 0]
+    titles = ({"gold_titles": ("velmar",)}, {"gold_titles": ("Kessin",)}, {"gold_passages": ()})
+    verdicts = Title(LabelConfig(labeller="title")).rate([labelled("Velmar", "", **given) for given in titles])
+    assert [verdict.label for verdict in verdicts] == [1, 0, 1]
 
 
 def test_the_second_of_two_rounds_corrects_the_first() -> None:
     texts = ["Ada Norrin runs Velmar.", "Velmar has a mill.", "Ada Norrin is away.", "A river.", "fail", "mumble"]
-    options = {"labeller": "two_round", **ROUNDS}
+    rounds = {name: {"generator": f"{__name__}:{own}"} for name, own in (("rater", "Hasty"), ("critic", "Careful"))}
     ticked: list[tuple[int, int]] = []
-    labeller = make(LabelConfig(**options), "label")
+    labeller = make(LabelConfig(labeller="two_round", **rounds), "label")
     found = labeller.rate([labelled("T", text) for text in texts], lambda *given: ticked.append(given))
     assert [verdict.scores.get("rater") for verdict in found] == [1, 1, 0, 0, None, None]
     assert [verdict.scores.get("critic") for verdict in found] == [1, 0, 1, 0, None, None]
     assert [verdict.label for verdict in found] == [1, 0, 1, 0, None, None]
-    assert [verdict.error for verdict in found[4:]] == [
-        "rater: no answer in time",
-        "rater: the reply must be 1 or 0, got '?'",
-    ]
+    assert found[4].error == "rater: no answer in time"
+    assert "rater: the reply must be 1 or 0" in found[5].error
     assert (sum(rows for rows, _ in ticked), sum(tokens for _, tokens in ticked)) == (6, 100)
-    alone = make(LabelConfig(**{**options, "critic": None}), "label")
-    verdicts = alone.rate([labelled("T", text) for text in texts[:3]])
-    assert [verdict.scores for verdict in verdicts] == [{"rater": 1}, {"rater": 1}, {"rater": 0}]
 
 
-def test_both_rounds_are_in_the_table(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
-    first = label(retrieved, labeller="two_round", rater={**ROUNDS["rater"], "word": "river"}, critic=None)
-    other = staged(
-        Label, retrieved[0].store, *retrieved, LabelConfig(labeller="two_round", rater=ROUNDS["rater"], critic=None)
+JUDGE = {"appraiser": "judge", "judge": {"generator": f"{__name__}:Grader"}}
+
+
+def test_two_grades_with_their_reasons_or_an_error() -> None:
+    contexts = ["The mill stands.", "The mill of the hills stands.", "fail", "mumble"]
+    batch = [RatedContext("What stands?", context, hits=("Mill: It stands.", "A river.")) for context in contexts]
+    found = make(AppraiseConfig(**JUDGE), "appraise").rate(batch)
+    assert found[0] == Judgement(
+        {"faithfulness": 9.5, "completeness": 6.0},
+        "faithfulness: Because of its truth.\ncompleteness: Because of its length.",
     )
-    assert first.artifact != other.artifact
-    rows = first.artifact.read(0).to_pylist()
-    assert {row["rater"] for row in rows} <= {0.0, 1.0}
-    assert all(row["critic"] is None and row["label"] == row["rater"] for row in rows)
-
-
-def test_an_interrupted_labelling_goes_on(
-    retrieved: tuple[Artifact, Artifact, Artifact], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was asked and written before is not asked again."""
-    asked: list[int] = []
-    settings = {"labeller": "two_round", "rater": {**ROUNDS["rater"], "word": "mill"}, "critic": None}
-    generate = Hasty.generate
-
-    def mortal(self: Hasty, prompts: Sequence[Prompt], tick: Any = no_tick) -> list[Completion]:
-        if len(asked) == 1:
-            raise KeyboardInterrupt
-        asked.append(len(prompts))
-        return generate(self, prompts, tick)
-
-    monkeypatch.setattr(Hasty, "generate", mortal)
-    with pytest.raises(KeyboardInterrupt):
-        label(retrieved, **settings)
-    monkeypatch.setattr(Hasty, "generate", generate)
-    stage = staged(Label, retrieved[0].store, *retrieved, LabelConfig(**settings))
-    assert len(stage.pending()) == len(stage.shards()) - 1
-    stage.run("later")
-    assert stage.artifact.completed().rows["labels"] > asked[0]
+    assert [each.scores for each in found[1:]] == [{"faithfulness": 3, "completeness": 6}, {}, {}]
+    assert found[2].error == "faithfulness: no answer in time"
+    assert "must begin with a grade from 0 to 10" in found[3].error
 
 
 @pytest.mark.parametrize(
-    ("reply", "label"), [("1", 1), ("0.0", 0), ("Yes, it does", 1), ("No", 0), ("10", None), ("1742", None)]
+    ("reply", "grade", "reason"),
+    [
+        (" 7.5\nAll of it stands there.", 7.5, "All of it stands there."),
+        ("Score: 10/10. Whole.", 10, "Whole."),
+        ("**Faithfulness score:** 6 out of 10 - fair", 6, "fair"),
+        ("4/5", None, ""),
+        ("In 1998", None, ""),
+    ],
 )
-def test_a_reply_is_a_rating_or_an_error(reply: str, label: float | None) -> None:
-    class Says(Hasty):
-        def reply(self, prompt: Prompt) -> Completion:
-            return Completion(reply, 9, 1, 0.1)
+def test_a_reply_begins_with_its_grade(reply: str, grade: float | None, reason: str) -> None:
+    found, said = graded(reply)
+    assert found == grade
+    assert said == reason if grade is not None else "must begin with a grade" in said
 
-    labeller = TwoRound(TwoRound.Options(rater=GenerateConfig(**ROUNDS["rater"])))
-    labeller.generators = {"rater": Says(GenerateConfig())}
-    (verdict,) = labeller.rate([labelled("T", "x")])
-    assert verdict.label == label
-    assert bool(verdict.error) == (label is None)
+
+def test_labels_and_appraisals_of_an_evaluation(tmp_path: Path) -> None:
+    store = copied(indexed(bm25={"enabled": True}), tmp_path / "store")
+    trial: dict[str, Any] = {
+        "index": "test",
+        "retrieve": {"retriever": "bm25", "top_k": 2},
+        "generate": None,
+        "appraise": JUDGE,
+        "label": {"labeller": "gold"},
+        "score": {"metrics": ["appraisal", "agreement"]},
+        "methods": {"few": {"refine": {"max_words": 4}}, "nothing": {"refine": {"refiner": "gold", "at_least": 0}}},
+    }
+    outcome = run(store, trial)
+    assert values(store, outcome, "few")["faithfulness"] == 9.5
+    assert values(store, outcome, "few")["completeness"] == 6
+    [(errors,)] = sql(store, "SELECT count(*) FROM appraisals WHERE error = 'there is no context to appraise'")
+    assert 0 < errors < 10
+    # Each passage that was found is labelled once for a question, and labels need no second run.
+    rows = table(store, "labels").to_pylist()
+    assert table(store, "labels").schema.equals(schemas.LABELS)
+    hits = {(row["question_id"], row["passage_id"]) for row in table(store, "hits").to_pylist()}
+    assert {(row["question_id"], row["passage_id"]) for row in rows} == hits
+    assert len(rows) == len(hits)
+    gold = {row["question_id"]: row["gold_passages"] for row in table(store, "asked").to_pylist()}
+    assert all(row["label"] == row["rater"] == (row["passage_id"] in gold[row["question_id"]]) for row in rows)
+    assert {row["label"] for row in rows} == {0.0, 1.0}
+    before = contents(store)
+    run(store, trial)
+    assert contents(store) == before

@@ -1,20 +1,29 @@
-"""One account: what a report's methods took is what `vitalfew costs` says that the run paid."""
+"""One account: what a report's methods took is what `vitalfew costs` says that the run paid, beside what it would have
+cost if nothing had been known."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.flows.pipelines.test_evaluate import THREE, run
-from tests.support.evaluating import copied
-from tests.support.indexing import sql
+from tests.support.evaluating import copied, run
+from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.tasks.reports.contents import Report, StageCost
-from vitalfew.tasks.reports.shown.notes import paid
 
-SHARDS: dict[str, Any] = {**THREE, "questions": {"batch": 6}}
-FURTHER: dict[str, Any] = {"stages": {"tests.support.further:First": {"keep": 2}}}
+SHARDS: dict[str, Any] = {
+    "index": "test",
+    "questions": {"batch": 6},
+    "generate": {"generator": "tests.support.fakes:FirstWords"},
+    "retrieve": {"top_k": 5},
+    "methods": {
+        "none": {"retrieve": None},
+        "naive": {"retrieve": {"retriever": "passage"}},
+        "pareto": {"retrieve": {"retriever": "core_context"}},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +60,6 @@ def test_the_methods_with_each_shared_stage_once_are_the_runs_total(store: Path,
     assert table - shared == pytest.approx(usd, rel=1e-9)
 
 
-def test_what_an_earlier_run_paid_is_told_apart(store: Path, first: Evaluated) -> None:
-    again = run(store, {**SHARDS, "retrieve": {"top_k": 4}})
-    report = again.report.report
-    assert report.paid.usd == pytest.approx(spent(store, again)[0], rel=1e-12)
-    assert sum(cost.usd for cost in once(report)) == pytest.approx(report.paid.usd, rel=1e-12)
-    assert {"ask", "encode_questions"} <= {*report.paid.earlier_stages}
-    assert "Reused and not paid again (" in paid(report)[0]
-
-
 def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Evaluated) -> None:
     (file, *_) = first.methods["pareto"]["generate"].files()
     (store / file.path).unlink()
@@ -74,8 +74,47 @@ def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Eval
     assert cost.usd > next(cost.usd for cost in first.report.report.methods[2].costs if cost.stage == "generate")
 
 
-def test_a_stage_whose_table_a_later_one_wrote_anew_counts(store: Path) -> None:
-    outcome = run(store, {**SHARDS, **FURTHER})
+# As if nothing had been known
+
+
+def written(folder: Path, changed: int) -> list[str]:
+    """The sources of a corpus of 60 passages, of which so many were edited, and of questions on others."""
+    texts = [f"Town {n} has a church. It was built in {1200 + n}. Its mayor is called {n} Smith." for n in range(60)]
+    texts[-changed:] = [f"{text} It was edited." for text in texts[-changed:]] if changed else texts[-changed:]
+    rows = [{"title": f"Town {n}", "text": text} for n, text in enumerate(texts)]
+    asked = [{"question": f"When was the church of Town {n} built?", "answers": [str(1200 + n)]} for n in range(12)]
+    sources = []
+    for name, content in (("rows", rows), ("asked", asked)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
+        sources.append(f"jsonl:{folder / name}.jsonl")
+    return sources
+
+
+def generated(outcome: Evaluated) -> list[StageCost]:
+    return [cost for method in outcome.report.report.methods for cost in method.costs if cost.stage == "generate"]
+
+
+def test_a_second_evaluation_costs_the_same_if_nothing_had_been_known(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    slow = {"generate": {"generator": "tests.support.fakes:SlowWords"}}
+    settings = {**SHARDS, **slow, "questions": {"dataset": written(tmp_path, 0)[1]}}
+    index(store, written(tmp_path, 0)[0])
+    first = generated(run(store, settings))
+    index(store, written(tmp_path, 2)[0])
+    outcome = run(store, settings)
+    again = generated(outcome)
     report = outcome.report.report
-    assert [cost.stage for cost in report.methods[1].costs if cost.stage in ("refine", "first")] == ["refine", "first"]
-    assert sum(cost.usd for cost in once(report)) == pytest.approx(spent(store, outcome)[0], rel=1e-12)
+    for before, now in zip(first, again, strict=True):
+        assert before.paid_usd == pytest.approx(before.whole_usd)
+        assert now.paid_usd < before.paid_usd / 2
+        assert now.whole_usd == pytest.approx(before.whole_usd, rel=0.3)
+        assert now.whole_seconds == pytest.approx(before.whole_seconds, rel=0.3)
+    assert sum(value or 0 for value in report.values("paid_usd")) < sum(
+        value or 0 for value in report.values("stage_usd")
+    )
+    [(paid, known)] = sql(
+        store,
+        f"SELECT sum(usd), sum(usd_nothing_known) FROM spending('{outcome.run.run_id}') WHERE stage = 'generate'",
+    )
+    assert paid == pytest.approx(sum(cost.paid_usd for cost in again))
+    assert known == pytest.approx(sum(cost.whole_usd for cost in again))

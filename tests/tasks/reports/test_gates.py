@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy import optimize
 
@@ -84,7 +82,7 @@ def counted(questions: int, worse: int, better: int, margin: float = MARGIN) -> 
     return decide({"recall": metric(questions, (worse, better), margin)}).metrics["recall"]
 
 
-@pytest.mark.parametrize(("questions", "margin"), [(20, 0.05), (40, 0.02), (60, 0.0), (80, 0.01)])
+@pytest.mark.parametrize(("questions", "margin"), [(20, 0.05), (60, 0.0)])
 def test_a_loss_of_the_margin_is_called_no_worse_or_worse_in_at_most_one_of_forty(
     questions: int, margin: float
 ) -> None:
@@ -100,18 +98,11 @@ def test_simulated_switches_err_in_at_most_one_of_forty_with_several_metrics_too
     assert verdicts.count(WORSE) > 0.5 * switches  # of 0.10 less
 
 
-@pytest.mark.parametrize("questions", [1, 5, 10, 100])
-def test_equal_pairs_do_not_make_few_questions_certain(questions: int) -> None:
-    own = counted(questions, 0, 0)
+def test_equal_pairs_do_not_make_few_questions_certain() -> None:
+    own = counted(10, 0, 0)
     assert own.verdict == IN_DOUBT
     assert own.settled_by == 390  # (2.80)² · 0.0196 / 0.02² = 385
     assert counted(390, 0, 0).verdict == NO_WORSE
-
-
-def test_fewer_than_ten_questions_have_no_interval_however_clear_they_are() -> None:
-    own = counted(9, 9, 0)
-    assert (own.verdict, own.low, own.high, own.difference) == (IN_DOUBT, None, None, -1.0)
-    assert counted(10, 10, 0).verdict == WORSE
 
 
 def tango(questions: int, worse: int, better: int) -> tuple[float, float]:
@@ -130,60 +121,11 @@ def tango(questions: int, worse: int, better: int) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize(("questions", "worse", "better"), [(400, 40, 30), (1000, 100, 50), (2000, 20, 5)])
+@pytest.mark.parametrize(("questions", "worse", "better"), [(400, 40, 30), (2000, 20, 5)])
 def test_the_interval_is_tangos_but_for_its_guards(questions: int, worse: int, better: int) -> None:
     own, (low, high) = counted(questions, worse, better), tango(questions, worse, better)
     assert low - 1 / questions < (own.low or 0) < low
     assert high < (own.high or 0) < high + 1 / questions
-
-
-def test_with_many_questions_it_is_the_normal_interval() -> None:
-    generator = np.random.default_rng(0)
-    before = generator.random(20_000)
-    after = np.clip(before + generator.normal(0.01, 0.2, 20_000), 0, 1)
-    own, differences = decided(before, after), after - before
-    half = 1.96 * differences.std() / np.sqrt(20_000)
-    assert own.low == pytest.approx(differences.mean() - half, abs=half / 20)
-    assert own.high == pytest.approx(differences.mean() + half, abs=half / 20)
-
-
-@given(st.integers(10, 60), st.data())
-@settings(max_examples=60, deadline=None)
-def test_the_interval_turns_with_the_sides_and_narrows_with_the_questions(questions: int, data: st.DataObject) -> None:
-    worse = data.draw(st.integers(0, questions))
-    better = data.draw(st.integers(0, questions - worse))
-    one, other = counted(questions, worse, better), counted(questions, better, worse)
-    assert one.low is not None
-    assert one.high is not None
-    assert -1 <= one.low <= (better - worse) / questions <= one.high <= 1
-    assert one.low == pytest.approx(-(other.high or 0), abs=1e-6)
-    more = counted(4 * questions, 4 * worse, 4 * better)
-    assert (more.high or 0) - (more.low or 0) <= one.high - one.low
-
-
-def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
-    generator = np.random.default_rng(0)
-    before = generator.normal(1000, 100, 300)
-    after = before + generator.normal(60, 20, 300)
-    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
-    own = decided(before, after, 10, **tokens)
-    assert own.verdict == WORSE
-    assert own.difference == pytest.approx(60, abs=4)
-    assert own.low is not None
-    assert 10 < own.low < own.difference < (own.high or 0)
-    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
-    assert decided(after, before, 0, **tokens).verdict == NO_WORSE
-
-
-def test_losses_of_another_unit_may_be_as_large_as_the_largest_value_though_none_was_seen() -> None:
-    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
-    equal = np.full(300, 1000.0)
-    own, share = decided(equal, equal, 5, **tokens), counted(300, 0, 0)
-    assert own.verdict == IN_DOUBT
-    assert own.high == pytest.approx(1000 * (share.high or 0))
-    rare = equal + 500 * (np.arange(300) < 2)
-    assert (decided(equal, rare, 5, **tokens).high or 0) > 20
-    assert decided(np.zeros(300), np.zeros(300), 5, **tokens).low is None  # not even that is known
 
 
 def test_every_metric_has_to_be_shown_no_worse_and_one_suffices_to_be_worse() -> None:
@@ -210,38 +152,27 @@ def test_a_question_that_lost_its_value_cannot_show_that_nothing_was_lost() -> N
     assert own.low is not None
     assert own.low < -0.05
     assert decided(failed, before).verdict == NO_WORSE  # what had none before is left out
-    assert decided(failed, before).gained == 50
-    assert decided(failed, failed).questions == 950
-    assert decided(before * 100, failed * 100, 5, is_share=False).low is None
-
-
-def test_without_a_pair_there_is_nothing_to_say() -> None:
-    own = decided([np.nan] * 20, np.ones(20))
-    assert (own.verdict, own.questions, own.current, own.difference, own.settled_by) == (IN_DOUBT, 0, None, None, None)
-
-
-def test_a_margin_that_accepts_any_loss_takes_as_many_questions_as_an_interval() -> None:
-    assert counted(5, 1, 0, margin=1.0).settled_by == 10
-    assert counted(12, 1, 0, margin=1.0).verdict == NO_WORSE
-
-
-def test_a_mean_on_the_margin_is_settled_by_no_number() -> None:
-    own = counted(100, 12, 10)
-    assert (own.difference, own.verdict, own.settled_by) == (pytest.approx(-0.02), IN_DOUBT, None)
 
 
 @pytest.mark.parametrize(
     ("metrics", "words"),
     [
-        ({}, "needs a metric and its margin"),
         ({"f1": GatedMetric([1.0], [1.0], -0.01)}, "f1: a margin is the loss that is accepted, 0 or more, got -0.01"),
-        ({"f1": GatedMetric([1.0], [1.0], float("nan"))}, "0 or more, got nan"),
-        ({"f1": GatedMetric([1.0, 0.0], [1.0], 0.1)}, "a value per question"),
-        ({"f1": GatedMetric([1.0], [np.inf], 0.1, is_share=False)}, "infinite"),
         ({"f1": GatedMetric([1.0], [1.5], 0.1)}, "outside 0 to 1, from 1 to 1.5"),
-        ({"f1": GatedMetric([1.0], [1.0], 0.1, "neither")}, "cannot become worse"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_decided_is_refused(metrics: dict[str, GatedMetric], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         decide(metrics)
+
+
+def test_lower_is_better_turns_the_verdict_and_not_the_difference() -> None:
+    generator = np.random.default_rng(0)
+    before = generator.normal(1000, 100, 300)
+    after = before + generator.normal(60, 20, 300)
+    tokens: dict[str, Any] = {"direction": "lower", "is_share": False}
+    own = decided(before, after, 10, **tokens)
+    assert own.verdict == WORSE
+    assert own.difference == pytest.approx(60, abs=4)
+    assert decided(before, after, 120, **tokens).verdict == NO_WORSE
+    assert decided(after, before, 0, **tokens).verdict == NO_WORSE

@@ -1,4 +1,5 @@
-"""A session of reviews: the order, blinding, what every key keeps, the same texts; and what reports make of it."""
+"""A session of reviews: the order, blinding, what every key keeps, the same texts; what reports make of it; reviews as
+CSV and read back, and lines that are of no answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.support.evaluating import copied, run, searchable
@@ -19,20 +19,20 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.cli.terminal import out
 from vitalfew.storage.catalog.database import query
-from vitalfew.storage.reviews import Review, add_reviews, read_reviews
+from vitalfew.storage.reviews import Review, ReviewedOtherwise, add_reviews, read_reviews
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.generators.base import Completion, Prompt
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports import labelled as labels
-from vitalfew.tasks.reports.answers import MethodAnswers, same_text
-from vitalfew.tasks.reports.contents import Labelled, Report
-from vitalfew.tasks.reports.reviewing import BACK, SKIP, ReviewItem, ReviewSession
-from vitalfew.tasks.reports.runs import NoReport, find_run
+from vitalfew.tasks.reports.answers import MethodAnswers
+from vitalfew.tasks.reports.contents import Labelled
+from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, import_reviews
+from vitalfew.tasks.reports.reviewing import BACK, ReviewItem, ReviewSession
+from vitalfew.tasks.reports.runs import find_run, read_rows
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.shown.page import page
-from vitalfew.tasks.reports.shown.terminal import terminal_report
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
-from vitalfew.tasks.reports.statistics.shares import over_all
 
+HEAD = "reviewer,run_id,question_id,method,other,verdict,seconds"
 HOSTILE = "[bold]\x1b[2Jnot markup[/]\x07"
 
 
@@ -52,11 +52,10 @@ SETTINGS: dict[str, Any] = {
         "naive": NAIVE,
         "two": {"retrieve": {"retriever": "passage", "top_k": 2}},  # the same first context, and so the same answers
         "words": {"retrieve": {"retriever": "bm25", "top_k": 3}},
-        "hostile": {**NAIVE, "generate": {"generator": f"{__name__}:Hostile"}},
+        "=hostile": {**NAIVE, "generate": {"generator": f"{__name__}:Hostile"}},
         "ranking": {**NAIVE, "generate": None},
     },
 }
-UNJUDGED: dict[str, Any] = {**SETTINGS, "judge": None, "questions": {"sample": 4}}
 PAIR = ("words", "naive")
 
 
@@ -97,10 +96,6 @@ def labelled(store: Path) -> Labelled:
     return found
 
 
-def report(store: Path) -> Report:
-    return read_report(store, find_run(store, "trial"))
-
-
 def test_the_order_is_random_and_shared_and_the_places_of_answers_are_not(store: Path) -> None:
     ada, bob = session(store, "Ada", *PAIR), session(store, "Bob", *PAIR)
     numbers = [item.question_id for item in ada.items]
@@ -111,11 +106,6 @@ def test_the_order_is_random_and_shared_and_the_places_of_answers_are_not(store:
     assert all(set(own) == {*PAIR} for own in firsts)
     assert firsts[0] != firsts[1]
     assert firsts[0] == [item.answers[0].methods[0] for item in session(store, "Ada", *PAIR).items]
-
-
-def test_the_default_pair_is_the_best_and_the_baseline(store: Path) -> None:
-    assert session(store).methods[1] == "naive"
-    assert session(store).methods[0] in ("two", "words", "hostile")
 
 
 def test_a_verdict_is_kept_at_once_and_unblinded(store: Path) -> None:
@@ -131,30 +121,6 @@ def test_a_verdict_is_kept_at_once_and_unblinded(store: Path) -> None:
     assert (again.place, again.progress.reviewed, again.progress.given) == (5, 4, 0)
     assert session(store, "Ada", *reversed(PAIR)).progress.reviewed == 4  # the same pair
     assert session(store, "Bob", *PAIR).place == 1
-
-
-def test_skip_back_and_another_key(store: Path) -> None:
-    own = session(store, "Ada", *PAIR)
-    first, second = own.items[:2]
-    assert own.press(BACK) == "This is the first one."
-    assert own.press("x") == "That is not one of the keys."
-    own.press(SKIP)
-    assert (current(own), reviews(store)) == (second, [])
-    own.press("=")
-    own.press(BACK)
-    assert (current(own), own.verdict(second)) == (second, "equal")
-    own.press("2")
-    assert [each.said for each in reviews(store)] == [second.answers[1].methods[0]]
-    assert (own.place, own.progress.given) == (3, 1)
-    assert current(session(store, "Ada", *PAIR)) == first  # what was skipped is asked again
-
-
-def test_answers_with_the_same_text_are_no_pair(store: Path) -> None:
-    own = session(store, "Ada", "two", "naive")
-    assert (own.items, own.current, own.press("1")) == ([], None, "")
-    assert own.progress.alike == 45
-    assert [same_text(text) for text in (" The  Mill.", "the mill")] == ["the mill"] * 2
-    assert len({same_text(text) for text in ("5", "-5", ".5", "3.14", "314", "+5", "$5")}) == 7
 
 
 def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
@@ -173,36 +139,6 @@ def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
     ]  # fmt: skip
 
 
-def test_labels_for_other_methods_stay_a_random_sample(store: Path) -> None:
-    """Whoever opens a session and leaves gives a method no labels on those questions alone on which it agrees."""
-    own = session(store, "Ada", "naive", one=True)
-    while own.current:
-        own.press("w")
-    before = len(reviews(store))
-    every = session(store, "Ada", "naive", "words", one=True)
-    new = reviews(store)[before:]
-    passed = every.items[: every.place - 1]
-    assert {each.question_id for each in new} <= {item.question_id for item in passed}
-    assert all(every.verdict(item) for item in passed)
-    own.press(BACK)
-    assert current(own) == own.items[-1]  # the last one can be taken back
-
-
-def test_another_run_of_the_same_answers_has_the_reviews(store: Path) -> None:
-    first = session(store, "Ada", *PAIR)
-    first.press("1")
-    said = reviews(store)[0].said
-    run(store, {**SETTINGS, "judge": None, "primary": "f1"})
-    again = session(store, "Ada", *PAIR)
-    assert again.run.run_id != first.run.run_id
-    assert (again.place, again.progress.reviewed) == (2, 1)
-    again.press(BACK)
-    again.press("=")
-    assert [each.said for each in reviews(store)] == ["equal"]
-    assert sum(labelled(store).pairs[0].verdicts) == 1
-    assert [each.said for each in read_reviews(store, first.run.run_id)] == [said]
-
-
 def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store: Path) -> None:
     one, other = session(store, "Ada", *PAIR), session(store, "Ada", *PAIR)
     one.press("1")
@@ -211,59 +147,24 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
     assert not any(name in said for name in PAIR)  # blinded
     assert len(reviews(store)) == 1
     assert other.place == 2
-    one.press("1")
-    assert other.press("=").endswith("Press b to change it.")
     other.press(BACK)
     other.press("=")
-    assert [each.verdict for each in reviews(store)][1] == "equal"
+    assert [each.verdict for each in reviews(store)] == ["equal"]
     one.press(BACK)
     assert one.verdict(current(one)) == "equal"  # as the other session has said
-    other.press(BACK)
-    other.press("u")
-    assert "You have said 'unsure' in another session" in one.press("1")  # whose change it had not seen
-    one.press("1")
-    one.press("1")
-    other.press(SKIP)
-    assert other.place == 5  # what the other session did is not shown again
-
-
-def test_contexts_are_those_of_the_prompt(store: Path) -> None:
-    own = session(store, "Ada", *PAIR)
-    contexts = own.contexts(current(own))
-    assert all(1 <= len(each) <= 3 for each in contexts)
-    for answer, texts in zip(current(own).answers, contexts, strict=True):
-        assert " ".join(answer.text.split()) in " ".join(texts[0].split())
 
 
 @pytest.mark.parametrize(
     ("reviewer", "methods", "message"),
     [
-        ("Ada", ["ranking", "naive"], "no method 'ranking' that answers; it has: naive; two; words; hostile"),
-        ("Ada", ["naiv", "words"], r"did you mean 'naive'\?"),
-        ("Ada", ["naive"], "name two methods to compare, as --method NAME --method NAME"),
+        ("Ada", ["ranking", "naive"], "no method 'ranking' that answers; it has: naive; two; words; =hostile"),
         ("=1+1", PAIR, "a reviewer must be a name"),
         ("a\x1b[2J", PAIR, "no control characters"),
-        ("", PAIR, "got ''"),
     ],
 )
 def test_what_cannot_be_reviewed_is_named(store: Path, reviewer: str, methods: Sequence[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReviewSession(store, "trial", reviewer, methods)
-
-
-def test_runs_without_a_pair(store: Path) -> None:
-    run(store, {**UNJUDGED, "generate": None, "methods": {"ranking": NAIVE}})
-    with pytest.raises(NoReport, match="has no answers to review: its methods only retrieve"):
-        session(store)
-    run(store, {**UNJUDGED, "methods": {"naive": NAIVE}})
-    with pytest.raises(NoReport, match="one method that answers"):
-        session(store)
-    assert session(store, one=True).progress.items == 4
-    assert report(store).labelled is None
-    assert "by judge and people" not in markdown_report(report(store))
-    add(store, "Ada", "naive", {7: "right"})  # an answer that the run does not have
-    assert labelled(store).gone == 1
-    assert "1 reviews of answers that are not in this run" in markdown_report(report(store))
 
 
 def test_labels_correct_the_judge(store: Path) -> None:
@@ -287,22 +188,12 @@ def test_labels_correct_the_judge(store: Path) -> None:
         assert (rows[name].unsure, rows[name].split, rows[name].answers) == (1, 1, 45)
     expected = powered_differences(judge["naive"], human["naive"], [judge["words"]], [human["words"]])[0]
     assert rows["words"].difference == expected
-    assert (rows["naive"].against, rows["words"].against) == (None, "naive")
-    assert rows["two"].share.labels.questions == 0
-    assert rows["two"].share.both.mean is None
-    assert found.judged == "correct"
+    assert rows["two"].share.both.mean is None  # without labels
     assert found.with_judge.items >= found.same_as_judge > 0
     assert found.on_answers.reviewers == 3
-    whole = report(store)
-    console = Console(width=80)
-    with console.capture() as printed:
-        console.print(terminal_report(whole, 80))
-    for shown in (printed.get(), markdown_report(whole).replace("\\", "")):
-        assert "Right answers, by judge and people" in shown
-        assert f"{found.methods[0].share.both.mean:.3f}" in shown
-    said = page(whole, plots=[])
-    for line in ("does not include the judge&#39;s errors", "2 on which they were split", "The judge and people say"):
-        assert line in said
+    shown = markdown_report(read_report(store, own)).replace("\\", "")
+    assert "Right answers, by judge and people" in shown
+    assert f"{found.methods[0].share.both.mean:.3f}" in shown
 
 
 def test_preferences_count_same_answers_as_ties(store: Path) -> None:
@@ -326,34 +217,12 @@ def test_preferences_count_same_answers_as_ties(store: Path) -> None:
     assert labelled(store).pairs == (pair,)
 
 
-def test_preferences_of_people_correct_those_of_the_judge(tmp_path: Path) -> None:
-    store = copied(searchable(), tmp_path / "store")
-    judge = {"engine": "tests.tasks.raters.test_preferred:Comparing", "model": "plain", "preferred": True}
-    run(
-        store, {**SETTINGS, "judge": judge, "methods": {name: SETTINGS["methods"][name] for name in ("naive", "words")}}
-    )
-    of_run = find_run(store, "trial")
-    one, other = (MethodAnswers(store, of_run, name) for name in PAIR)
-    preferred = one.verdicts("preferred")
-    ids = sorted(number for number in one.texts if same_text(one.texts[number]) != same_text(other.texts[number]))
-    assert 0.0 < np.mean([preferred[number] for number in ids]) < 1.0
-    said = {number: "first" if preferred[number] == 1.0 else "second" for number in ids[: len(ids) // 2]}
-    add(store, "Ada", "words", said, "naive")
-    (pair,) = labelled(store).pairs
-    human = [[float(said[number] == "first") if number in said else np.nan for number in ids]]
-    [powered] = powered_means([[preferred[number] for number in ids]], human)
-    assert pair.share == over_all(powered.both, pair.alike)
-    assert pair.judge == over_all(replace(powered.judge, questions=len(ids)), pair.alike)
-    assert pair.labels == over_all(replace(powered.labels, questions=len(ids)), pair.alike)
-    assert "people alone " in markdown_report(report(store))
-
-
 def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["review", "trial", "--reviewer", "Ada", "--store", str(store)]
-    pair = ["--method", "hostile", "--method", "naive"]
+    pair = ["--method", "=hostile", "--method", "naive"]
 
-    def keys(pressed: str, *more: str, width: int = 80) -> str:
-        monkeypatch.setattr(out, "_width", width)  # rich reads COLUMNS once, where the test's process has it
+    def keys(pressed: str, *more: str) -> str:
+        monkeypatch.setattr(out, "_width", 80)  # rich reads COLUMNS once, where the test's process has it
         done = CliRunner().invoke(app, [*given, *more], input="\n".join(pressed))
         assert done.exit_code == 0, done.output
         return done.output
@@ -362,14 +231,107 @@ def test_the_command(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[bold]␛[2Jnot markup[/]" in said
     assert "\x1b" not in said
     assert "Contexts of 2: 3" in said
-    assert "hostile against" not in said.partition("Reviewed now")[0]  # blinded
+    assert "=hostile against" not in said.partition("Reviewed now")[0]  # blinded
     assert "Reviewed now: 2. In all 2 of 45 by Ada, 43 left." in " ".join(said.split())
-    assert f"vitalfew review trial --method hostile --method naive --reviewer Ada --store {store}" in said
+    assert f"vitalfew review trial --method =hostile --method naive --reviewer Ada --store {store}" in said
     assert [each.verdict for each in reviews(store)][1] == "unsure"
-    said = keys("rwrq" + "r" * 9, "--one", width=40)
-    assert "Reviewed now: 3." in said
-    assert max(map(len, said.partition("To go on")[0].splitlines())) <= 40
+    assert "Reviewed now: 3." in keys("rwrq" + "r" * 9, "--one")
     assert keys("q", "--one").count("3 reviewed") == 1
-    done = CliRunner().invoke(app, [*given, *pair], input="\n".join("=" * 60))
-    assert "0 left" in " ".join(done.output.split())
-    assert query(store, "SELECT count(*) FROM reviews WHERE other IS NOT NULL").fetchall() == [(45,)]
+
+
+# Reviews in a table and in CSV
+
+
+def asked(store: Path) -> tuple[str, list[int]]:
+    """The run's id and its questions."""
+    run = find_run(store, "trial")
+    return run.run_id, read_rows(store, run, "naive", "candidates")["question_id"].sort().to_list()
+
+
+def review_of(store: Path, place: int = 0, **given: Any) -> Review:
+    run_id, questions = asked(store)
+    moment = datetime(2026, 11, 26, 14, 30, tzinfo=UTC)
+    return replace(Review("Ada", moment, run_id, questions[place], "naive", "=hostile", "first", 2.5), **given)
+
+
+def written(path: Path, *lines: str, head: str = HEAD) -> Path:
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return path
+
+
+def test_reviews_are_a_table_and_come_back_from_csv(store: Path, tmp_path: Path) -> None:
+    first = review_of(store)
+    reviews = [
+        first,
+        review_of(store, 1, verdict="equal"),
+        review_of(store, 2, other=None, verdict="wrong", seconds=None),
+    ]
+    assert add_reviews(store, first.run_id, reviews) == 3
+    rows = query(store, 'SELECT reviewer, method, other, verdict, seconds FROM reviews ORDER BY "verdict"').fetchall()
+    assert rows == [
+        ("Ada", "naive", "=hostile", "equal", 2.5),
+        ("Ada", "naive", "=hostile", "first", 2.5),
+        ("Ada", "naive", None, "wrong", None),
+    ]
+    assert export_reviews(store, "trial", tmp_path / "reviews.csv") == 3
+    assert "'=hostile" in (tmp_path / "reviews.csv").read_text()  # a spreadsheet computes no name
+    assert import_reviews(store, tmp_path / "reviews.csv") == ImportedReviews(new=0, known=3)
+    other = copied(store, tmp_path / "other")
+    (other / "reviews" / first.run_id / "00000.parquet").unlink()
+    assert import_reviews(other, tmp_path / "reviews.csv") == ImportedReviews(new=3, known=0)
+    assert read_reviews(other, first.run_id) == read_reviews(store, first.run_id) == reviews
+
+
+def test_a_reviewer_has_one_verdict_and_the_order_of_methods_does_not_count(store: Path) -> None:
+    first = review_of(store)
+    turned = replace(first, method="=hostile", other="naive", verdict="second")
+    assert add_reviews(store, first.run_id, [first]) == 1
+    assert add_reviews(store, first.run_id, [turned, replace(first, reviewer="Bob", verdict="equal")]) == 1
+    with pytest.raises(
+        ReviewedOtherwise, match=r"Ada has said 'naive' of question .* on 2026-11-26, and now '=hostile'"
+    ):
+        add_reviews(store, first.run_id, [review_of(store, 1), replace(first, verdict="second")])
+    assert len(read_reviews(store, first.run_id)) == 2  # nothing was kept
+    assert add_reviews(store, first.run_id, [replace(first, verdict="second")], replace=True) == 1
+    assert [each.verdict for each in read_reviews(store, first.run_id)] == ["second", "equal"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Ada,RUN,Q,naive,=hostile,first,3", "line 3: Ada reviews the same as in line 2: keep one of the two"),
+        ("Bob,RUN,7,naive,=hostile,first,3", "line 3: 'naive' of run RUN has no answer to question 7"),
+        ("Bob,gone,Q,naive,=hostile,first,3", "line 3: this store has no evaluation 'gone'"),
+        (
+            "Bob,RUN,Q,naive,ranking,first,3",
+            "line 3: run RUN has no method 'ranking' that answers; it has naive, two, words, =hostile",
+        ),
+        ("Bob,RUN,Q,naive,=hostile,right,3", "two answers is first, second, equal or unsure, got 'right'"),
+        ("Bob,RUN,Q,naive", "line 3: it cannot be read: 4 fields instead of 7"),
+    ],
+)
+def test_a_line_that_cannot_be_is_named_and_nothing_is_kept(
+    store: Path, tmp_path: Path, line: str, message: str
+) -> None:
+    run_id, (question, *_) = asked(store)
+    lines = [
+        each.replace("RUN", run_id).replace("Q", str(question)) for each in ("Ada,RUN,Q,naive,=hostile,first,", line)
+    ]
+    with pytest.raises(InputError, match=message.replace("RUN", run_id)):
+        import_reviews(store, written(tmp_path / "reviews.csv", *lines))
+    assert read_reviews(store, run_id) == []
+
+
+def test_the_commands_say_how_many_reviews_there_are(store: Path, tmp_path: Path) -> None:
+    run_id, (question, *_) = asked(store)
+    path = written(tmp_path / "reviews.csv", f"Ada,{run_id},{question},naive,,right,4")
+    for said in ("New reviews: 1; there already: 0", "New reviews: 0; there already: 1"):
+        result = CliRunner().invoke(app, ["review", "import", str(path), "--store", str(store)])
+        assert (result.exit_code, said in result.output) == (0, True)
+    out = tmp_path / "out.csv"
+    result = CliRunner().invoke(app, ["review", "export", "trial", "--out", str(out), "--store", str(store)])
+    assert result.exit_code == 0
+    assert "Ada,2026" in out.read_text().replace('"', "")
+    path = written(tmp_path / "new.csv", f"Ada,{run_id},{question},naive,,unsure,4")
+    result = CliRunner().invoke(app, ["review", "import", str(path), "--store", str(store)])
+    assert (result.exit_code, "give --replace" in result.output) == (1, True)

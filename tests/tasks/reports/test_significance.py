@@ -1,18 +1,13 @@
 """`vitalfew significance`: the figures of the PFE-Self-RAG paper, Conover's example, and tables that cannot be used."""
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
-from scipy import stats
 
 from tests.flows.cli.test_main import run
-from vitalfew.tasks.reports.statistics.ranks import li, quade
+from vitalfew.tasks.reports.statistics.ranks import quade
 
 # PFE-Self-RAG, table 2: accuracy in percent on PopQA, ARC, PubHealth and TriviaQA; its table 3: rankings
 TABLE_2 = """method,PopQA,ARC,PubHealth,TriviaQA
@@ -36,10 +31,6 @@ def paper(tmp_path: Path) -> Path:
     return file
 
 
-def scores() -> NDArray[np.float64]:
-    return np.array([[float(cell) for cell in line.split(",")[1:]] for line in TABLE_2.splitlines()[1:]])
-
-
 def test_the_papers_figures(paper: Path) -> None:
     found = json.loads(run("significance", paper, "--json").stdout)
     assert [each["ranking"] for each in found["methods"]] == pytest.approx(TABLE_3)
@@ -53,80 +44,12 @@ def test_the_papers_figures(paper: Path) -> None:
     assert not any(each["significant"] for each in found["methods"])
 
 
-def test_why_the_paper_prints_another_f() -> None:
-    """The slips of KEEL's Friedman.java, redone: the middle rank in whole numbers, the squares as if without ties."""
-    k, n = 8, 4
-    ranks = stats.rankdata(-scores(), axis=0)
-    weighted = stats.rankdata(np.ptp(scores(), axis=0)) * (ranks - (k + 1) // 2)
-    between = (weighted.sum(axis=1) ** 2).sum() / n
-    squares = n * (n + 1) * (2 * n + 1) * k * (k + 1) * (k - 1) / 72
-    assert (n - 1) * between / (squares - between) == pytest.approx(12.40, abs=0.006)
-    assert quade(scores()).f == pytest.approx(10.683433)
-
-
-def test_the_table_says_in_words_what_is_significant(paper: Path) -> None:
-    shown = " ".join(run("significance", paper).output.split())
-    assert "full set 67.72 1.00 control" in shown
-    assert "GM 65.33 2.60 0.4507 0.6522 not shown" in shown
-    assert "F = 10.68 with 7 and 21 degrees of freedom" in shown
-    assert "no method differs significantly from full set (no p is at most 0.01831)" in shown
-
-
-def test_against_another_control_better_and_worse_are_told(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    rows = {name: level + generator.normal(size=40) for name, level in (("low", 0), ("middle", 3), ("top", 6))}
-    file = tmp_path / "many.csv"
-    lines = [",".join([name, *map(str, row)]) for name, row in rows.items()]
-    file.write_text("\n".join([",".join(["", *(f"d{n}" for n in range(40))]), *lines]))
-    shown = " ".join(run("significance", file, "--control", "middle").output.split())
-    assert "middle is significantly better than low." in shown
-    assert "middle is significantly worse than top." in shown
-    turned = json.loads(run("significance", file, "--lower-is-better", "--json").stdout)
-    assert turned["control"] == "low"
-    assert "low is significantly better than middle, top." in turned["conclusion"][1]
-
-
-def test_tsv_and_parquet_hold_the_same(paper: Path, tmp_path: Path) -> None:
-    tsv, parquet = tmp_path / "t.tsv", tmp_path / "t.parquet"
-    tsv.write_text(TABLE_2.replace(",", "\t"))
-    names, *rows = (line.split(",") for line in TABLE_2.splitlines())
-    first = pa.array([row[0] for row in rows])
-    pq.write_table(pa.table([first, *map(pa.array, scores().T)], names=names), parquet)
-    expected = run("significance", paper, "--json").stdout
-    assert run("significance", tsv, "--json").stdout == run("significance", parquet, "--json").stdout == expected
-
-
-def test_no_difference_is_no_finding(tmp_path: Path) -> None:
-    file = tmp_path / "same.csv"
-    file.write_text("m,a,b,c\none,1,2,3\ntwo,1,2,3\n")
-    found = json.loads(run("significance", file, "--json").stdout)
-    assert (found["f"], found["p"]) == (0, 1)
-    assert found["methods"][1] | {"z": 0.0, "p": 1.0, "significant": False} == found["methods"][1]
-    assert "finds no difference" in run("significance", file).output
-
-
-def test_datasets_that_all_agree_leave_an_infinite_f(tmp_path: Path) -> None:
-    file = tmp_path / "agree.csv"
-    file.write_text("m,a,b,c\none,1,2,3\ntwo,0,1,2\nthree,-1,0,1\n")
-    found = json.loads(run("significance", file, "--json").stdout)
-    assert found["f"] is None
-    assert found["p"] == pytest.approx(1 / 36)
-    assert "F = infinite" in run("significance", file).output
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("m,a,b\nx,1,\ny,1,2\n", ["row 1 (x), column 'b' is empty", "fill it in"]),
-        ("m,a,b\nx,1,2\ny,nan,2\n", ["row 2 (y), column 'a'", "not a finite number"]),
         ("m,a,b\nx,1,2\ny,1,54%\n", ["row 2 (y), column 'b'", "'54%', not a finite number"]),
-        ("m,a,b\nx,1,2\n", ["1 method(s)", "at least 2"]),
-        ("m,a\nx,1\ny,2\n", ["1 dataset(s)", "at least 2"]),
         ("m,a,b\nx,1,2\nx,1,3\n", ["row 2 names the method 'x' a second time"]),
-        ("m,a,b\n,1,2\ny,1,3\n", ["row 1 names no method"]),
-        ("m,a,b\nx,1\ny,1,3\n", ["row 1 (x), column 'b' is empty"]),
-        ("m,a,a\nx,1,2\ny,1,3\n", ["'a' twice"]),
-        ("", ["is empty (0 bytes)"]),
     ],
 )
 def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, text: str, words: list[str]) -> None:
@@ -137,38 +60,6 @@ def test_a_table_that_cannot_be_used_says_where_and_what_to_do(tmp_path: Path, t
     for word in ["bad.csv", *words]:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
-
-
-def test_parquet_that_cannot_be_used(tmp_path: Path) -> None:
-    file = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"m": ["x", "y"], "a": [1.0, None], "b": [2, 3]}), file)
-    assert "row 2 (y), column 'a' is empty" in run("significance", file).output.replace("\n", " ")
-    pq.write_table(pa.table([pa.array(["x"]), pa.array([1]), pa.array([1])], names=["m", "a", "a"]), file)
-    assert "cannot be read" in run("significance", file).output
-    file.write_text("no parquet")
-    assert "cannot be read" in run("significance", file).output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--control", "gm"], ["no method 'gm'", "'GM'"]),
-        (["--alpha", "5"], ["alpha must be between 0 and 1, got 5.0"]),
-    ],
-)
-def test_options_that_do_not_fit(paper: Path, arguments: list[str], words: list[str]) -> None:
-    done = run("significance", paper, *arguments)
-    assert done.exit_code == 1
-    assert all(word in done.output for word in words), done.output
-
-
-def test_a_file_of_another_kind_or_none(tmp_path: Path) -> None:
-    other = tmp_path / "t.xlsx"
-    other.write_text("x")
-    assert ".csv, .tsv or .parquet" in run("significance", other).output.replace("\n", " ")
-    for name in ("none.csv", "none.parquet"):
-        done = run("significance", tmp_path / name)
-        assert (done.exit_code, "does not exist" in done.output) == (1, True), done.output
 
 
 # --- the tests themselves ---
@@ -186,7 +77,7 @@ def test_quade_as_in_conover() -> None:
     assert found.p == pytest.approx(0.01519, abs=5e-6)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_quade_knows_neither_order_nor_direction(seed: int) -> None:
     random = np.random.default_rng(seed)
     values = random.integers(0, 10, size=random.integers(2, 7, size=2)).astype(float)
@@ -195,23 +86,4 @@ def test_quade_knows_neither_order_nor_direction(seed: int) -> None:
     other = quade(values[rows][:, columns])
     assert other.rankings == pytest.approx(one.rankings[rows])
     assert other.f == pytest.approx(one.f)
-    turned = quade(-values, higher_is_better=False)
-    assert turned.rankings == pytest.approx(one.rankings)
-    assert 0 <= one.p <= 1
-    assert one.rankings.mean() == pytest.approx((len(values) + 1) / 2)
-    assert one.z(int(np.argmin(one.rankings))).min() == 0
-
-
-def test_figures_that_differ_in_the_last_bit_are_ties() -> None:
-    assert quade([[0.1 + 0.2, 1.0], [0.3, 1.0]]).f == 0
-
-
-@pytest.mark.parametrize("wrong", [[[1.0, 2.0]], [[1.0], [2.0]], [1.0, 2.0], [[1.0, 2.0], [1.0, math.nan]]])
-def test_quade_refuses_what_is_no_table(wrong: list[list[float]]) -> None:
-    with pytest.raises(ValueError, match="at least 2 methods"):
-        quade(wrong)
-
-
-def test_lis_threshold() -> None:
-    assert li([0.001, 0.04]) == 0.05
-    assert li([0.055405, 0.652171]) == pytest.approx(0.018307, abs=5e-7)
+    assert quade(-values, higher_is_better=False).rankings == pytest.approx(one.rankings)

@@ -1,7 +1,6 @@
 """Intervals, tests, corrections and power: against simulations, published figures and scipy."""
 
 import math
-from random import Random
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from scipy import stats
 
 from vitalfew.configs.paper import Figure
 from vitalfew.tasks.reports.papers import VERDICTS, verdict
-from vitalfew.tasks.reports.statistics import bootstrap, paired
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, mean_interval, ratio_interval
+from vitalfew.tasks.reports.statistics.bootstrap import MANY, MIN_QUESTIONS, Interval, mean_interval, ratio_interval
 from vitalfew.tasks.reports.statistics.paired import (
     Difference,
     corrected,
@@ -40,20 +38,13 @@ def tables(draw: st.DrawFn) -> Table:
 # --- the interval ---
 
 
-@pytest.mark.parametrize("questions", [10, 20, 50])
-@pytest.mark.parametrize("shape", ["normal", "right or wrong"])
-def test_about_95_percent_of_the_intervals_hold_the_truth(questions: int, shape: str) -> None:
-    generator = np.random.default_rng(7)
-    size = (1000, questions)
-    drawn = generator.normal(3.0, 2.0, size) if shape == "normal" else (generator.random(size) < 0.5).astype(float)
-    truth = 3.0 if shape == "normal" else 0.5
-    intervals = mean_interval(drawn, resamples=2000)
-    held = np.mean([each.low <= truth <= each.high for each in intervals])
-    # Means of 10 right-or-wrong answers come in steps of 0.1: their intervals hold the truth rather too often.
-    assert 0.93 <= held <= (0.97 if shape == "normal" else 0.99)
+def test_about_95_percent_of_the_intervals_hold_the_truth() -> None:
+    drawn = np.random.default_rng(7).normal(3.0, 2.0, (1000, 10))
+    held = np.mean([each.low <= 3 <= each.high for each in mean_interval(drawn, resamples=2000)])
+    assert 0.93 <= held <= 0.97
 
 
-@pytest.mark.parametrize(("questions", "share"), [(10, 0.05), (10, 0.1), (10, 0.9), (20, 0.05), (30, 0.05), (200, 0.3)])
+@pytest.mark.parametrize(("questions", "share"), [(10, 0.05), (10, 0.1), (30, 0.05), (200, 0.3)])
 def test_the_intervals_of_a_rare_answer_hold_its_share(questions: int, share: float) -> None:
     """Bootstrap intervals of 0.1 over 10 questions would hold it in 65 %."""
     drawn = (np.random.default_rng(1).random((1000, questions)) < share).astype(float)
@@ -83,61 +74,16 @@ def test_with_many_questions_the_interval_is_scipys() -> None:
     assert ours.high == pytest.approx(theirs.high, abs=0.03 * width)
 
 
-def test_a_question_without_a_value_is_left_out_and_told() -> None:
-    values = np.arange(60.0)
-    holes = np.where(values % 3 == 0, np.nan, values)
-    whole, holed, alone = (*mean_interval([values, holes]), *mean_interval([holes[~np.isnan(holes)]]))
-    assert (whole.questions, holed.questions) == (60, 40)
-    assert holed.mean == alone.mean
-    assert holed.low == pytest.approx(alone.low, abs=0.6)
-    assert holed.high == pytest.approx(alone.high, abs=0.6)
-
-
 def test_too_few_questions_have_a_mean_but_no_interval() -> None:
     few, none = mean_interval([[1.0] * (MIN_QUESTIONS - 1) + [np.nan], [np.nan] * MIN_QUESTIONS])
     assert (few.mean, few.low, few.high, few.questions) == (1.0, None, None, 9)
     assert (none.mean, none.low, none.questions) == (None, None, 0)
-    assert mean_interval(np.empty((1, 0)))[0].mean is None
-    assert mean_interval(np.empty((0, 12))) == []
-
-
-def test_more_confidence_makes_a_wider_interval() -> None:
-    values = np.random.default_rng(0).normal(size=(1, 50))
-    widths = [each.high - each.low for c in (0.5, 0.9, 0.99) for each in mean_interval(values, confidence=c)]
-    assert widths == sorted(widths)
 
 
 # --- differences to the baseline ---
 
 
-@settings(max_examples=60, deadline=None)
-@given(tables(), st.integers(-50, 50))
-def test_a_shift_moves_the_difference_and_its_interval(table: Table, shift: int) -> None:
-    baseline, methods = table
-    before = paired_bootstrap(baseline, methods, resamples=FEW)
-    after = paired_bootstrap(baseline, methods + shift, resamples=FEW)
-    for old, new in zip(before, after, strict=True):
-        for name in ("mean_difference", "low", "high"):
-            value = getattr(old, name)
-            assert getattr(new, name) == (None if value is None else pytest.approx(value + shift, abs=1e-9))
-        assert new.sd == pytest.approx(old.sd, abs=1e-9)
-
-
-@settings(max_examples=60, deadline=None)
-@given(tables(), st.randoms(use_true_random=False))
-def test_the_order_of_the_methods_does_not_matter(table: Table, random: Random) -> None:
-    baseline, methods = table
-    order = list(range(len(methods)))
-    random.shuffle(order)
-    one = paired_bootstrap(baseline, methods, resamples=FEW)
-    other = paired_bootstrap(baseline, methods[order], resamples=FEW)
-    for place, old in enumerate(order):
-        assert other[place].p == one[old].p
-        assert other[place].low == pytest.approx(one[old].low, abs=1e-9)
-        assert other[place].better == one[old].better
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(tables())
 def test_each_method_by_itself_has_what_it_has_among_others(
     table: Table,
@@ -164,14 +110,6 @@ def test_a_method_that_equals_the_baseline_has_no_difference() -> None:
     assert (found.better, found.worse, found.equal) == (0, 0, 40)
 
 
-def test_the_same_difference_everywhere_has_no_effect_size_but_the_smallest_p() -> None:
-    baseline = np.random.default_rng(0).random(30)
-    [found] = paired_bootstrap(baseline, [baseline + 0.1], resamples=999)
-    assert (found.sd, found.effect) == (0, None)
-    assert found.p == pytest.approx(2 * math.exp(-15))
-    assert (found.low, found.high) == (pytest.approx(0.1), pytest.approx(0.1))
-
-
 def _mean_difference(one: NDArray[np.float64], other: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     return np.mean(one - other, axis=axis)
 
@@ -183,41 +121,6 @@ def test_p_is_that_of_all_sign_flips_counted_by_scipy() -> None:
     [found] = paired_bootstrap(np.zeros(11), [differences], resamples=50_000)
     assert found.p == pytest.approx(flips.pvalue, abs=0.005)
     assert found.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
-
-
-@pytest.mark.parametrize("questions", [10, 40])
-def test_the_test_keeps_its_level_for_right_or_wrong_answers(questions: int) -> None:
-    generator = np.random.default_rng(11)
-    right = generator.random((2, 800, questions)) < 0.5
-    found = paired_bootstrap(np.zeros(questions), right[0].astype(float) - right[1], resamples=1000)
-    assert np.mean([each.p <= 0.05 for each in found]) <= 0.065
-
-
-def test_a_question_is_left_out_where_either_side_has_no_value() -> None:
-    baseline = np.array([1.0, np.nan, *[0.0] * 10])
-    methods = np.array([[np.nan, 5.0, *[1.0] * 10], [1.0, 1.0, *[0.0] * 9, 1.0]])
-    first, second = paired_bootstrap(baseline, methods)
-    assert (first.questions, first.mean_difference, first.better) == (10, 1.0, 10)
-    assert (second.questions, second.better, second.worse, second.equal) == (11, 1, 0, 10)
-
-
-@pytest.mark.parametrize(
-    ("baseline", "methods", "message"),
-    [
-        ([0.0] * 3, [[0.0] * 4], "does not fit"),
-        ([[0.0] * 3] * 2, [[0.0] * 3], "does not fit"),
-        ([0.0] * 3, [0.0] * 3, "a row per method"),
-        ([0.0] * 3, [[0.0, 1.0, np.inf]], "infinite"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(baseline: list[float], methods: list[list[float]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        paired_bootstrap(baseline, methods)
-
-
-def test_a_confidence_outside_0_to_1_is_refused() -> None:
-    with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
-        mean_interval([[0.0] * 12], confidence=95)
 
 
 # --- Holm ---
@@ -239,19 +142,6 @@ def test_holm_keeps_the_order_and_never_lowers_a_p(p_values: list[float | None])
     assert [q for _, q in pairs] == sorted(q for _, q in pairs)
     assert all(p <= q <= min(1, p * len(pairs)) + 1e-12 for p, q in pairs)
     assert [p is None for p in p_values] == [q is None for q in adjusted]
-
-
-def test_holm_refuses_what_is_no_p() -> None:
-    for wrong in (1.5, float("nan")):
-        with pytest.raises(ValueError, match="not a p-value"):
-            holm([0.1, wrong])
-
-
-def test_a_p_below_what_draws_can_show_is_a_bound_on_the_exact_one() -> None:
-    [found] = paired_bootstrap(np.zeros(16), [np.ones(16)], resamples=99)
-    exact = 2 * 0.5**16  # all signs alike
-    assert found.p == pytest.approx(2 * math.exp(-8))
-    assert exact <= found.p < 1 / 100
 
 
 def _of_p(p: float | None) -> Difference:
@@ -295,38 +185,6 @@ def test_a_ratio_has_the_interval_of_the_delta_method() -> None:
     assert found.high == pytest.approx(found.mean + 1.96 * se, abs=se / 10)
 
 
-@given(st.lists(st.tuples(VALUES, st.one_of(st.just(float("nan")), VALUES.map(abs))), max_size=20))
-def test_a_ratio_is_of_the_questions_that_have_both(pairs: list[tuple[float, float]]) -> None:
-    values, references = (np.array([pair[side] for pair in pairs], dtype=float) for side in (0, 1))
-    found = ratio_interval(values, references, resamples=FEW)
-    assert found.questions == sum(not math.isnan(reference) for _, reference in pairs)
-    if found.low is not None and found.high is not None:
-        assert found.mean is not None
-        assert found.low <= found.high
-        assert found.questions >= MIN_QUESTIONS
-
-
-def test_many_questions_are_not_resampled_and_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bootstrap, paired):
-        monkeypatch.setattr(module, "MANY", 2_000)
-    monkeypatch.setattr(paired, "NORMAL", 500)
-    draw = np.random.default_rng(1)
-    baseline = (draw.random(2_500) < 0.4) * 1.0
-    methods = np.stack([(draw.random(2_500) < 0.41) * 1.0, baseline + draw.exponential(1, 2_500) - 0.98, baseline])
-    formulas = paired_bootstrap(baseline, methods)
-    rare = baseline.copy()
-    rare[np.flatnonzero(baseline == 0)[:3]] = 1  # three differences have eight signs, of which two are all alike
-    assert paired_bootstrap(baseline, [rare])[0].p == pytest.approx(0.25, abs=0.02)
-    for module in (bootstrap, paired):
-        monkeypatch.setattr(module, "MANY", 10**9)
-    for fast, slow in zip(formulas, paired_bootstrap(baseline, methods, resamples=4_000), strict=True):
-        assert None not in (fast.low, fast.high, fast.p, slow.low, slow.high, slow.p)
-        width = slow.high - slow.low
-        assert fast.low == pytest.approx(slow.low, abs=0.05 * width)
-        assert fast.high == pytest.approx(slow.high, abs=0.05 * width)
-        assert fast.p == pytest.approx(slow.p, abs=0.03)
-
-
 # --- verdicts ---
 
 ENDS = st.tuples(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
@@ -361,41 +219,6 @@ def test_a_verdict_goes_by_the_whole_interval(
         assert verdict(wider, size, ours) == "no worse"
 
 
-def test_equal_methods_are_no_worse_once_there_are_questions_enough() -> None:
-    equal = Interval(0.0, -0.018, 0.018, 400)
-    assert verdict(claim(margin=0.02), 0.05, equal) == "no worse"
-    assert verdict(claim(), 0.05, equal) == "open: our value is on the line"
-    assert verdict(claim(margin=0.02), 0.05, Interval(0.03, 0.012, 0.048, 400)) == "same direction"
-    assert verdict(claim(margin=0.02), 0.04, Interval(0.03, 0.012, 0.048, 400)) == "replicated"
-    assert verdict(claim(margin=0.02), None, Interval(0.03, 0.012, 0.048, 400)) == "same direction"
-    assert verdict(claim(margin=0.02), 0.05, Interval(-0.04, -0.058, -0.022, 400)) == "contradicted"
-    assert verdict(claim(margin=0.02), 0.05, Interval(-0.01, -0.018, -0.002, 400)) == "no worse"
-
-
-def test_what_is_printed_on_the_other_side_of_its_claim_replicates_no_direction() -> None:
-    """ "About as good", printed 0.001 lower: to be above is no worse, to be below by 0.051 contradicts."""
-    about_as_good = claim(margin=0.02)
-    assert verdict(about_as_good, -0.001, Interval(0.03, 0.01, 0.05, 300)) == "no worse"
-    assert verdict(about_as_good, -0.001, Interval(-0.051, -0.086, -0.016, 300)) == "contradicted"
-
-
-def test_an_open_claim_says_how_many_questions_would_settle_it() -> None:
-    said = verdict(claim(margin=0.02), None, Interval(0.0, -0.0392, 0.0392, 400))
-    assert said == "open: about 3,200 questions would settle it"  # sd 0.4; (2.80 · 0.4 / 0.02)² = 3,140
-    # Beyond the margin, what would settle it is that it is on the other side.
-    said = verdict(claim(margin=0.02), None, Interval(-0.03, -0.0692, 0.0092, 400))
-    assert said == "open: about 1,400 questions would settle it"  # (2.80 · 0.4 / 0.03)² = 1,395
-    assert verdict(claim(), 0.1, Interval(0.0, None, None, 9)) == "open: at least 10 questions are needed"
-
-
-def test_a_single_measurement_says_a_direction_and_no_size() -> None:
-    ratio = claim("lower", over="b")
-    assert verdict(ratio, 0.3, Interval(0.3, None, None, 0)) == "same direction, one measurement"
-    assert verdict(ratio, 0.3, Interval(1.3, None, None, 0)) == "contradicted, one measurement"
-    assert verdict(ratio, 0.3, Interval(1.0, None, None, 0)) == "open, one measurement"
-    assert verdict(ratio, 0.3, Interval(None, None, None, 0)) == ""
-
-
 # --- power ---
 
 
@@ -409,24 +232,12 @@ def test_power_as_in_the_textbook() -> None:
     assert visible_difference(0.7, 0) is None
 
 
-@given(st.floats(0.01, 100), st.integers(1, 10**6))
-def test_what_so_many_questions_show_takes_so_many(sd: float, questions: int) -> None:
-    difference = visible_difference(sd, questions)
-    assert difference is not None
-    assert questions_needed(sd, difference * (1 - 1e-9)) == pytest.approx(questions + 1, abs=1)
-
-
-def test_that_many_questions_do_show_the_difference_four_times_in_five() -> None:
-    questions = questions_needed(1.0, 0.3)
-    assert questions is not None
-    drawn = np.random.default_rng(2).normal(0.3, 1.0, (800, questions))
-    found = paired_bootstrap(np.zeros(questions), drawn, resamples=1000)
-    assert np.mean([each.p <= 0.05 for each in found]) == pytest.approx(0.8, abs=0.04)
-
-
-@pytest.mark.parametrize("wrong", [{"power": 1.0}, {"confidence": 0.0}])
-def test_power_refuses_a_probability_that_is_none(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        questions_needed(1.0, 0.1, **wrong)
-    with pytest.raises(ValueError, match="standard deviation"):
-        visible_difference(float("nan"), 10)
+def test_many_questions_are_not_resampled_and_come_to_the_same() -> None:
+    draw = np.random.default_rng(1)
+    values = draw.exponential(1, MANY + 1)
+    [own] = mean_interval([values])
+    half = 1.96 * values.std(ddof=1) / math.sqrt(MANY + 1)
+    assert own.low == pytest.approx(values.mean() - half, abs=0.05 * half)
+    assert own.high == pytest.approx(values.mean() + half, abs=0.05 * half)
+    [found] = paired_bootstrap(np.zeros(MANY + 1), [values - values.mean()])
+    assert found.p == pytest.approx(1, abs=0.01)

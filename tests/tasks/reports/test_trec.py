@@ -11,7 +11,6 @@ from ir_measures import RR, R, nDCG
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.reports.runs import NoReport
 from vitalfew.tasks.reports.trec import write_qrels, write_run
 
@@ -67,14 +66,6 @@ def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path
     found = computed(tmp_path / "run", tmp_path / "qrels")
     assert all(found[name] >= (own[name] or 0) - 1e-9 for name in MEASURES)  # later sentences take no places
     assert found["passage_recall@10"] == pytest.approx(own["passage_recall@10"])
-
-
-def test_what_cannot_be_written_is_said(evaluated: tuple[Path, Evaluated], tmp_path: Path) -> None:
-    store, _ = evaluated
-    with pytest.raises(UnknownName, match="none"):
-        write_run(store, "trial", "none", tmp_path / "run")
-    with pytest.raises(NoReport, match="no evaluation 'other'"):
-        write_qrels(store, "other", None, tmp_path / "qrels")
 
 
 def test_a_name_of_two_passages_is_an_error_and_white_space_is_escaped(tmp_path: Path) -> None:

@@ -1,0 +1,274 @@
+"""Metrics of answers, labels, ratings and verdicts: figures worked out by hand, and what leaves a question out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vitalfew.configs.evaluation import ScoreConfig
+from vitalfew.tasks.datasets.base import Span
+from vitalfew.tasks.generators.base import Rating
+from vitalfew.tasks.metrics.answers import AnswerSet, Choice, SetSize, chosen, options
+from vitalfew.tasks.metrics.base import Answer, Case, Context, RankedUnit, Values
+from vitalfew.tasks.metrics.contexts import ContextRecall
+from vitalfew.tasks.metrics.tables import make_metrics
+from vitalfew.tasks.registry import make
+from vitalfew.tasks.reports.differences import GROUPS, grouped
+
+# Labels and ratings against gold passages
+
+
+def labelled(labels: dict[int, float], gold: tuple[int, ...] = (1,)) -> Case:
+    return Case("Who?", ("x",), gold, (), labels=tuple(labels.items()))
+
+
+def test_labels_are_compared_with_gold_passages() -> None:
+    metric = make(ScoreConfig(metrics=("agreement",)), "score")
+    cases = [labelled({1: 1.0, 2: 0.0}), labelled({1: 0.0, 2: 1.0, 3: 0.2}), labelled({2: 1.0}, ()), labelled({})]
+    found = metric.summary(cases)
+    assert {name: summary.left_out for name, summary in found.items()} == dict.fromkeys(found, 2)
+    figures = {name: summary.value for name, summary in found.items()}
+    expected = {"accuracy": 0.6, "f1_1": 0.5, "f1_0": 2 / 3, "f1": 7 / 12, "relevant": 0.4}
+    assert figures == pytest.approx({f"label_{name}": value for name, value in expected.items()})
+    nothing = metric.summary([labelled({}), labelled({1: 1.0}, ())])
+    assert all(summary == (None, 2) for summary in nothing.values())
+
+
+@pytest.mark.parametrize(
+    ("hits", "contexts", "expected"),
+    [
+        (["A river.", "The mill of 1742."], ["built in 1742"], 1.0),
+        (["A river.", "The mill of 1742."], ["A river."], 0.0),
+        (["A river.", "The mill of 1742."], [], 0.0),
+        (["A river."], ["built in 1742"], None),
+        ([], [], None),
+        (None, None, None),
+    ],
+)
+def test_an_answer_that_no_hit_holds_cannot_be_kept(
+    hits: list[str] | None, contexts: list[str] | None, expected: float | None
+) -> None:
+    units = None if hits is None else tuple(RankedUnit(n, n, (1, 0, 9), 0.5, hit) for n, hit in enumerate(hits, 1))
+    shown = None if contexts is None else tuple(Context(text, 3) for text in contexts)
+    case = Case("When?", ("1742",), (), (), hits=units, contexts=shown)
+    assert make(ScoreConfig(metrics=("answer_kept",)), "score").score([case]) == {"answer_kept": [expected]}
+
+
+def rated(gold: int, *ratings: tuple[float, bool]) -> Case:
+    """A question with a context from each of the passages 1, 2, … and their ratings."""
+    contexts = tuple(Context("", 0, passages=(passage,)) for passage in range(1, len(ratings) + 1))
+    rated = tuple(Rating(rank, score, kept, 9) for rank, (score, kept) in enumerate(ratings, 1))
+    return Case("Who?", (), (gold,), (), contexts=contexts, answer=Answer("Ada", 9, 1, 0.1, ratings=rated))
+
+
+def figures(*cases: Case) -> dict[str, float | None]:
+    metric = make(ScoreConfig(metrics=("assessment",)), "score")
+    return {name: summary.value for name, summary in metric.summary(cases).items()}
+
+
+def test_figures_of_two_questions() -> None:
+    found = figures(rated(1, (0.9, True), (0.6, True)), rated(2, (0.2, False), (0.6, False)))
+    # relevant: .9 (kept), .6 (dropped); others: .6 (kept), .2 (dropped)
+    assert found["rating_auc"] == pytest.approx((1 + 1 + 0.5 + 1) / 4)
+    assert (found["rating_f1_1"], found["rating_f1_0"], found["rating_f1"]) == (0.5, 0.5, 0.5)
+
+
+def test_what_cannot_be_judged_is_left_out() -> None:
+    whole = rated(1, (0.9, True), (0.1, False))
+    without = (
+        replace(whole, gold_passages=()),
+        replace(whole, contexts=None),
+        replace(whole, answer=Answer("", 9, 0, 0.1, error="too long")),
+        replace(whole, answer=Answer("Ada", 9, 1, 0.1)),
+    )
+    metric = make(ScoreConfig(metrics=("assessment",)), "score")
+    summary = metric.summary([whole, *without])["rating_auc"]
+    assert (summary.value, summary.left_out) == (1.0, 4)
+    assert figures(*without)["rating_auc"] is None
+
+
+# Sets of answers, and contexts
+
+
+def answers(*texts: str) -> tuple[Answer, ...]:
+    return tuple(Answer(text, 1, 1, 0.0, error="" if text else "failed") for text in texts)
+
+
+def chosen_of(selected: Sequence[str], candidates: Sequence[str], *gold: str, question: str = "Who?") -> Case:
+    chosen = answers(*selected)
+    return Case(question, gold, (), (), answer=chosen[0], selected=chosen, candidates=answers(*candidates))
+
+
+@given(st.lists(st.sampled_from(["Ada", "Bob", "Eve"]), min_size=1, max_size=6), st.data())
+def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, len(candidates)))
+    selected = candidates[:size]
+    values = AnswerSet(AnswerSet.Options()).score([chosen_of(selected, candidates, "Ada")])
+    sets, others = [*combinations(candidates, size)], [*combinations(candidates[1:], size - 1)]
+    assert {name: each[0] for name, each in values.items()} == pytest.approx(
+        {
+            "set_any": float("Ada" in selected),
+            "set_drawn": selected.count("Ada") / size,
+            "random_set_any": sum("Ada" in each for each in sets) / len(sets),
+            "first_random_any": sum("Ada" in (selected[0], *each) for each in others) / len(others),
+            "oracle": float("Ada" in candidates),
+        }
+    )
+    sizes = SetSize(SetSize.Options()).score([chosen_of(selected, candidates, "Ada")])
+    assert {name: each[0] for name, each in sizes.items()} == {
+        "set_size": size, "set_distinct": len(set(selected)), "set_right": selected.count("Ada"),
+    }  # fmt: skip
+
+
+def test_the_gold_passages_that_contexts_come_from() -> None:
+    contexts = (Context("a", 1, (Span(1, 0, 5), Span(1, 5, 9))), Context("b", 1, (Span(3, 0, 2),)))
+    known = Case("Who?", (), (1, 2), (), contexts=contexts)
+    cases = [
+        known,
+        replace(known, gold_passages=(3, 1)),
+        replace(known, contexts=()),
+        replace(known, contexts=(Context("rewritten", 1), *contexts)),
+    ]
+    assert ContextRecall(ContextRecall.Options()).score(cases) == {"context_recall": [0.5, 1, 0, None]}
+
+
+# Options
+
+
+QUESTION = "What moves a sailing boat?\nA: wind\nB: water\nC: sea water\nD: a motor"
+
+
+@pytest.mark.parametrize(
+    ("output", "label"),
+    [
+        ("A", "A"),
+        ("(b)", "B"),
+        ("B: water", "B"),
+        ("B is correct", "B"),
+        ("B is wrong", None),
+        ("The answer is A", "A"),
+        ("The answer is not A.", None),
+        ("I think the answer is A. No, the answer is B.", None),
+        ("A motor", "D"),
+        ("It is sea water.", "C"),
+        ("wind or water", None),
+        ("", None),
+    ],
+)
+def test_an_output_names_an_option(output: str, label: str | None) -> None:
+    assert chosen(output, options(QUESTION)) == label
+
+
+@pytest.mark.parametrize("gold", [("wind", "A: wind"), ("A",)])
+def test_the_right_option_is_named_by_its_text_or_by_its_label(gold: tuple[str, ...]) -> None:
+    def score(output: str) -> float | None:
+        (value,) = Choice(Choice.Options()).score([asked(output, *gold)])["choice"]
+        return value
+
+    assert score("The answer is A") == score("wind") == 1
+    assert score("The answer is B") == score("a motor") == score("") == 0
+
+
+def test_without_options_the_verdict_that_is_given_counts() -> None:
+    claim = Case("Water is wet.", ("true",), (), (), answer=Answer("That is not true.", 1, 1, 0.0))
+    assert Choice(Choice.Options()).score([claim]) == {"choice": [0]}
+
+
+def asked(output: str, *gold: str, question: str = QUESTION) -> Case:
+    return Case(question, gold, (), (), answer=Answer(output, 9, 2, 0.1))
+
+
+# Verdicts, and answers that say that they do not know
+
+
+NAMES = ("judged_correct", "supported", "abstains")
+
+
+def verdicts(case: Case) -> Values:
+    metrics = make_metrics(ScoreConfig(metrics=NAMES))
+    return {name: column for metric in metrics.values() for name, column in metric.score([case]).items()}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "N/A",
+        "I don't know.",
+        "I do not know who built it. The passages are about rivers.",
+        "The passages do not mention who built the mill.",
+    ],
+)
+def test_an_answer_that_says_that_it_does_not_know(answer: str) -> None:
+    assert verdicts(Case("Who?", (), (), (), answer=Answer(answer, 9, 2, 0.1)))["abstains"] == [1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Ada",
+        "I don't know, but it may be Paris.",
+        "Although the passages do not mention it, Ada.",
+        "Ada. The passages do not mention anybody else.",
+    ],
+)
+def test_an_answer_that_answers(answer: str) -> None:
+    assert verdicts(Case("Who?", (), (), (), answer=Answer(answer, 9, 2, 0.1)))["abstains"] == [0]
+
+
+def test_a_verdict_that_is_missing_is_no_zero() -> None:
+    case = Case("Who?", ("Ada",), (), (), contexts=(Context("Ada.", 2),), answer=Answer("Ada", 9, 2, 0.1))
+    assert verdicts(case) == {"judged_correct": [None], "supported": [None], "abstains": [0]}
+    half = replace(case, verdict=(None, 0.5, None))
+    assert verdicts(half) == {"judged_correct": [None], "supported": [0.5], "abstains": [0]}
+    failed = replace(half, answer=Answer("", 9, 2, 0.1, "HTTP 500"))
+    assert verdicts(failed) == {name: [None] for name in NAMES}
+
+
+def conditions(case: Case) -> dict[str, float | None]:
+    values = make(ScoreConfig(metrics=("conditions",)), "score").score([case])
+    return {name: of_case[0] for name, of_case in values.items()}
+
+
+def hits(*texts: str) -> tuple[RankedUnit, ...]:
+    return tuple(RankedUnit(rank, rank, Span(rank, 0, 9), 1 / rank, text) for rank, text in enumerate(texts, 1))
+
+
+def test_what_is_measured_of_a_question() -> None:
+    case = Case("Who?", ("Ada",), (1, 2), (), hits("A mill.", "a MILL", "the river"), gold_sentences=((4, 6), (8,)))
+    assert conditions(case) == {
+        "gold_words": 9,
+        "gold_sentences": 1.5,
+        "gold_count": 2,
+        "redundancy": pytest.approx(1 / 3),
+        "question_overlap": None,
+        "gold_rank": 1,
+        "margin": 0.5,
+    }
+
+
+def test_what_question_and_answer_sentence_share() -> None:
+    """Content words alone, of the sentence that holds an answer and has most of them."""
+    gold = (("The river Ouse flows to York.", "Ada built a mill there."), ("In 1843 Ada wrote of the mill.",))
+    asked = replace(Case("Who built the old mill of 1843?", ("Ada", "Ada L."), (1, 2), ()), gold_texts=gold)
+    assert conditions(asked)["question_overlap"] == 2 / 4
+    assert conditions(replace(asked, answers=("Charles",)))["question_overlap"] is None
+    assert conditions(replace(asked, question="Who was it?"))["question_overlap"] is None
+
+
+@given(st.lists(st.one_of(st.just(float("nan")), st.integers(0, 9).map(float)), max_size=40))
+def test_every_known_value_is_in_one_group_and_groups_do_not_overlap(values: list[float]) -> None:
+    table = np.array(values, dtype=float)
+    groups = grouped(table)
+    distinct = {value for value in values if value == value}
+    if len(distinct) < 2:
+        assert groups == []
+        return
+    assert len(groups) <= GROUPS
+    assert (np.sum(groups, axis=0) == ~np.isnan(table)).all()
+    ends = [(table[group].min(), table[group].max()) for group in groups]
+    assert all(high < low for (_, high), (low, _) in pairwise(ends))
