@@ -7,8 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tomllib
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger
 from prefect.server.utilities.user_templates import render_user_template_sync
 from typer.testing import CliRunner
 
-from tests.deploy.test_object_store import object_server
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.re_encode import index_event
@@ -79,14 +76,6 @@ def test_the_image_runs_vitalfew_as_nobody_in_particular() -> None:
     lines = [line for line in DOCKERFILE.splitlines() if line.startswith(("USER", "ENTRYPOINT"))]
     assert lines == ["USER 10001:10001", 'ENTRYPOINT ["vitalfew"]']
     assert not SECRET.search("".join(re.findall(r"^(?:ARG|ENV) .*", DOCKERFILE, re.MULTILINE)))
-
-
-@pytest.mark.parametrize("extras", [[], ["nvml"]])
-def test_the_image_needs_what_the_project_needs(extras: list[str]) -> None:
-    command = [sys.executable, str(DEPLOY / "requirements.py"), *extras]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert listed == sum((project["optional-dependencies"][extra] for extra in extras), project["dependencies"])
 
 
 # -- compose.yaml
@@ -158,33 +147,11 @@ def test_compose_reads_the_file(tmp_path: Path) -> None:
     assert "sh deploy/env.sh" in refused.stderr
 
 
-def test_the_bucket_is_made_once() -> None:
-    tool("curl")
-    (script,) = COMPOSE["services"]["bucket"]["command"]
-    with object_server("key", "secret") as port:
-        here = script.replace("$$", "$").replace("http://s3:9000", f"http://127.0.0.1:{port}")
-        for keys, status in [("key:secret", 0), ("key:secret", 0), ("key:guessed", 1)]:
-            done = subprocess.run(["sh", "-euc", here], env=os.environ | {"KEYS": keys}, capture_output=True)
-            assert done.returncode == status, done
-
-
 # -- What both deploy
 
 
 def test_the_version_is_that_of_the_constraints() -> None:
     assert CLUSTER["spec"]["rayVersion"] == PINNED["ray"]
-
-
-def test_flows_are_deployed_for_the_bucket_from_the_users_files() -> None:
-    (command,) = COMPOSE["services"]["deployments"]["command"]
-    given = options(command.removeprefix("exec ").split())
-    assert (given["--store"], given["--folder"]) == (
-        '"$$VITALFEW_STORE"',
-        COMPOSE["services"]["deployments"]["working_dir"],
-    )
-    assert COMPOSE["services"]["deployments"]["environment"]["VITALFEW_STORE"].startswith("s3://")
-    assert COMPOSE["services"]["deployments"]["volumes"] == COMPOSE["services"]["worker"]["volumes"]
-    assert find_spec(COMPOSE["services"]["prefect"]["environment"]["PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"])
 
 
 # -- kuberay.yaml

@@ -98,16 +98,6 @@ def test_all_parts_work_and_end(running: Running, tmp_path: Path) -> None:
     assert not running.exports.exists()
 
 
-def test_the_end_of_a_part_ends_all(running: Running) -> None:
-    (part,) = [process for process in running.processes() if "deploy.object_store" in " ".join(process.cmdline())]
-    part.kill()
-    said, _ = running.process.communicate(timeout=PATIENCE)
-    assert running.process.returncode == 1
-    assert "s3 ended" in said
-    assert running.processes() == []
-    assert [*running.folder.iterdir()] == []
-
-
 def _answer(environment: dict[str, str]) -> None:
     bucket = S3Store(
         "vitalfew",

@@ -69,12 +69,6 @@ def test_an_owner_reads_and_writes_by_conditions(port: int, name: str) -> None:
     assert name in [found["path"] for found in obstore.list(own).collect()]
 
 
-def test_a_large_object_goes_up_in_parts(port: int) -> None:
-    content = os.urandom(11 << 20)
-    obstore.put(bucket(port), "large", content, chunk_size=5 << 20)
-    assert bytes(obstore.get(bucket(port), "large").bytes()) == content
-
-
 @pytest.mark.parametrize(("access_key", "secret_key"), [("key", "guessed"), ("guessed", "secret")])
 def test_another_key_opens_nothing(port: int, access_key: str, secret_key: str) -> None:
     stranger = bucket(port, access_key, secret_key)

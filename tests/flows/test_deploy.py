@@ -13,7 +13,6 @@ from urllib.request import Request
 import psutil
 import pytest
 
-from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
 from tests.support.prefect_ui import FINAL, ROOT, asked, free_port, wait
 from tests.support.tiny_models import bert
@@ -125,10 +124,6 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
         made.end()
 
 
-def test_deploying_again_changes_nothing(elsewhere: Elsewhere) -> None:
-    assert elsewhere.deploy().strip().endswith("unchanged.")
-
-
 def test_every_deployment_runs_without_a_checkout(elsewhere: Elsewhere) -> None:
     """By Prefect's command and by REST, with paths and names of the project, and without naming the store."""
     run = [sys.executable, "-m", "prefect", "deployment", "run"]
@@ -144,22 +139,6 @@ def test_every_deployment_runs_without_a_checkout(elsewhere: Elsewhere) -> None:
     assert elsewhere.ended(trained)["type"] == "COMPLETED"
     assert (elsewhere.project / "reader" / "README.md").exists()
     assert [*elsewhere.empty.iterdir()] == []
-
-
-def test_the_guides_script_starts_an_evaluation_and_tells_how_it_ended(elsewhere: Elsewhere) -> None:
-    guide = ROOT / "docs" / "guides" / "schedule.md"
-    (script,) = (step for step in steps(guide) if isinstance(step, File) and step.name == "evaluate.sh")
-    path = elsewhere.empty.with_name("ci")
-    path.mkdir()
-    (path / script.name).write_text(script.content)
-    elsewhere.run("sh", script.name, json.dumps(EVALUATION), folder=path)
-    assert "naive" in (path / "report.md").read_text()
-    words, environment = ["sh", script.name, json.dumps({"alpha": 2})], elsewhere.environment
-    refused = subprocess.run(words, cwd=path, env=environment, capture_output=True, text=True)
-    assert refused.returncode != 0
-    assert "parameters.alpha" in refused.stdout + refused.stderr
-    (run,) = elsewhere.call("flow_runs/filter", {"flow_runs": {"tags": {"all_": ["ci"]}}})
-    assert run["state_type"] == "COMPLETED"
 
 
 def test_a_second_run_of_a_corpus_is_cancelled_and_one_that_fails_is_tried_again(elsewhere: Elsewhere) -> None:

@@ -12,7 +12,6 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from prefect.context import FlowRunContext
-from prefect.exceptions import FailedRun
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
 from vitalfew.flows.errors import LOGGERS, explained, explanation
@@ -55,13 +54,6 @@ def test_a_bug_keeps_its_traceback(log: tuple[logging.Logger, BufferingHandler])
     (line,) = shown(log, "Encountered exception during execution", error)
     assert "Traceback" in line
     assert "Encountered exception during execution" in line
-
-
-def test_the_end_of_the_process_is_no_news(log: tuple[logging.Logger, BufferingHandler]) -> None:
-    told = "Engine execution exited with unexpected exception"
-    assert shown(log, told, FailedRun("Questions: …")) == []
-    assert shown(log, told, raised(parse_assignments, ["nonsense"])) == []
-    assert "Traceback" in shown(log, told, raised(np.zeros(2).reshape, 3))[0]
 
 
 def test_which_errors_a_user_can_correct(tmp_path: Path) -> None:

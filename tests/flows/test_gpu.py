@@ -63,17 +63,6 @@ def test_precision_on_a_gpu(gpu: Any, available: bool, bf16: bool, precision: An
         assert is_fast_in_bf16() == bf16
 
 
-def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for known, dtype in (
-        ({"avx512_bf16", "amd"}, torch.bfloat16),
-        ({"avx512_bf16", "amx_bf16"}, torch.bfloat16),
-        ({"avx512_bf16"}, torch.float32),
-        ({"avx2"}, torch.float32),
-    ):
-        monkeypatch.setattr(device, "features", lambda known=known: frozenset(known))
-        assert choose_dtype("auto", torch.device("cpu")) == dtype
-
-
 def test_a_driver_without_a_gpu_and_a_worker_with_one_agree(gpu: Any) -> None:
     config = EncodeConfig(device="cuda")
     gpu(available=False)
@@ -126,11 +115,6 @@ def test_no_more_workers_than_gpus_have_room_for(
     tmp_path: Path, num_gpus: float | None, workers: int | None, resources: dict[str, float], most: int
 ) -> None:
     assert most_workers(stage(tmp_path, num_gpus=num_gpus), workers, resources) == most
-
-
-def test_a_cluster_without_a_gpu_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs 1 GPU per worker, but this Ray cluster has 0"):
-        most_workers(stage(tmp_path), None, {"CPU": 4.0})
 
 
 def test_the_ledger_counts_the_share_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,11 @@ from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
-from vitalfew.configs.schema import EncodeConfig, Execution, RetrieveConfig
+from vitalfew.configs.schema import EncodeConfig, Execution
 from vitalfew.flows import ray_pool
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.flows.ray_pool import Job, Worker, on_node, own_places, passed, secrets_of, take_over
+from vitalfew.flows.ray_pool import Job, Worker, on_node, passed, secrets_of, take_over
 from vitalfew.storage import files
 from vitalfew.storage.files import BucketError
 from vitalfew.storage.files.objects import client
@@ -140,13 +140,6 @@ def test_a_node_without_the_store_says_which_and_where(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.slow
-def test_a_node_that_asks_another_server_says_so(bucket: ObjectServer) -> None:
-    job = Job.of(Stored(store_place(f"s3://{bucket.bucket}/elsewhere"), {}, GenerateConfig()), "run")
-    with pytest.raises(ConfigError, match=r"does not see this run in s3://\S+/elsewhere.* AWS_ENDPOINT_URL"):
-        Worker().do(job, None, 0)
-
-
 def test_a_node_without_a_model_says_which_and_what_to_do(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
@@ -175,15 +168,6 @@ def test_a_model_in_a_bucket_is_the_one_that_was_put_there(bucket: ObjectServer,
     assert remote.identity() == bundled.identity()  # so that answers are reused, wherever the model is read from
     with pytest.raises(FileNotFoundError, match=f"{place}2 does not exist"):
         Reader(Reader.Options(generator="reader", device="cpu", model=f"{place}2"))
-
-
-def test_a_file_of_rankings_has_to_be_on_every_node_and_a_prompt_need_not(tmp_path: Path) -> None:
-    (tmp_path / "ask.jinja").write_text("{{ question }}")
-    (tmp_path / "naive.run").write_text("1 Q0 2 1 0.5 tag\n")
-    ranked = RetrieveConfig.model_validate({"retriever": "run_file", "file": tmp_path / "naive.run"})
-    asked = GenerateConfig.model_validate({"generator": "reader", "prompt": str(tmp_path / "ask.jinja")})
-    places = [own_places(Stored(tmp_path, {}, with_options(config, "s"))) for config in (ranked, asked)]
-    assert places == [{"generate.file": tmp_path / "naive.run"}, {}]
 
 
 @pytest.mark.parametrize(

@@ -83,16 +83,6 @@ def test_fewer_hits_are_worse_and_the_report_says_what_changed_and_which_questio
     assert cases["passage_recall@1"].find("failure") is None
 
 
-def test_a_doubt_is_an_error_of_junit(folder: Path) -> None:
-    check(folder, *margin(0.02), "--junit", folder / "check.xml")
-    (suite,) = ElementTree.parse(folder / "check.xml").getroot()
-    assert suite.attrib["errors"] == "1"
-    error = suite.find("testcase/error")
-    assert error is not None
-    assert error.attrib["type"] == "in doubt"
-    assert "about 390 would settle it" in (error.text or "")
-
-
 def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: Path) -> None:
     evaluate(folder / "store", settings(questions={"sample": 20}))
     status, shown = check(folder, *margin(0.3))
@@ -223,26 +213,6 @@ def test_a_baseline_that_cannot_be_used_says_how_to_write_it_anew(
     assert status == 3
     assert words in shown, shown
     assert "vitalfew check RUN --write" in shown
-
-
-def test_a_metric_that_no_question_has_says_what_it_needs(folder: Path) -> None:
-    unanswerable = {"question": "Who built the mill?"}
-    (folder / "asked.jsonl").write_text(json.dumps(unanswerable))
-    asked = settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"})
-    evaluate(folder / "store", asked)
-    assert run("check", "trial", "--write", folder / "new.json", "--store", folder / "store").exit_code == 0
-    done = run("check", "trial", "--against", folder / "new.json", *margin(0.3), "--store", folder / "store")
-    assert done.exit_code == 3
-    shown = " ".join(done.output.split())
-    assert f"no question has a value of {RECALL} on both sides" in shown
-    assert "It needs hits and gold passages" in shown
-
-
-def test_no_common_question_is_an_error_even_with_common(folder: Path) -> None:
-    (folder / "asked.jsonl").write_text(json.dumps({"question": "Who built the mill?"}))
-    evaluate(folder / "store", settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"}))
-    status, shown = check(folder, *margin(0.3), "--common")
-    assert (status, "have no question in common" in shown) == (3, True), shown
 
 
 def test_a_run_that_is_not_finished_is_not_checked_in_favour_of_an_older_one(

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.support.real_model import smollm2_directory
-from vitalfew.flows.cli import demo as demo_command
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.experiments import find
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.reports.shown.terminal import bar
 
@@ -69,30 +66,6 @@ def test_the_demo_and_the_commands_it_prints(tmp_path: Path, monkeypatch: pytest
     assert Path(page).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert "test half (halves of the data set)" in " ".join(first.split())
     assert "█" in first
-
-
-@pytest.mark.llm
-def test_with_smollm2_the_table_has_sparse_rag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    smollm2_directory()
-    monkeypatch.setattr("vitalfew.flows.cli.demo.CORPUS", corpus(tmp_path))
-    output = demo(tmp_path / "store")
-    assert ["evaluate", "quickstart_sparse_rag"] in [words[:2] for words in printed(output)]
-    assert "Sparse RAG (SmolLM2)" in output
-
-
-@pytest.mark.parametrize(("peft", "experiment"), [(True, "quickstart_sparse_rag"), (False, "quickstart")])
-def test_smollm2_without_the_library_that_reads_its_adapter_is_no_reason_to_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peft: bool, experiment: str
-) -> None:
-    monkeypatch.setattr("vitalfew.tasks.models.causal.smollm2.find", lambda: tmp_path)
-    monkeypatch.setattr("vitalfew.tasks.models.causal.adapters.readable", lambda library="peft": peft)
-    assert demo_command._experiment() == experiment
-
-
-def test_the_experiment_with_sparse_rag_is_quickstart_and_one_method() -> None:
-    (_, alone), (_, whole) = find("quickstart"), find("quickstart_sparse_rag")
-    assert whole["methods"].pop("Sparse RAG (SmolLM2)")
-    assert {**whole, "about": ""} == {**alone, "about": ""}
 
 
 @given(st.floats(-1, 2), st.floats(-1, 2), st.integers(1, 40))

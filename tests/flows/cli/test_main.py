@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -12,10 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
-from vitalfew.flows.cli.doctor import checkup
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import IndexForm
-from vitalfew.storage import runs
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
 
@@ -61,13 +58,6 @@ def test_sql_formats(store: Path) -> None:
     assert pl.read_parquet(io.BytesIO(parquet)).rows() == [("encode", 4), ("index", 1), ("load", 4), ("split", 4)]
 
 
-def test_rows_that_are_too_wide_stand_one_below_the_other(store: Path) -> None:
-    wide = run("sql", "SELECT * FROM costs WHERE shard = 0 ORDER BY stage", "--store", store).output
-    assert re.findall(r"^row \d+$", wide, re.MULTILINE) == ["row 1", "row 2", "row 3", "row 4"]
-    assert re.search(r"^stage +encode", wide, re.MULTILINE)
-    assert "row 1" not in run("sql", "SELECT stage, shard FROM costs", "--store", store).output
-
-
 def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
     search = ("search", "Who built the mill?", "--index", "test", "--store", store, "--top-k", 2)
     short, full = run(*search).output, run(*search, "--full").output
@@ -99,19 +89,6 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     saved = json.loads((store / "indexes" / "d.json").read_text())
     assert saved["config"]["encode"]["context"] == "late"
-
-
-@pytest.mark.parametrize("command", ["methods", "datasets", "doctor", "--help"])
-def test_commands_that_explain(command: str, store: Path) -> None:
-    shown = run(command, *(["--store", store] if command == "doctor" else []))
-    assert shown.exit_code == 0, shown.output
-    expected = {
-        "methods": ["minilm", "core_context", "punkt"],
-        "datasets": ["hotpotqa", "synthetic", "jsonl", "vitalfew index"],
-        "doctor": ["torch", "free disk", "indexes"],
-        "--help": ["index", "search", "sql"],
-    }[command]
-    assert all(word in shown.output for word in expected)
 
 
 @pytest.mark.parametrize(
@@ -179,31 +156,6 @@ def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     assert (program, command, rest) == ("vitalfew", "sql", ["--store", str(store)])
     assert "mill.png" in run(command, query, *rest, "--format", "csv").output
     assert shlex.split(lines[-1])[:2] == ["vitalfew", "search"]
-
-
-def test_a_run_that_failed_is_told_with_its_reason(tmp_path: Path) -> None:
-    index(tmp_path)
-    for name, error in (("wrong", ValueError("no questions: none. Ask more")), ("stopped", KeyboardInterrupt())):
-        with suppress(ValueError, KeyboardInterrupt), runs.recorded_run(tmp_path, "evaluate", name, {}, []):
-            raise error
-    said = " ".join(f"{check.what}: {check.found}" for check in checkup(tmp_path))
-    assert re.search(r"failed run: wrong \(\S+\): no questions: none ", said)
-    assert "unfinished runs: stopped; run the same command again" in said
-
-
-def test_a_name_that_is_too_long_for_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
-    done = run("index", SYNTHETIC, "--name", "n" * 300, "--store", tmp_path / "store", *FAKE)
-    assert done.exit_code == 1
-    assert "'name': String should have at most 100 characters" in " ".join(done.output.split())
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_link_to_an_interface_that_is_not_running_is_an_error(tmp_path: Path) -> None:
-    done = run("ui", "--link", "--store", tmp_path / "store")
-    assert done.exit_code == 1
-    said = done.output.replace("\n", " ")
-    assert "no `vitalfew ui` of" in said
-    assert "is running: start it without --link" in said
 
 
 NO_STORE = "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"

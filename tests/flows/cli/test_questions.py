@@ -152,15 +152,6 @@ def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:
     assert "kept" in kept
 
 
-def test_a_set_that_is_not_there_is_named_with_those_that_are(store: str) -> None:
-    nothing = done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"), status=1)
-    assert "vitalfew questions write --index INDEX" in nothing
-    done("questions", "write", "--index", "towns", "--n", "3", "--runner", "serial")
-    unknown = done("evaluate", "retrieval_only", "--index", "towns", *asked("written:town"), status=1)
-    assert "did you mean 'towns'?" in unknown
-    assert "vitalfew questions write --index INDEX" in unknown
-
-
 def asked(dataset: str) -> list[str]:
     return ["--set", f"questions.dataset={dataset}", "--runner", "serial"]
 
@@ -198,15 +189,6 @@ def test_what_cannot_be_written_is_explained(store: str) -> None:
     many = done("questions", "write", "--index", "towns", "--n", "500", "--runner", "serial")
     assert "known: towns" in done("questions", "show", "town", status=1)
     assert "Fewer than the 500 that were asked for: all passages of the index were tried" in many
-
-
-def test_a_corpus_without_prose_gives_an_error_that_counts_the_reasons(store: str) -> None:
-    Path("code").mkdir()
-    Path("code", "a.md").write_text("# Code\n\n```python\nfor i in range(10):\n    print(f(i))\n```\n")
-    done("index", "folder:code", "--name", "code", "--runner", "serial", *FAKE)
-    told = done("questions", "write", "--index", "code", "--runner", "serial", status=1)
-    assert "no question could be written from any of 1 passages: 1 × no_sentence" in told
-    assert "These are all of the index" in told
 
 
 def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tmp_path: Path) -> None:

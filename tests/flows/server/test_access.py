@@ -43,11 +43,6 @@ def test_a_running_ui_s_secret_is_its_own_and_the_user_s_is_for_others(store: Pa
     assert "fresh" not in repr(ui)
 
 
-def test_a_server_that_does_not_answer_is_told_of(store: Path) -> None:
-    with named_in_settings("http://127.0.0.1:9"), pytest.raises(ConfigError, match="does not answer; start it"):
-        connect(store)
-
-
 def test_the_user_s_own_server_is_asked_with_the_user_s_own_secret(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,8 +72,3 @@ def test_the_page_of_a_report_has_nothing_of_it_and_runs_its_own_script_alone(cl
 )
 def test_nothing_else_of_the_store_is_served(client: TestClient, path: str) -> None:
     assert client.get(path, headers=OWN).status_code == 404
-
-
-def test_other_addresses_are_prefect_s(client: TestClient) -> None:
-    assert client.get("/api/deployments").text == "Prefect's"
-    assert client.get("/reports").text == "Prefect's"

@@ -95,16 +95,6 @@ def test_max_tokens_bounds_what_comes_back_and_not_the_answer(client: httpx.Clie
     assert hits["left_out"] + len(hits["hits"]) == 8
 
 
-def test_search_finds_what_the_method_answers_from(client: httpx.Client) -> None:
-    body = {"question": QUESTION, "model": "passages"}
-    hits = client.post("/search", json={**body, "max_tokens": 10_000}).json()["hits"]
-    answer = client.post("/answer", json=body).json()
-    sources = [source["passage_id"] for context in answer["contexts"] for source in context["sources"]]
-    assert [hit["passage_id"] for hit in hits] == sources
-    assert all(hit["title"] is not None and hit["end"] == len(hit["text"]) for hit in hits)
-    assert client.post("/search", json={"question": QUESTION, "model": "alone"}).status_code == 400
-
-
 def test_an_error_of_the_model_is_said(client: httpx.Client) -> None:
     body = {"question": "Does this fail?", "model": "sentences"}
     assert "no answer to this" in client.post("/answer", json=body).json()["error"]
@@ -216,13 +206,6 @@ def test_a_faulty_request_is_explained(client: httpx.Client, path: str, body: An
     response = client.post(path, content=json.dumps(body), headers=JSON)
     assert (response.status_code, words in message(response)) == (status, True), response.text
     assert response.json()["error"]["type"] in {"invalid_request_error", "not_found_error"}
-
-
-def test_what_is_not_sent_as_json_is_explained(client: httpx.Client) -> None:
-    response = client.post(
-        "/answer", content=json.dumps({"question": QUESTION}), headers={"Content-Type": "text/plain"}
-    )
-    assert (response.status_code, "Content-Type: application/json" in message(response)) == (415, True)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b'{"question": 1e999}', b"null"])
@@ -339,27 +322,6 @@ def test_a_request_has_a_time(file: Path) -> None:
             held.free.set()
 
 
-def test_waiting_requests_are_computed_together(file: Path) -> None:
-    each = served(file, "alone", bounds=Bounds(requests=3))
-    held = Held(each)
-    with Running(lambda hosts: application([each], hosts=hosts)) as running:
-        running.ready()
-
-        def ask(question: str) -> int:
-            with running.client() as client:
-                return client.post("/answer", json={"question": question}).status_code
-
-        with ThreadPoolExecutor(6) as pool:
-            asked = [pool.submit(ask, QUESTIONS[0])]
-            held.wait()
-            for number in range(1, 6):
-                asked.append(pool.submit(ask, QUESTIONS[number]))
-                until(lambda number=number: each.line.waiting == number)
-            held.free.set()
-            assert {future.result() for future in asked} == {200}
-    assert held.batches == [QUESTIONS[:1], QUESTIONS[1:4], QUESTIONS[4:6]]
-
-
 def test_what_was_accepted_is_answered_when_the_server_ends(file: Path) -> None:
     each = served(file, "alone", bounds=Bounds(requests=1))
     held = Held(each)
@@ -428,12 +390,6 @@ def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
     assert not any("made" in part for key in after for part in key)
 
 
-def test_the_server_is_described(client: httpx.Client) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    assert {"/search", "/answer", "/v1/models", "/v1/chat/completions", "/v1/rerank", "/health"} <= paths.keys()
-    assert client.get("/docs").status_code == 200
-
-
 # Agents, and passages of a client's own
 
 
@@ -453,16 +409,6 @@ def test_agents_reach_the_first_model(running: Running, file: Path) -> None:
     assert answered.splitlines()[0] == expected.text
     assert 0 < count_tokens(found) <= 30
     assert "the question is empty" in empty
-
-
-def test_agents_need_a_key_where_there_are_keys(file: Path) -> None:
-    def make(hosts: set[str]) -> Any:
-        return application([served(file, "alone")], keys={"ann": KEY}, hosts=hosts)
-
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    with Running(make) as server, server.ready().client() as client:
-        assert client.post("/mcp", json=call).status_code == 401
-        assert client.post("/mcp", json=call, headers={"Host": "evil.example"}).status_code in (403, 421)
 
 
 PASSAGES = [

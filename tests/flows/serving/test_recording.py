@@ -1,7 +1,6 @@
 """What a server tells of its requests: rows of `requests`, their macros, the dataset `requests:`, traces."""
 
 import shutil
-import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.serving import Running, experiment, served
-from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.serving.application import application
 from vitalfew.flows.serving.recording import RequestRows
 from vitalfew.flows.serving.telemetry import tracing
@@ -94,25 +92,6 @@ def test_every_question_is_a_row(store: Path) -> None:
     ]
     assert rows(store, "path, configuration, question, status") == expected
     assert rows(store, "DISTINCT key, usd IS NOT NULL", "path = '/answer' AND status = 200") == [("team", True)]
-
-
-def test_a_row_says_what_an_answer_took(store: Path) -> None:
-    (row,) = rows(
-        store,
-        "len(hits), hits[1].passage_id > 0, prompt_tokens > 0, tokens_saved > 0, map_keys(steps), fingerprint, "
-        "seconds >= list_sum(map_values(steps)), error",
-        f"question = '{QUESTIONS[0]}' AND path = '/answer'",
-    )
-    hits, is_passage, prompt, saved, steps, fingerprint, whole, error = row
-    assert hits > 0
-    assert (is_passage, prompt, saved, whole, error) == (True, True, True, True, "")
-    assert {"retrieve", "refine", "generate"} <= set(steps)
-    assert len(fingerprint) == 16
-    assert rows(store, "len(hits), fingerprint", "path = '/search'") == [(8, fingerprint)]
-    errors = [error for (error,) in rows(store, "error", "error <> ''")]
-    assert len(errors) == 3
-    assert "no answer to this" in errors[0]
-    assert errors[2].startswith("there is no model 'another'")
 
 
 def test_macros_show_the_traffic(store: Path) -> None:
@@ -221,12 +200,3 @@ def test_a_request_is_a_span_of_the_clients_trace(
     assert answered.end_time_unix_nano > answered.start_time_unix_nano
     assert {each.key: each.value.string_value for each in refused.attributes}["error.type"] == "422"
     assert not any(QUESTIONS[0] in str(span) for span in collector.spans)
-
-
-def test_traces_are_made_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
-    assert tracing() is None
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(ConfigError, match=r"pip install 'vitalfew\[otel\]'"):
-        tracing()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,14 +25,13 @@ from typer.testing import CliRunner
 
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
-from tests.support.object_store import s3_server
 from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
+from vitalfew.flows.serving.batching import Bounds, Lost
 from vitalfew.flows.serving.errors import place
 from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
 from vitalfew.storage import generations
@@ -53,11 +52,6 @@ def test_the_command_says_what_it_cannot_do_before_it_opens_anything() -> None:
     for options, said in ((["--replicas", "2"], "needs --runner ray"), (["--runner", "ray", "--replicas", "x"], "'x'")):
         done = CliRunner().invoke(app, ["serve", "nothing:here", *options])
         assert (done.exit_code, said in done.output) == (1, True), done.output
-
-
-def test_a_server_of_one_process_imports_no_ray() -> None:
-    program = "import sys, vitalfew.flows.cli.serve, vitalfew.flows.serving.application, vitalfew.flows.serving.running"
-    subprocess.run([sys.executable, "-c", f"{program}; assert 'ray' not in sys.modules"], cwd=ROOT, check=True)
 
 
 class Unpicklable(OSError):
@@ -143,27 +137,6 @@ def test_a_request_that_every_replica_is_lost_with_is_given_up(line: Any) -> Non
     assert (len(line.compute.asked), line.again, line.notes) == (4, 3, [False])
 
 
-def test_the_error_of_the_work_is_not_asked_again(line: Any) -> None:
-    line.compute.outcomes = [ReplicaResult(error=InputError("it has no index"))]
-    with pytest.raises(InputError, match="it has no index"):
-        asked(line).result(PATIENCE)
-    assert len(line.compute.asked) == 1
-
-
-def test_a_full_line_refuses_and_a_request_that_is_cancelled_leaves_it(line: Any) -> None:
-    first, second = asked(line, "a"), asked(line, "b")
-    until(lambda: len(line.compute.asked) == 2)
-    with pytest.raises(Full):
-        asked(line, "c")
-    first.cancel()
-    until(lambda: line.waiting == 1)
-    until(lambda: line.compute.cancelled == 1)
-    line.compute.outcomes = [ReplicaResult(1)]
-    assert second.result(PATIENCE) == 1
-    with pytest.raises(CancelledError):
-        first.result(PATIENCE)
-
-
 def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_is_warmed(line: Any) -> None:
     waiting = asked(line)
     until(lambda: line.compute.asked)
@@ -175,18 +148,6 @@ def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_
     line.compute.outcomes = [ReplicaResult("warm"), ReplicaResult("yes")]
     assert (warmed.result(PATIENCE), asked(line).result(PATIENCE)) == ("warm", "yes")
     assert line.notes == [False, True, True]
-
-
-def test_a_closed_line_finishes_what_it_accepted(line: Any) -> None:
-    accepted = asked(line)
-    with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(line.close, PATIENCE)
-        until(lambda: line._closed)
-        with pytest.raises(Closed):
-            asked(line)
-        line.compute.outcomes = [ReplicaResult("done")]
-        closing.result(PATIENCE)
-    assert accepted.result(0) == "done"
 
 
 # On three nodes
@@ -443,76 +404,3 @@ def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, 
     assert {status for status, _ in seen} == {200}
     assert {fingerprint for _, fingerprint in seen} == {before, after}
     assert len({number for number, _ in server.begun()}) == 2
-
-
-@pytest.mark.slow
-def test_replicas_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> None:
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1") as server:
-        assert len(_replicas(nodes)) == 1
-        server.process.kill()
-        soon(lambda: not _replicas(nodes))
-
-
-@pytest.mark.slow
-def test_a_server_that_ends_answers_what_it_accepted(nodes: Nodes, tmp_path: Path) -> None:
-    texts = questions(8)
-    with serving(nodes, tmp_path, "passages", store=searchable()) as server, ThreadPoolExecutor(8) as pool:
-        with server.halted():
-            waiting = [pool.submit(server.answer, text) for text in texts]
-            soon(lambda: server.figure("waiting") == len(texts))
-            server.process.send_signal(signal.SIGTERM)
-        assert {future.result().status_code for future in waiting} == {200}
-        server.process.communicate(timeout=PATIENCE)
-        assert server.process.returncode == 0
-        assert _replicas(nodes) == []
-
-
-@pytest.mark.slow
-def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
-    nodes.replace()
-    texts = questions(40)
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1-2") as server:
-        assert len(_replicas(nodes)) == 1
-        with ThreadPoolExecutor(len(texts)) as pool:
-            with server.halted():
-                waiting = [pool.submit(server.answer, text) for text in texts]
-                soon(lambda: len({number for number, _ in server.begun()}) == 2)
-            assert {future.result().status_code for future in waiting} == {200}
-        assert server.figure("computed_again") == 0
-
-
-@pytest.mark.slow
-def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_path: Path) -> None:
-    (tmp_path / "damaged").touch()
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1", ready=False) as server:
-        soon(server.listens)
-        assert not server.is_ready()
-        refused = server.answer(questions(1)[0])
-        assert refused.status_code == 503
-        assert (
-            refused.json()["error"]["message"]
-            == "no replica of passages could be started; the server's output says why"
-        )
-        (tmp_path / "damaged").unlink()
-        soon(server.is_ready)
-        assert server.answer(questions(1)[0]).status_code == 200
-        said = " ".join(server.end().split())  # which a terminal of 80 columns breaks
-        assert "passages: no replica could be started: OSError: the model is damaged" in said
-
-
-@pytest.mark.slow
-def test_nodes_share_only_a_bucket_and_its_keys_are_in_no_file_of_ray(nodes: Nodes, tmp_path: Path) -> None:
-    texts = questions(4)
-    with s3_server("served") as bucket:
-        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
-        place = f"s3://{bucket.bucket}/store"
-        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(searchable()), place]
-        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
-        with serving(nodes, tmp_path, "sentences", store=place, replicas="1", environment=environment) as server:
-            answers = [server.answer(text).json() for text in texts]
-            server.end()
-        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
-    expected = answering(nodes, searchable(), "sentences").answer(texts)
-    assert all(same(answer, each) for answer, each in zip(answers, expected, strict=True))
-    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
-    assert written.returncode == 1  # and no question either
