@@ -29,9 +29,8 @@ from vitalfew.configs.schema import EncodeConfig, Execution
 from vitalfew.flows import ray_pool
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.flows.ray_pool import Job, Worker, on_node, passed, secrets_of, take_over
+from vitalfew.flows.ray_pool import Job, Worker, on_node, passed, secrets_of
 from vitalfew.storage import files
-from vitalfew.storage.files import BucketError
 from vitalfew.storage.files.objects import client
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.generate import Generate
@@ -58,15 +57,10 @@ def test_workers_of_a_cluster_get_what_is_named_and_no_secret() -> None:
     given = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VITALFEW_DATA": "/data"}
     kept_back = {
         "AWS_SECRET_ACCESS_KEY": "k",
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "OPENAI_API_KEY": "k",
         "VITALFEW_CACHE": "/this/machine's",
-        "VITALFEW_CACHE_GB": "1",
         "VITALFEW_WEBHOOK": "https://hooks.example/secret",
-        "VITALFEW_OWN_KEY": "k",
         "RAY_AUTH_TOKEN": "t",
-        "PATH": "/bin",
-        "PYTHONPATH": ".",
     }
     assert passed(given | kept_back) == given
 
@@ -103,16 +97,6 @@ def test_what_opens_a_bucket_travels_where_store_or_model_are_in_one(
     away = GenerateConfig.model_validate({"generator": "reader", "model": "s3://bucket/models/reader"})
     assert secrets_of(Stored(tmp_path, {}, away)) == environment
     assert secrets_of(Stored(tmp_path, {}, GenerateConfig(generator="reader"))) == {}
-
-
-def test_a_nodes_own_token_does_not_go_with_anothers_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "the node's")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "the node's")
-    take_over({})
-    assert os.environ["AWS_SESSION_TOKEN"] == "the node's"
-    take_over({"AWS_ACCESS_KEY_ID": "the user's"})
-    assert os.environ["AWS_ACCESS_KEY_ID"] == "the user's"
-    assert "AWS_SESSION_TOKEN" not in os.environ
 
 
 class Stored(Stage):
@@ -166,24 +150,15 @@ def test_a_model_in_a_bucket_is_the_one_that_was_put_there(bucket: ObjectServer,
     remote = Reader(Reader.Options(generator="reader", device="cpu", model=place))
     assert remote.directory.is_relative_to(tmp_path / "copies")
     assert remote.identity() == bundled.identity()  # so that answers are reused, wherever the model is read from
-    with pytest.raises(FileNotFoundError, match=f"{place}2 does not exist"):
-        Reader(Reader.Options(generator="reader", device="cpu", model=f"{place}2"))
 
 
 @pytest.mark.parametrize(
-    "error",
-    [
-        ConfigError("which model?"),
-        FileNotFoundError(2, "No such file", "/models/a"),
-        BucketError("s3://b: no"),
-        UnknownName("prompt", "a", ["b"]),
-        json.JSONDecodeError("no JSON", "{", 1),
-    ],
+    "error", [FileNotFoundError(2, "No such file", "/models/a"), UnknownName("prompt", "a", ["b"])]
 )
 def test_an_error_of_a_node_names_it_and_travels(error: Exception) -> None:
     told = pickle.loads(pickle.dumps(on_node("host/1f09ac", error)))
     assert str(told) == f"on the node host/1f09ac: {error}"
-    assert isinstance(told, type(error) if type(error) not in (UnknownName, json.JSONDecodeError) else ConfigError)
+    assert isinstance(told, ConfigError if isinstance(error, UnknownName) else FileNotFoundError)
     assert str(on_node("host/1f09ac", told)) == str(told)
 
 
@@ -236,17 +211,13 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ObjectSe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["directory", "bucket"])
-def test_index_and_evaluate_lose_a_node_each_and_no_byte(
-    nodes: Nodes, tmp_path: Path, place: str, request: pytest.FixtureRequest
-) -> None:
-    server: ObjectServer | None = request.getfixturevalue("bucket") if place == "bucket" else None
-    store = store_place(f"s3://{server.bucket}/store") if server else tmp_path / "cluster"
+def test_index_and_evaluate_lose_a_node_each_and_no_byte(nodes: Nodes, tmp_path: Path, bucket: ObjectServer) -> None:
+    store = store_place(f"s3://{bucket.bucket}/store")
     corpus, file = own_files(nodes.driver)
     halt = tmp_path / "halt"
     environment = {
         **nodes.environment,
-        **(server.environment if server else {}),
+        **bucket.environment,
         "VITALFEW_TEST_HALT": str(halt),
         "VITALFEW_CACHE": str(tmp_path / "copies"),
         "PREFECT_HOME": str(tmp_path / "prefect"),
@@ -281,12 +252,11 @@ def test_index_and_evaluate_lose_a_node_each_and_no_byte(
     whole = tmp_path / "whole"
     index(whole, corpus, encode={"encoder": ENCODER}, load={"shard_passages": 4})
     graph(evaluation(whole, yaml.safe_load(file.read_text()))).run(run_serially)
-    assert (objects_contents(store) if server else contents(store)) == contents(whole)
+    assert objects_contents(store) == contents(whole)
     assert [run.state for run in read_runs(store)] == ["completed", "completed"]
     assert nodes_paid(store, environment) >= 3
-    if server:  # and no credential of it is where Ray keeps its logs
-        key = server.environment["AWS_SECRET_ACCESS_KEY"]
-        assert subprocess.run(["grep", "-rqs", key, nodes.driver.parent]).returncode == 1
+    key = bucket.environment["AWS_SECRET_ACCESS_KEY"]  # is not where Ray keeps its logs
+    assert subprocess.run(["grep", "-rqs", key, nodes.driver.parent]).returncode == 1
 
 
 def own_files(folder: Path) -> tuple[str, Path]:

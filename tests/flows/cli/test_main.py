@@ -52,8 +52,6 @@ def test_sql_formats(store: Path) -> None:
     assert "\r" not in run("sql", query, "--store", store, "--format", "csv").stdout  # "$(… | tail -1)" would keep it
     rows = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
     assert rows[0] == {"stage": "encode", "shards": 4}
-    nothing = run("sql", "SELECT * FROM rejects WHERE false", "--store", store, "--format", "json")
-    assert json.loads(nothing.stdout) == []
     parquet = run("sql", query, "--store", store, "--format", "parquet").stdout_bytes
     assert pl.read_parquet(io.BytesIO(parquet)).rows() == [("encode", 4), ("index", 1), ("load", 4), ("split", 4)]
 
@@ -66,9 +64,6 @@ def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
     for shown in (short, full):
         assert f"»{first['text'].split()[0]}" in shown
         assert shown.count("«") == 2
-    lines = short.split("\n\n", 1)[1].rstrip().splitlines()
-    assert len(lines) <= 6
-    assert max(map(len, lines)) <= 80
     assert "core " in full
     assert " ".join(first["passage"].split()[-3:]) in " ".join(full.split())
 
@@ -94,34 +89,14 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["index", "hotpotqq:x.json", "--name", "n"],
-            ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'", " more (vitalfew datasets)"],
-        ),
-        (["index", "x.json", "--name", "n"], ["is not FORMAT:PATH"]),
-        (
-            ["index", "../handbook"],
-            [
-                "'../handbook' is not FORMAT:PATH; write for example 'folder:../handbook'",
-                "vitalfew index folder:../handbook --name handbook",
-            ],
-        ),
+        (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
+        (["index", "../handbook"], ["vitalfew index folder:../handbook --name handbook"]),
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", "hotpotqa:missing.json", "--name", "n"], ["missing.json", "does not exist"]),
-        (["index", "hotpotqa:.", "--name", "n"], ["directory"]),
-        (["index", "jsonl:x?txet=a", "--name", "n"], ["unknown setting 'txet'", "did you mean 'text'"]),
-        (["index", "synthetic:pasages=5", "--name", "n"], ["did you mean 'passages'"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "encode.context=lat"], ["encode.context", "'late'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "encode.encoder=minilmm"], ["did you mean 'minilm'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "alpha"], ["key.path=value"]),
         (["index", SYNTHETIC, "--name", "../n"], ["name"]),
-        (["index", SYNTHETIC, "--name", "n", "--config", "none.yaml"], ["none.yaml", "no such"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
-        (["search", " ", "--index", "test"], ["question is empty"]),
-        (["search", "Who?", "--index", "test", "--retriever", "dense"], ["unknown retriever 'dense'"]),
         (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "index.type=ivfpq"], ["index.type", "ivf_pq", "'ivfpq'"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )
@@ -131,6 +106,12 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(("command", "word"), [("datasets", "hotpotqa"), ("doctor", "torch")])
+def test_commands_that_explain(command: str, word: str, store: Path) -> None:
+    shown = run(command, *(["--store", store] if command == "doctor" else []))
+    assert (shown.exit_code, word in shown.output) == (0, True), shown.output
 
 
 def test_a_condition_that_no_passage_fulfils(store: Path) -> None:
@@ -158,17 +139,10 @@ def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     assert shlex.split(lines[-1])[:2] == ["vitalfew", "search"]
 
 
-NO_STORE = "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"
-
-
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("hf://datasets/x", NO_STORE),
-        ("file:///tmp/x", NO_STORE),
-        ("http://bucket/x", NO_STORE),
-        ("s3://", "write s3://BUCKET/PREFIX"),
-        ("gs://bucket/a b", "write gs://BUCKET/PREFIX, without spaces"),
+        ("http://bucket/x", "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/x", "the address must not contain credentials; set them in the environment"),
     ],
 )

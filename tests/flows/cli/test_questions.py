@@ -68,8 +68,6 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     assert "Nothing to do" in done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
     planned = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=8")
     assert "Everything is in the store" in planned
-    planned = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=9")
-    assert "With 1 worker (serial)" in planned
     assert "_____" in done("questions", "show", "towns", "--n", "2")
     done("questions", "export", "towns", "--out", "towns.jsonl")
     rows = [json.loads(line) for line in Path("towns.jsonl").read_text().splitlines()]
@@ -80,9 +78,6 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     gold = {row["source_id"]: row["gold_passages"] for row in table(Path(store), "asked").to_pylist()}
     passages = {row["question_id"]: row["passage_id"] for row in table(Path(store), "written_questions").to_pylist()}
     assert gold == {row["id"]: [passages[int(row["id"].partition("/")[2])]] for row in rows}
-    half = [*given, "--set", "questions.half=test"]
-    asked = sum(row["id"].startswith("test/") for row in rows)
-    assert f"{asked} questions" in done("evaluate", "retrieval_only", "--index", "towns", *half)
 
 
 def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> None:
@@ -103,7 +98,6 @@ def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> No
     assert not any({"answers", "quote", "source"} & row.keys() for row in none)
     done("questions", "export", "pairs", "--out", "none.jsonl", "--kind", "unanswerable")
     assert len(Path("none.jsonl").read_text().splitlines()) == len(none)
-    assert "known: " in done("questions", "export", "pairs", "--out", "no.jsonl", "--kind", "hops", status=1)
     method = {"retrieve": {"retriever": "passage"}, "generate": {"generator": "tests.support.fakes:FirstWords"}}
     outcome = run(
         Path(store),
@@ -141,11 +135,6 @@ def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:
         "evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"), "--set", "questions.half=test"
     )
     assert f"{sum(name.startswith('test/') for name in by_name)} questions of written:towns, test half" in half
-    assert "Nothing to do" in done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
-    before = loaded(store)
-    assert len(before) == 3
-    done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"))
-    assert loaded(store) == before  # the same questions, written again, are the same data set
     done("questions", "write", "--index", "towns", "--n", "5", "--runner", "serial")
     assert "5 questions" in done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"))
     (kept,) = [line for line in done("store", "gc").splitlines() if written(Path(store), "towns").name in line]
@@ -154,10 +143,6 @@ def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:
 
 def asked(dataset: str) -> list[str]:
     return ["--set", f"questions.dataset={dataset}", "--runner", "serial"]
-
-
-def loaded(store: str) -> set[str]:
-    return {path.parent.name for path in Path(store).glob("passages/*/manifest.json")}
 
 
 def read_report(store: str, output: str) -> dict[str, tuple[object, ...]]:
@@ -178,14 +163,10 @@ def test_an_edited_file_is_not_written_over(store: str) -> None:
     Path("few.jsonl").write_text("edited")
     assert "there is such a file" in done("questions", "export", "few", "--out", "few.jsonl", status=1)
     assert Path("few.jsonl").read_text() == "edited"
-    assert "must end in .jsonl" in done("questions", "export", "few", "--out", "few.txt", status=1)
 
 
 def test_what_cannot_be_written_is_explained(store: str) -> None:
-    assert "no questions were written in this store" in done("questions", "show", "others", status=1)
     assert "no index 'others'" in done("questions", "write", "--index", "others", status=1)
-    unknown = done("questions", "write", "--index", "towns", "--writer", "close", status=1)
-    assert "did you mean 'cloze'?" in unknown
     many = done("questions", "write", "--index", "towns", "--n", "500", "--runner", "serial")
     assert "known: towns" in done("questions", "show", "town", status=1)
     assert "Fewer than the 500 that were asked for: all passages of the index were tried" in many
@@ -198,25 +179,12 @@ def test_a_quote_above_the_cap_sends_nothing_and_prose_is_refused(store: str, tm
     with ChatServer(behave) as server, priced(tmp_path, "openai:tiny"):
         model = [f"write.base_url={server.url}", "write.writer=llm", "write.engine=openai", "write.model=tiny"]
         settings = [word for each in model for word in ("--set", each)]
-        write = [
-            "questions",
-            "write",
-            "--index",
-            "towns",
-            "--writer",
-            "llm",
-            "--n",
-            "3",
-            "--runner",
-            "serial",
-            *settings,
-        ]
+        write = ["questions", "write", "--index", "towns", "--n", "3", "--runner", "serial", *settings]
         told = done("plan", "questions", "--index", "towns", "--runner", "serial", "--set", "write.n=3", *settings)
         assert "of it for requests to servers" in told
         assert "12 at most" in told
         told = done(*write, "--max-usd", "0.1", status=1)
         assert "Nothing was sent" in told
-        assert "ask for less (--n N)" in told
         assert not [path for path, *_ in server.asked if path.endswith("completions")]
         told = done(*write, "--max-usd", "100", status=1)
     assert "no question could be written from any of 12 passages: 12 × not_in_form" in told

@@ -51,9 +51,6 @@ def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
 
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
-NETWORK = {"torch", "transformers"}
-"""What a network computes with."""
-SERVERS = {"ray", "prefect"}
 
 
 def test_a_finished_index_imports_no_heavy_library(store: str) -> None:
@@ -61,12 +58,8 @@ def test_a_finished_index_imports_no_heavy_library(store: str) -> None:
     without(HEAVY - {"faiss"}, [*index, *FAKE])
 
 
-@pytest.mark.parametrize("retriever", ["core_context", "passage"])
-def test_a_search_imports_only_what_it_searches_with(store: str, retriever: str) -> None:
-    without(
-        HEAVY - {"faiss"} | {"pandas"},
-        ["search", "Who?", "--index", "test", "--retriever", retriever, "--store", store],
-    )
+def test_a_search_imports_only_what_it_searches_with(store: str) -> None:
+    without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 
 @pytest.mark.parametrize(
@@ -74,8 +67,7 @@ def test_a_search_imports_only_what_it_searches_with(store: str, retriever: str)
     [
         # The report is computed and drawn with the others.
         ("tests.support.fakes:FirstWords", HEAVY - {"faiss", "matplotlib", "scipy", "sklearn"}),
-        ("reader", SERVERS),
-        ("reader", NETWORK),
+        ("reader", {"ray", "prefect", "torch", "transformers"}),
     ],
 )
 def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy: set[str]) -> None:

@@ -115,12 +115,9 @@ def test_what_was_asked_can_be_asked_again(store: Path) -> None:
     everything = [*QUESTIONS[:3], "Does this fail?", QUESTIONS[3], QUESTIONS[4]]
     assert questions(f"requests:store={store}") == everything
     assert questions(f"requests:store={store},unanswered=true") == ["Does this fail?"]
-    assert questions(f"requests:store={store},configuration=alone") == ["Does this fail?"]
     assert questions(f"requests:store={store},since=2026-01-01,until=2126-01-01T00:00:00Z") == everything
     with pytest.raises(InputError, match=r"none of the 11 requests"):
         questions(f"requests:store={store},until=2026-01-01")
-    with pytest.raises(InputError, match=r"has no requests: `vitalfew serve … --keep-questions"):
-        parse_dataset(f"requests:store={store.parent}")[1].identity()
 
 
 def test_a_dataset_is_fixed_while_the_server_writes_on(store: Path, tmp_path: Path, file: Path) -> None:
@@ -137,8 +134,6 @@ def test_questions_are_kept_only_where_that_is_wanted(tmp_path: Path, file: Path
     serve(tmp_path, file, keep=False)
     assert query(tmp_path, "SELECT count(*), count(question) FROM requests").fetchall() == [(11, 0)]
     assert not [path for path in requests.paths(tmp_path) if b"town number" in path.read_bytes()]
-    with pytest.raises(InputError, match=r"none of the 11 requests of .* has a question: start the server with"):
-        questions(f"requests:store={tmp_path}")
 
 
 class Collector(ThreadingHTTPServer):
