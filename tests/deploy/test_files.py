@@ -33,7 +33,6 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())
 SERVER, SERVICE = yaml.safe_load_all((DEPLOY / "kuberay_serve.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 SECRET = re.compile(r"PASSWORD|TOKEN|KEY|AUTH_STRING")
 SERVICES = pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
 GROUPS = [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
@@ -61,15 +60,6 @@ def compose() -> list[str]:
 def test_hadolint_has_nothing_to_say() -> None:
     done = subprocess.run([tool("hadolint"), str(DEPLOY / "Dockerfile")], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_the_image_takes_what_is_there_and_nothing_else() -> None:
-    copied = {name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()}
-    let_in = re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
-    assert copied == set(let_in)
-    assert all((ROOT / name).exists() for name in copied)
-    packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-    assert packages & copied == {"vitalfew", "configs", "flows", "storage", "tasks"}
 
 
 def test_the_image_runs_vitalfew_as_nobody_in_particular() -> None:
@@ -150,10 +140,6 @@ def test_compose_reads_the_file(tmp_path: Path) -> None:
 # -- What both deploy
 
 
-def test_the_version_is_that_of_the_constraints() -> None:
-    assert CLUSTER["spec"]["rayVersion"] == PINNED["ray"]
-
-
 # -- kuberay.yaml
 
 
@@ -186,11 +172,6 @@ def options(words: list[str]) -> dict[str, str]:
     return given
 
 
-def test_the_job_is_a_command_for_a_bucket() -> None:
-    assert JOB["spec"]["clusterSelector"] == {"ray.io/cluster": CLUSTER["metadata"]["name"]}
-    assert options(JOB["spec"]["entrypoint"].split())["--store"].startswith("s3://")
-
-
 # -- The server, in both
 
 
@@ -207,6 +188,7 @@ def test_the_server_has_replicas_on_the_cluster_and_asks_for_keys() -> None:
 
     (script,) = COMPOSE["services"]["serve"]["command"]
     (container,) = SERVER["spec"]["template"]["spec"]["containers"]
+    assert options(JOB["spec"]["entrypoint"].split())["--store"].startswith("s3://")
     for given in (served(script), served(*container["args"])):
         assert (given["--runner"], given["--host"]) == ("ray", "0.0.0.0")
         assert Replicas.parse(given["--replicas"]).most > 1

@@ -114,14 +114,6 @@ def test_commands_that_explain(command: str, word: str, store: Path) -> None:
     assert (shown.exit_code, word in shown.output) == (0, True), shown.output
 
 
-def test_a_condition_that_no_passage_fulfils(store: Path) -> None:
-    asked = ("search", "Who built the mill?", "--index", "test", "--store", store, "--where")
-    assert "No passage fulfils the condition of --where: title = 'x'" in run(*asked, "title = 'x'").output
-    wrong = run(*asked, "file = 'x'").output
-    assert """retrieve.where (--where) "file = 'x'": Binder Error""" in wrong
-    assert "!" not in wrong
-
-
 def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     folder, store = tmp_path / "handbook", tmp_path / "a store"
     folder.mkdir()
@@ -171,13 +163,3 @@ def test_a_files_own_store_holds_where_none_is_given(tmp_path: Path, monkeypatch
     assert run("index", SYNTHETIC, "--name", "n", *FAKE, "--config", file).exit_code == 0
     assert (tmp_path / "mine" / "indexes" / "n.json").exists()
     assert not (tmp_path / "store").exists()
-
-
-def test_no_store_and_broken_input(tmp_path: Path) -> None:
-    assert "no store at" in run("sql", "SELECT 1", "--store", tmp_path / "none").output
-    broken = tmp_path / "broken.json"
-    broken.write_text('[{"title": "A", "text": "Fine."}, {"title": ')
-    done = run("index", f"titletext:{broken}", "--name", "n", "--store", tmp_path / "s", *FAKE)
-    assert done.exit_code == 1
-    assert "broken.json" in done.output
-    assert "Traceback" not in done.output

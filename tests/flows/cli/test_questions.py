@@ -2,42 +2,21 @@
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.support.evaluating import run, values
 from tests.support.fakes import ChatServer, Reply, completion
-from tests.support.indexing import sql, table
+from tests.support.indexing import table
 from tests.support.prices import priced
 from vitalfew.flows.cli.main import app
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.datasets.written import written
-from vitalfew.tasks.models.ticks import Tick, no_tick
-from vitalfew.tasks.writers.base import GivenPassage, Refusal, Writer, WrittenQuestion
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
 TOWNS = ("Velmar", "Orvik", "Hale", "Tarn", "Sund", "Brakel")
-
-
-class Mixed(Writer):
-    """Asks what passages and their partners have in common, and of others what they do not say."""
-
-    needs_partners = True
-
-    def write(self, passages: Sequence[GivenPassage], tick: Tick = no_tick) -> list[WrittenQuestion | Refusal]:
-        return [self._of(passage) for passage in passages]
-
-    def _of(self, passage: GivenPassage) -> WrittenQuestion:
-        if not (partner := passage.partner):
-            return WrittenQuestion(f"How tall is it in {passage.text.split()[-1]}?", "", "", "unanswerable")
-        gold = {each.passage_id: " ".join(each.text.split()) for each in (passage, partner)}
-        return WrittenQuestion(
-            f"What of {passage.text.split()[-1]}?", partner.shared, gold[passage.passage_id], "two hops", gold
-        )
 
 
 def done(*arguments: str, status: int = 0) -> str:
@@ -78,47 +57,6 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     gold = {row["source_id"]: row["gold_passages"] for row in table(Path(store), "asked").to_pylist()}
     passages = {row["question_id"]: row["passage_id"] for row in table(Path(store), "written_questions").to_pylist()}
     assert gold == {row["id"]: [passages[int(row["id"].partition("/")[2])]] for row in rows}
-
-
-def test_questions_of_two_hops_and_without_an_answer_are_asked(store: str) -> None:
-    Path("pairs").mkdir()
-    for number, town in enumerate(TOWNS):
-        Path("pairs", f"{town}.md").write_text(f"Everybody knows Ada Norrin{number % 2} in the market of {town}.\n")
-    Path("pairs", "alone.md").write_text("Nothing is said of the tower by the sea.\n")
-    done("index", "folder:pairs", "--name", "pairs", "--runner", "serial", *FAKE)
-    writer = ("--writer", f"{__name__}:Mixed")
-    output = done("questions", "write", "--index", "pairs", "--n", "7", "--runner", "serial", *writer)
-    assert re.search(r"\d+ two hops, \d+ unanswerable", output)
-    done("questions", "export", "pairs", "--out", "towns.jsonl")
-    rows = [json.loads(line) for line in Path("towns.jsonl").read_text().splitlines()]
-    hops, none = ([row for row in rows if row["kind"] == kind] for kind in ("two hops", "unanswerable"))
-    assert hops
-    assert none
-    assert all(len(row["quote"]) == 2 for row in hops)
-    assert not any({"answers", "quote", "source"} & row.keys() for row in none)
-    done("questions", "export", "pairs", "--out", "none.jsonl", "--kind", "unanswerable")
-    assert len(Path("none.jsonl").read_text().splitlines()) == len(none)
-    method = {"retrieve": {"retriever": "passage"}, "generate": {"generator": "tests.support.fakes:FirstWords"}}
-    outcome = run(
-        Path(store),
-        {
-            "index": "pairs",
-            "methods": {"one": method, "bare": {**method, "retrieve": None}},
-            "questions": {"dataset": "jsonl:towns.jsonl"},
-            "score": {"metrics": ["accuracy", "abstains", "passage_recall"]},
-        },
-    )
-    asked = table(Path(store), "asked").to_pylist()
-    gold = {row["question_id"]: row["gold_passages"] for row in table(Path(store), "written_questions").to_pylist()}
-    for row in asked:
-        assert set(row["gold_passages"]) == set(gold[int(row["source_id"].partition("/")[2])])
-    one, bare = (values(Path(store), outcome, name) for name in ("one", "bare"))
-    assert (one["abstains"], bare["abstains"]) == (0, 1)
-    assert bare["accuracy"] == 0
-    left_out = dict(
-        sql(Path(store), "SELECT DISTINCT metric, left_out FROM summaries WHERE metric NOT LIKE '%recall%'")
-    )
-    assert left_out == {"accuracy": len(none), "abstains": 0}
 
 
 def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:

@@ -36,21 +36,13 @@ def results(futures: Sequence[Any]) -> list[str]:
     return [future.result(PATIENCE) for future in futures]
 
 
-def test_batches_keep_the_order_and_their_bounds() -> None:
-    own, record = line(requests=3)
-    futures = submitted(own, *"abcdefg")
+def test_a_batch_is_bounded_in_requests_and_characters_but_holds_one_and_is_of_one_task() -> None:
+    own, record = line(characters=100, requests=2)
+    sizes = (("a", 500), ("b", 60), ("c", 40), ("d", 1), ("e", 1), ("f", 1))
+    futures = [own.submit("a", item, size) for item, size in sizes] + submitted(own, "g", task="b")
     own.start()
     assert results(futures) == [*"ABCDEFG"]
-    assert record.batches == [[*"abc"], [*"def"], ["g"]]
-    own.close()
-
-
-def test_a_batch_is_bounded_in_characters_but_holds_one_request() -> None:
-    own, record = line(characters=100)
-    futures = [own.submit("a", item, size) for item, size in (("a", 500), ("b", 60), ("c", 40), ("d", 1))]
-    own.start()
-    results(futures)
-    assert record.batches == [["a"], ["b", "c"], ["d"]]
+    assert record.batches == [["a"], ["b", "c"], ["d", "e"], ["f"], ["g"]]
     own.close()
 
 
@@ -61,17 +53,6 @@ def test_one_requests_fault_is_not_the_others() -> None:
     assert results([good, fine]) == ["A", "C"]
     with pytest.raises(ValueError, match="bad"):
         bad.result(PATIENCE)
-    own.close()
-
-
-def test_a_fault_of_all_is_not_tried_for_all() -> None:
-    own, record = line()
-    futures = submitted(own, *["bad"] * 6)
-    own.start()
-    for future in futures:
-        with pytest.raises(ValueError, match="bad"):
-            future.result(PATIENCE)
-    assert len(record.batches) == 3
     own.close()
 
 

@@ -120,15 +120,6 @@ def test_a_request_of_a_lost_replica_is_asked_again_and_no_other(line: Any) -> N
     assert line.notes == [True, True]
 
 
-def test_a_request_that_every_replica_is_lost_with_is_given_up(line: Any) -> None:
-    from ray.exceptions import ActorDiedError
-
-    line.compute.outcomes = [ActorDiedError() for _ in range(9)]
-    with pytest.raises(Lost, match="4 replicas of small were lost"):
-        asked(line).result(PATIENCE)
-    assert (len(line.compute.asked), line.again, line.notes) == (4, 3, [False])
-
-
 def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_is_warmed(line: Any) -> None:
     waiting = asked(line)
     until(lambda: line.compute.asked)
