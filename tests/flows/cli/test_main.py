@@ -8,10 +8,14 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Column
 from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.terminal import table
 from vitalfew.flows.forms import IndexForm
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -163,3 +167,17 @@ def test_a_files_own_store_holds_where_none_is_given(tmp_path: Path, monkeypatch
     assert run("index", SYNTHETIC, "--name", "n", *FAKE, "--config", file).exit_code == 0
     assert (tmp_path / "mine" / "indexes" / "n.json").exists()
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_every_figure_of_a_table_is_whole_where_texts_take_several_lines(width: int) -> None:
+    figures = ("1,254,184", "12,345.6", "0.00370", "20,480")
+    made = table("stage", Column("model", overflow="fold"), figures=("tokens", "wall s", "USD", "peak MiB"))
+    made.add_row("refine", "a model with a name of several words", *figures)
+    made.add_row("generate", "reader", *reversed(figures))
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(made)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert [text.count(figure) for figure in figures] == [2] * 4

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -22,6 +22,20 @@ from vitalfew.flows.serving.running import checked_keys, known_origins, read_ent
 
 ROOT = Path(__file__).parents[3]
 GOOD = "me:0123456789abcdefghij"
+
+
+def until_ready(output: IO[str]) -> tuple[str, str]:
+    """What a server prints until it is ready, and its address."""
+    lines = []
+    for line in output:
+        lines.append(line)
+        if line.startswith("Ready"):
+            break
+    printed = "".join(lines)
+    found = re.search(r"Address: (http://\S+)", printed)
+    assert found, printed
+    assert lines[-1].startswith("Ready"), printed
+    return printed, found[1]
 
 
 @pytest.fixture
@@ -39,15 +53,8 @@ def started(tmp_path: Path) -> Iterator[Any]:
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith("Ready"):
-            break
-    printed = "".join(lines)
-    found = re.search(r"Address: (http://\S+)", printed)
-    assert found, printed
-    yield process, printed, found[1]
+    printed, address = until_ready(process.stdout)
+    yield process, printed, address
     if process.poll() is None:
         process.kill()
     process.wait()

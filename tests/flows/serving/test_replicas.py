@@ -23,6 +23,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from tests.flows.serving.test_command import until_ready
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
 from tests.support.object_store import s3_server
@@ -149,15 +150,6 @@ class RunningServer:
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.address, timeout=PATIENCE)
 
-    def listens(self) -> bool:
-        assert self.process.poll() is None, self.process.communicate()[0]
-        with suppress(httpx.TransportError):
-            return httpx.get(f"{self.address}/health").is_success
-        return False
-
-    def is_ready(self) -> bool:
-        return self.listens() and httpx.get(f"{self.address}/ready").is_success
-
     def answer(self, question: str, model: str | None = None) -> httpx.Response:
         with self.client() as client:
             return client.post("/answer", json={"question": question, "model": model})
@@ -228,25 +220,12 @@ def serving(
         text=True,
     )
     try:
-        server = RunningServer(process, _address(process), folder)
-        soon(server.is_ready)
-        yield server
+        assert process.stdout
+        yield RunningServer(process, until_ready(process.stdout)[1], folder)
     finally:
         process.kill()
         process.wait()
         soon(lambda: not _replicas(nodes))
-
-
-def _address(process: "subprocess.Popen[str]") -> str:
-    printed = ""
-    assert process.stdout
-    for line in process.stdout:
-        printed += line
-        if line.startswith("Address"):
-            break
-    found = re.search(r"Address: (http://\S+)", printed)
-    assert found, printed
-    return found[1]
 
 
 def _replicas(nodes: Nodes) -> list[psutil.Process]:
