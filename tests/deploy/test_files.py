@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,8 +22,6 @@ from typer.testing import CliRunner
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.re_encode import index_event
-from vitalfew.flows.serving.entrance import PROBES
-from vitalfew.flows.serving.running import known_origins
 from vitalfew.storage.generations import GateRecord, Generation
 
 ROOT = Path(__file__).parents[2]
@@ -137,9 +134,6 @@ def test_compose_reads_the_file(tmp_path: Path) -> None:
     assert "sh deploy/env.sh" in refused.stderr
 
 
-# -- What both deploy
-
-
 # -- kuberay.yaml
 
 
@@ -151,6 +145,13 @@ def pods() -> list[dict[str, Any]]:
 
 def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
     assert CLUSTER["spec"]["authOptions"] == {"mode": "token", "secretName": "vitalfew-ray"}
+    (server,) = SERVER["spec"]["template"]["spec"]["containers"]
+    assert all("valueFrom" in variable for variable in server["env"] if SECRET.search(variable["name"]))
+    for command in (JOB["spec"]["entrypoint"], server["args"][0].strip().splitlines()[-1].removeprefix("exec ")):
+        program, name, *arguments = command.split()
+        said = CliRunner().invoke(app, [name, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
+        assert program == "vitalfew"
+        assert all(word in said for word in arguments if word.startswith("--"))
     for pod in pods():
         assert pod["spec"]["securityContext"]["runAsNonRoot"]
         (container,) = pod["spec"]["containers"]
@@ -160,56 +161,6 @@ def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
     gpu = GROUPS[-1]
     assert (gpu["groupName"], gpu["replicas"]) == ("gpu", 0)
     assert gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
-
-
-def options(words: list[str]) -> dict[str, str]:
-    """The options of a command of vitalfew, which all exist."""
-    program, command, *arguments = words
-    given = {word: value for word, value in pairwise(arguments) if word.startswith("--")}
-    said = CliRunner().invoke(app, [command, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
-    assert program == "vitalfew"
-    assert all(option in said for option in given)
-    return given
-
-
-# -- The server, in both
-
-
-def served(script: str) -> dict[str, str]:
-    """The options of the command that a container ends up with, behind a Ray node that does no work."""
-    started, *_, last = script.strip().splitlines()
-    assert started.startswith("ray start --address=")
-    assert "--num-cpus=0" in started
-    return options(last.removeprefix("exec ").split())
-
-
-def test_the_server_has_replicas_on_the_cluster_and_asks_for_keys() -> None:
-    from vitalfew.flows.serving.replicas import Replicas
-
-    (script,) = COMPOSE["services"]["serve"]["command"]
-    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
-    assert options(JOB["spec"]["entrypoint"].split())["--store"].startswith("s3://")
-    for given in (served(script), served(*container["args"])):
-        assert (given["--runner"], given["--host"]) == ("ray", "0.0.0.0")
-        assert Replicas.parse(given["--replicas"]).most > 1
-    named = {variable["name"]: variable for variable in container["env"]}
-    assert named["RAY_ADDRESS"]["value"] == f"{CLUSTER['metadata']['name']}-head-svc:6379"
-    token = named["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
-    assert token == {"name": CLUSTER["spec"]["authOptions"]["secretName"], "key": "auth_token"}
-    assert all("valueFrom" in variable for name, variable in named.items() if SECRET.search(name))
-    assert container["image"] == pods()[0]["spec"]["containers"][0]["image"]
-
-
-def test_what_asks_whether_the_server_is_ready_is_let_in() -> None:
-    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
-    assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
-    (port,) = container["ports"]
-    assert [each["port"] for each in SERVICE["spec"]["ports"]] == [port["containerPort"]]
-    for probe in ("readinessProbe", "livenessProbe"):
-        asked = container[probe]["httpGet"]
-        (host,) = (header["value"] for header in asked["httpHeaders"] if header["name"] == "Host")
-        assert f"http://{host}" in known_origins("0.0.0.0", port["containerPort"])
-        assert asked["path"] in PROBES
 
 
 def test_kubernetes_takes_the_pods() -> None:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -25,7 +24,7 @@ from tests.support.towns import towns
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.paths import store_place
-from vitalfew.configs.schema import EncodeConfig, Execution
+from vitalfew.configs.schema import Execution
 from vitalfew.flows import ray_pool
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
@@ -36,8 +35,8 @@ from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.weights import shipped
-from vitalfew.tasks.registry import UnknownName, with_options
-from vitalfew.tasks.stage import Progress, ShardResult, Stage
+from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.stage import Stage
 
 ENCODER = "tests.support.fakes:HaltedEncoder"
 EVALUATION = """
@@ -81,64 +80,11 @@ def test_a_key_travels_with_the_stage_that_reads_it_alone(tmp_path: Path, monkey
     assert secrets_of(own) == secrets_of(stage(tmp_path)) == {}
 
 
-def test_what_opens_a_bucket_travels_where_store_or_model_are_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environment = {
-        "AWS_ACCESS_KEY_ID": "id",
-        "AWS_SECRET_ACCESS_KEY": "s",
-        "AWS_ENDPOINT_URL": "https://s3.example.org",
-    }
-    (tmp_path / "config").touch()
-    for name, value in {**environment, "AWS_CONFIG_FILE": str(tmp_path / "config")}.items():
-        monkeypatch.setenv(name, value)
-    shard = Stored(store_place("s3://bucket/store"), {}, GenerateConfig(generator="tests.support.fakes:FirstWords"))
-    assert secrets_of(shard) == environment  # a file's name says nothing on another machine
-    away = GenerateConfig.model_validate({"generator": "reader", "model": "s3://bucket/models/reader"})
-    assert secrets_of(Stored(tmp_path, {}, away)) == environment
-    assert secrets_of(Stored(tmp_path, {}, GenerateConfig(generator="reader"))) == {}
-
-
-class Stored(Stage):
-    """A stage as far as it is known before its work."""
-
-    name, table, section = "stored", "stored", "generate"
-
-    def method_identity(self) -> dict[str, Any]:
-        return {}
-
-    def shards(self) -> list[int]:
-        return [0]
-
-    def total_rows(self) -> int:
-        return 0
-
-    def work(self, shard: int, progress: Progress) -> ShardResult:
-        return ShardResult(0)
-
-
 def test_a_node_without_the_store_says_which_and_where(tmp_path: Path) -> None:
     job = Job.of(stage(tmp_path / "elsewhere"), "run")
     with pytest.raises(ConfigError, match=rf"the node \S+ \([\d.]+\) has no store at {tmp_path}/elsewhere"):
         Worker().do(job, None, 0)
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_node_without_a_model_says_which_and_what_to_do(tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    encoding = {"encoder": "huggingface", "model": str(model)}
-    config = with_options(EncodeConfig.model_validate(encoding), "encode")
-    encode = Stored(tmp_path, {}, config)
-    encode.section = "encode"  # type: ignore[misc]
-    encode.artifact.begin(encode.description())
-    job = Job.of(encode, "run")
-    assert job.places == {"encode.model": model}
-    model.rmdir()  # as on a node that never had it
-    with pytest.raises(ConfigError) as failed:
-        Worker().do(job, None, 0)
-    assert re.search(rf"encode\.model: the node \S+ \([\d.]+\) has no {model}\.", str(failed.value))
-    assert "encode.model=s3://BUCKET/PLACE" in str(failed.value)
 
 
 @pytest.mark.slow
