@@ -102,7 +102,7 @@ def _bucket(environment: dict[str, str], **other: Any) -> S3Store:
         "secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
     }
     options: Any = {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 0}}
-    address = {"endpoint": environment["AWS_ENDPOINT_URL"], "region": environment["AWS_REGION"]}
+    address: Any = {"endpoint": environment["AWS_ENDPOINT_URL"], "region": environment["AWS_REGION"]}
     return S3Store("vitalfew", **address, **options, **{**keys, **other})
 
 
