@@ -7,9 +7,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import tomllib
-from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,12 +19,9 @@ from prefect.events.schemas.automations import AutomationCore, EventTrigger
 from prefect.server.utilities.user_templates import render_user_template_sync
 from typer.testing import CliRunner
 
-from tests.deploy.test_object_store import object_server
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.re_encode import index_event
-from vitalfew.flows.serving.entrance import PROBES
-from vitalfew.flows.serving.running import known_origins
 from vitalfew.storage.generations import GateRecord, Generation
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +30,6 @@ COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 CLUSTER, JOB = yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())
 SERVER, SERVICE = yaml.safe_load_all((DEPLOY / "kuberay_serve.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-PINNED = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
 SECRET = re.compile(r"PASSWORD|TOKEN|KEY|AUTH_STRING")
 SERVICES = pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
 GROUPS = [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
@@ -66,27 +59,10 @@ def test_hadolint_has_nothing_to_say() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_image_takes_what_is_there_and_nothing_else() -> None:
-    copied = {name for line in re.findall(r"^COPY (.+) \S+$", DOCKERFILE, re.MULTILINE) for name in line.split()}
-    let_in = re.findall(r"^!(\S+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
-    assert copied == set(let_in)
-    assert all((ROOT / name).exists() for name in copied)
-    packages = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-    assert packages & copied == {"vitalfew", "configs", "flows", "storage", "tasks"}
-
-
 def test_the_image_runs_vitalfew_as_nobody_in_particular() -> None:
     lines = [line for line in DOCKERFILE.splitlines() if line.startswith(("USER", "ENTRYPOINT"))]
     assert lines == ["USER 10001:10001", 'ENTRYPOINT ["vitalfew"]']
     assert not SECRET.search("".join(re.findall(r"^(?:ARG|ENV) .*", DOCKERFILE, re.MULTILINE)))
-
-
-@pytest.mark.parametrize("extras", [[], ["nvml"]])
-def test_the_image_needs_what_the_project_needs(extras: list[str]) -> None:
-    command = [sys.executable, str(DEPLOY / "requirements.py"), *extras]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert listed == sum((project["optional-dependencies"][extra] for extra in extras), project["dependencies"])
 
 
 # -- compose.yaml
@@ -158,35 +134,6 @@ def test_compose_reads_the_file(tmp_path: Path) -> None:
     assert "sh deploy/env.sh" in refused.stderr
 
 
-def test_the_bucket_is_made_once() -> None:
-    tool("curl")
-    (script,) = COMPOSE["services"]["bucket"]["command"]
-    with object_server("key", "secret") as port:
-        here = script.replace("$$", "$").replace("http://s3:9000", f"http://127.0.0.1:{port}")
-        for keys, status in [("key:secret", 0), ("key:secret", 0), ("key:guessed", 1)]:
-            done = subprocess.run(["sh", "-euc", here], env=os.environ | {"KEYS": keys}, capture_output=True)
-            assert done.returncode == status, done
-
-
-# -- What both deploy
-
-
-def test_the_version_is_that_of_the_constraints() -> None:
-    assert CLUSTER["spec"]["rayVersion"] == PINNED["ray"]
-
-
-def test_flows_are_deployed_for_the_bucket_from_the_users_files() -> None:
-    (command,) = COMPOSE["services"]["deployments"]["command"]
-    given = options(command.removeprefix("exec ").split())
-    assert (given["--store"], given["--folder"]) == (
-        '"$$VITALFEW_STORE"',
-        COMPOSE["services"]["deployments"]["working_dir"],
-    )
-    assert COMPOSE["services"]["deployments"]["environment"]["VITALFEW_STORE"].startswith("s3://")
-    assert COMPOSE["services"]["deployments"]["volumes"] == COMPOSE["services"]["worker"]["volumes"]
-    assert find_spec(COMPOSE["services"]["prefect"]["environment"]["PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE"])
-
-
 # -- kuberay.yaml
 
 
@@ -198,6 +145,13 @@ def pods() -> list[dict[str, Any]]:
 
 def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
     assert CLUSTER["spec"]["authOptions"] == {"mode": "token", "secretName": "vitalfew-ray"}
+    (server,) = SERVER["spec"]["template"]["spec"]["containers"]
+    assert all("valueFrom" in variable for variable in server["env"] if SECRET.search(variable["name"]))
+    for command in (JOB["spec"]["entrypoint"], server["args"][0].strip().splitlines()[-1].removeprefix("exec ")):
+        program, name, *arguments = command.split()
+        said = CliRunner().invoke(app, [name, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
+        assert program == "vitalfew"
+        assert all(word in said for word in arguments if word.startswith("--"))
     for pod in pods():
         assert pod["spec"]["securityContext"]["runAsNonRoot"]
         (container,) = pod["spec"]["containers"]
@@ -207,60 +161,6 @@ def test_pods_have_secrets_from_secrets_and_say_what_they_take() -> None:
     gpu = GROUPS[-1]
     assert (gpu["groupName"], gpu["replicas"]) == ("gpu", 0)
     assert gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
-
-
-def options(words: list[str]) -> dict[str, str]:
-    """The options of a command of vitalfew, which all exist."""
-    program, command, *arguments = words
-    given = {word: value for word, value in pairwise(arguments) if word.startswith("--")}
-    said = CliRunner().invoke(app, [command, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).output
-    assert program == "vitalfew"
-    assert all(option in said for option in given)
-    return given
-
-
-def test_the_job_is_a_command_for_a_bucket() -> None:
-    assert JOB["spec"]["clusterSelector"] == {"ray.io/cluster": CLUSTER["metadata"]["name"]}
-    assert options(JOB["spec"]["entrypoint"].split())["--store"].startswith("s3://")
-
-
-# -- The server, in both
-
-
-def served(script: str) -> dict[str, str]:
-    """The options of the command that a container ends up with, behind a Ray node that does no work."""
-    started, *_, last = script.strip().splitlines()
-    assert started.startswith("ray start --address=")
-    assert "--num-cpus=0" in started
-    return options(last.removeprefix("exec ").split())
-
-
-def test_the_server_has_replicas_on_the_cluster_and_asks_for_keys() -> None:
-    from vitalfew.flows.serving.replicas import Replicas
-
-    (script,) = COMPOSE["services"]["serve"]["command"]
-    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
-    for given in (served(script), served(*container["args"])):
-        assert (given["--runner"], given["--host"]) == ("ray", "0.0.0.0")
-        assert Replicas.parse(given["--replicas"]).most > 1
-    named = {variable["name"]: variable for variable in container["env"]}
-    assert named["RAY_ADDRESS"]["value"] == f"{CLUSTER['metadata']['name']}-head-svc:6379"
-    token = named["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]
-    assert token == {"name": CLUSTER["spec"]["authOptions"]["secretName"], "key": "auth_token"}
-    assert all("valueFrom" in variable for name, variable in named.items() if SECRET.search(name))
-    assert container["image"] == pods()[0]["spec"]["containers"][0]["image"]
-
-
-def test_what_asks_whether_the_server_is_ready_is_let_in() -> None:
-    (container,) = SERVER["spec"]["template"]["spec"]["containers"]
-    assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
-    (port,) = container["ports"]
-    assert [each["port"] for each in SERVICE["spec"]["ports"]] == [port["containerPort"]]
-    for probe in ("readinessProbe", "livenessProbe"):
-        asked = container[probe]["httpGet"]
-        (host,) = (header["value"] for header in asked["httpHeaders"] if header["name"] == "Host")
-        assert f"http://{host}" in known_origins("0.0.0.0", port["containerPort"])
-        assert asked["path"] in PROBES
 
 
 def test_kubernetes_takes_the_pods() -> None:

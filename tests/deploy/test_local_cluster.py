@@ -9,22 +9,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.request import Request, urlopen
+from typing import Any
+from urllib.request import urlopen
 from uuid import uuid4
 
 import obstore
 import psutil
 import pytest
+from obstore.exceptions import PermissionDeniedError
 from obstore.store import S3Store
 
-from deploy.local_cluster import SERVED
-from tests.flows.serving.test_guide import until_ready
 from tests.support.own_files import write_own_files
 from tests.support.ray_nodes import wait_for
 from vitalfew.flows.server.access import PATIENCE, Server
 
 ROOT = Path(__file__).parents[2]
-NOTES = "jsonl:notes.jsonl?text=body&title=headline"
 NODES = "import ray; ray.init(log_to_driver=False); print(len([node for node in ray.nodes() if node['Alive']]))"
 
 pytestmark = pytest.mark.slow
@@ -87,9 +86,8 @@ def test_all_parts_work_and_end(running: Running, tmp_path: Path) -> None:
     assert running.exports.stat().st_mode & 0o777 == 0o600
     environment = running.environment()
     _answer(environment)
-    _listen_on_this_machine_alone(running)
     _index(environment, tmp_path)
-    _serve(running, environment, tmp_path)
+    _listen_on_this_machine_alone(running)
     status, said = running.end()
     assert (status, "Traceback" in said) == (0, False), said
     assert not [environment[name] for name in environment if "KEY" in name and environment[name] in said]
@@ -98,33 +96,27 @@ def test_all_parts_work_and_end(running: Running, tmp_path: Path) -> None:
     assert not running.exports.exists()
 
 
-def test_the_end_of_a_part_ends_all(running: Running) -> None:
-    (part,) = [process for process in running.processes() if "deploy.object_store" in " ".join(process.cmdline())]
-    part.kill()
-    said, _ = running.process.communicate(timeout=PATIENCE)
-    assert running.process.returncode == 1
-    assert "s3 ended" in said
-    assert running.processes() == []
-    assert [*running.folder.iterdir()] == []
+def _bucket(environment: dict[str, str], **other: Any) -> S3Store:
+    keys: dict[str, Any] = {
+        "access_key_id": environment["AWS_ACCESS_KEY_ID"],
+        "secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    options: Any = {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 0}}
+    address: Any = {"endpoint": environment["AWS_ENDPOINT_URL"], "region": environment["AWS_REGION"]}
+    return S3Store("vitalfew", **address, **options, **{**keys, **other})
 
 
 def _answer(environment: dict[str, str]) -> None:
-    bucket = S3Store(
-        "vitalfew",
-        endpoint=environment["AWS_ENDPOINT_URL"],
-        access_key_id=environment["AWS_ACCESS_KEY_ID"],
-        secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        region=environment["AWS_REGION"],
-        client_options={"allow_http": True},
-    )
-    assert obstore.list(bucket).collect() == []
+    """Those who have the keys, and nobody else."""
+    assert obstore.list(_bucket(environment)).collect() == []
+    for stranger in ({"secret_access_key": "guessed"}, {"access_key_id": "guessed"}, {"skip_signature": True}):
+        with pytest.raises(PermissionDeniedError):
+            obstore.put(_bucket(environment, **stranger), "new", b"")
     server = Server(environment["PREFECT_API_URL"].removesuffix("/api"), environment["PREFECT_API_AUTH_STRING"])
     assert (server.status("/api/version"), Server(server.address).status("/api/version")) == (200, 401)
     with urlopen(server.request("/api/deployments/filter", b"{}"), timeout=10) as answer:
         stores = {deployment["job_variables"]["env"]["VITALFEW_STORE"] for deployment in json.load(answer)}
     assert stores == {environment["VITALFEW_STORE"]} == {"s3://vitalfew/store"}
-    nodes = subprocess.run([sys.executable, "-c", NODES], env=environment, capture_output=True, text=True, check=True)
-    assert nodes.stdout.split()[-1] == "3"
 
 
 def _listen_on_this_machine_alone(running: Running) -> None:
@@ -137,49 +129,17 @@ def _listen_on_this_machine_alone(running: Running) -> None:
 
 
 def _index(environment: dict[str, str], folder: Path) -> None:
-    """By a command, then by a flow of the worker, which finds all of it done."""
+    """By a flow of the worker, on three nodes, with a store in the bucket."""
     write_own_files(folder)
-    vitalfew = [sys.executable, "-m", "vitalfew.flows.cli", "index", NOTES, "--name", "notes"]
-    store = environment["VITALFEW_STORE"]
     own = {**environment, "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*vitalfew, "--store", store], cwd=folder, env=own, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    form, _, source = NOTES.replace("notes.jsonl", str(folder / "notes.jsonl")).partition(":")
-    given = {"sources": [{"format": form, "path": source}], "name": "again"}
-    words = ["deployment", "run", "index-corpus/index-corpus", "--param", f"parameters={json.dumps(given)}", "--watch"]
-    prefect = [sys.executable, "-m", "prefect", *words]
-    flow = subprocess.run(prefect, cwd=folder, env=own, capture_output=True, text=True)
-    assert flow.returncode == 0, flow.stdout + flow.stderr
-    search = [
-        sys.executable,
-        "-m",
-        "vitalfew.flows.cli",
-        "search",
-        "Who wrote the novel?",
-        "--index",
-        "again",
-        "--store",
-        store,
-    ]
-    found = subprocess.run(search, cwd=folder, env=own, capture_output=True, text=True)
-    assert "The Silent Bridge" in found.stdout, found.stderr
-
-
-def _serve(running: Running, environment: dict[str, str], folder: Path) -> None:
-    """By replicas on two of the nodes, from the bucket. They, too, listen on this machine alone."""
-    words = ["serve", SERVED, "--index", "notes", "--store", environment["VITALFEW_STORE"], "--port", "0"]
-    command = [sys.executable, "-m", "vitalfew.flows.cli", *words, "--runner", "ray", "--replicas", "2"]
-    own = {**environment, "PYTHONPATH": str(ROOT)}
-    server = subprocess.Popen(command, cwd=folder, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        assert server.stdout
-        address = until_ready(server.stdout)
-        body = json.dumps({"question": "Who wrote the novel?"}).encode()
-        with urlopen(Request(f"{address}/search", body, {"Content-Type": "application/json"}), timeout=60) as answer:
-            assert "The Silent Bridge" in answer.read().decode()
-        assert any("ServeReplica" in " ".join(process.cmdline()) for process in running.processes())
-        _listen_on_this_machine_alone(running)
-    finally:
-        server.terminate()
-        said, _ = server.communicate(timeout=PATIENCE)
-    assert (server.returncode, "Stopped." in said) == (0, True), said
+    source = {"format": "jsonl", "path": f"{folder / 'notes.jsonl'}?text=body&title=headline"}
+    form = json.dumps({"sources": [source], "name": "notes"})
+    words = ["deployment", "run", "index-corpus/index-corpus", "--param", f"parameters={form}", "--watch"]
+    search = ["search", "Who wrote the novel?", "--index", "notes", "--store", environment["VITALFEW_STORE"]]
+    for module, given in (("prefect", words), ("vitalfew.flows.cli", search)):
+        command = [sys.executable, "-m", module, *given]
+        done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "The Silent Bridge" in done.stdout
+    nodes = subprocess.run([sys.executable, "-c", NODES], env=environment, capture_output=True, text=True, check=True)
+    assert nodes.stdout.split()[-1] == "3"

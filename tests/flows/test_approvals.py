@@ -92,18 +92,6 @@ def test_what_is_declined_is_not_searched(ui: Ui) -> None:
     assert "is rejected: a person declined it. A search still finds" in state["message"]
 
 
-def test_after_the_deadline_the_current_generation_stays(ui: Ui) -> None:
-    before = current(ui.store)
-    store = doubtful(ui.store.parent, approve="always", approve_hours=2 / 3600)
-    write_more(ui, 2)
-    run = ui.run("re-encode", corpus=NAME)
-    assert ui.ended(run, 240)["message"] == "The flow was paused and never resumed."
-    assert current(store) == before
-    assert generations.find(store, NAME).verdict in ("held", "in doubt")
-    again = ui.run("re-encode", corpus=NAME)
-    assert ui.ended(again, 240)["message"].startswith("Unchanged")  # nobody is asked twice about one generation
-
-
 def write_more(ui: Ui, houses: int) -> None:
     """Add a passage to the corpus, so that its next generation is a new one."""
     path = ui.store.parent / "passages.jsonl"

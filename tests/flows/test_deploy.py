@@ -13,17 +13,12 @@ from urllib.request import Request
 import psutil
 import pytest
 
-from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
 from tests.support.prefect_ui import FINAL, ROOT, asked, free_port, wait
-from tests.support.tiny_models import bert
 from vitalfew.flows.server.access import QUIET
 from vitalfew.storage.runs import index_names
 
 pytestmark = pytest.mark.slow
-
-HASH = ["encode.encoder=tests.support.fakes:HashEncoder"]
-EVALUATION = {"index": "mine", "experiment": "own", "sample": 2, "workers": 1}
 
 
 class Elsewhere:
@@ -31,7 +26,6 @@ class Elsewhere:
 
     def __init__(self, folder: Path) -> None:
         self.project, self.empty, self.folder = folder / "project", folder / "empty", folder
-        self.hold = folder / "hold"
         port = free_port()
         self.api = f"http://127.0.0.1:{port}/api"
         prefect = {
@@ -39,14 +33,13 @@ class Elsewhere:
             "PREFECT_API_URL": self.api,
             "PREFECT_SERVER_API_PORT": f"{port}",
         }
-        fast = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "1"}
-        own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "VITALFEW_TEST_HOLD": str(self.hold)}
+        own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PREFECT_WORKER_QUERY_SECONDS": "1"}
         kept = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("PREFECT_", "RAY_", "VITALFEW_STORE"))
         }
-        self.environment = {**kept, **QUIET, **prefect, **fast, **own}
+        self.environment = {**kept, **QUIET, **prefect, **own}
         self.processes: list[subprocess.Popen[bytes]] = []
         for place in (self.project, self.empty):
             place.mkdir()
@@ -66,9 +59,6 @@ class Elsewhere:
         done = subprocess.run(words, cwd=folder or self.project, env=self.environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}{self.log('worker').read_text()}"
         return done.stdout
-
-    def deploy(self) -> str:
-        return self.run(sys.executable, "-m", "vitalfew.flows.cli", "deploy", "--env", "VITALFEW_RETRY_SECONDS=1")
 
     def call(self, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
@@ -92,7 +82,6 @@ class Elsewhere:
 
     def end(self) -> None:
         """The worker first, with the runs that it started."""
-        self.hold.unlink(missing_ok=True)
         for process in reversed(self.processes):
             family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
             process.send_signal(signal.SIGINT)
@@ -101,23 +90,20 @@ class Elsewhere:
             process.wait(60)
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
-    made = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
+    made = Elsewhere(tmp_path)
     write_own_files(made.project)
-    for folder, name, *lines in (
-        ("corpora", "notes", "datasets: ['jsonl:notes.jsonl?text=body&title=headline']", "cron: '0 3 * * *'"),
-        ("corpora", "held", "datasets: ['synthetic:passages=200,questions=20']", "load: {shard_passages: 20}"),
-        ("experiments", "own", "generate: {generator: 'tests.support.fakes:FirstWords'}", "methods: {naive: {}}"),
-    ):
-        (made.project / folder).mkdir(exist_ok=True)
-        fake = f"{{encoder: 'tests.support.fakes:{'HeldEncoder' if name == 'held' else 'HashEncoder'}'}}"
-        own = ["workers: 1", f"encode: {fake}"] if folder == "corpora" else []
-        (made.project / folder / f"{name}.yaml").write_text("\n".join([*lines, *own]))
+    notes = ["datasets: ['jsonl:notes.jsonl?text=body&title=headline']", "cron: '0 3 * * *'", "workers: 1"]
+    notes.append("encode: {encoder: 'tests.support.fakes:HashEncoder'}")
+    trial = ["generate: {generator: 'tests.support.fakes:FirstWords'}", "methods: {naive: {}}"]
+    for path, lines in (("corpora/notes.yaml", notes), ("experiments/own.yaml", trial)):
+        (made.project / path).parent.mkdir(exist_ok=True)
+        (made.project / path).write_text("\n".join(lines))
     try:
         made.start("server", "server", "start")
         wait(lambda: made.call("health"), 240, made.log("server").read_text)
-        told = made.deploy()
+        told = made.run(sys.executable, "-m", "vitalfew.flows.cli", "deploy", "--env", "VITALFEW_RETRY_SECONDS=1")
         assert "re-encode/notes" in told
         made.start("worker", "worker", "start", "--pool", "vitalfew")
         yield made
@@ -125,54 +111,18 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
         made.end()
 
 
-def test_deploying_again_changes_nothing(elsewhere: Elsewhere) -> None:
-    assert elsewhere.deploy().strip().endswith("unchanged.")
-
-
-def test_every_deployment_runs_without_a_checkout(elsewhere: Elsewhere) -> None:
+def test_deployments_run_without_a_checkout_and_what_fails_is_tried_again(elsewhere: Elsewhere) -> None:
     """By Prefect's command and by REST, with paths and names of the project, and without naming the store."""
     run = [sys.executable, "-m", "prefect", "deployment", "run"]
     elsewhere.run(*run, "re-encode/notes", "--watch", folder=elsewhere.empty)
     source = {"format": "squad", "path": "mine.json"}
-    indexed = elsewhere.begin("index-corpus/index-corpus", name="mine", sources=[source], workers=1, more=HASH)
+    hashed = ["encode.encoder=tests.support.fakes:HashEncoder"]
+    indexed = elsewhere.begin("index-corpus/index-corpus", name="mine", sources=[source], workers=1, more=hashed)
     assert elsewhere.ended(indexed)["type"] == "COMPLETED"
     assert index_names(elsewhere.project / "store") == ["mine", "notes"]
-    assert elsewhere.ended(elsewhere.begin("evaluate/evaluate", **EVALUATION))["type"] == "COMPLETED"
-    base = bert(elsewhere.folder / "base", 256)
-    more = [f"base={base}", "rank=4", "epochs=1", "held_out=1", "choosing=1", "precision=fp32", "threads=1"]
-    trained = elsewhere.begin("train/train", recipe="reader", datasets=[source], out="reader", workers=1, more=more)
-    assert elsewhere.ended(trained)["type"] == "COMPLETED"
-    assert (elsewhere.project / "reader" / "README.md").exists()
-    assert [*elsewhere.empty.iterdir()] == []
-
-
-def test_the_guides_script_starts_an_evaluation_and_tells_how_it_ended(elsewhere: Elsewhere) -> None:
-    guide = ROOT / "docs" / "guides" / "schedule.md"
-    (script,) = (step for step in steps(guide) if isinstance(step, File) and step.name == "evaluate.sh")
-    path = elsewhere.empty.with_name("ci")
-    path.mkdir()
-    (path / script.name).write_text(script.content)
-    elsewhere.run("sh", script.name, json.dumps(EVALUATION), folder=path)
-    assert "naive" in (path / "report.md").read_text()
-    words, environment = ["sh", script.name, json.dumps({"alpha": 2})], elsewhere.environment
-    refused = subprocess.run(words, cwd=path, env=environment, capture_output=True, text=True)
-    assert refused.returncode != 0
-    assert "parameters.alpha" in refused.stdout + refused.stderr
-    (run,) = elsewhere.call("flow_runs/filter", {"flow_runs": {"tags": {"all_": ["ci"]}}})
-    assert run["state_type"] == "COMPLETED"
-
-
-def test_a_second_run_of_a_corpus_is_cancelled_and_one_that_fails_is_tried_again(elsewhere: Elsewhere) -> None:
-    elsewhere.hold.touch()
-    first = elsewhere.begin("re-encode/held")
-    wait(lambda: elsewhere.hold.read_text() == "held", 240, elsewhere.log("worker").read_text)
-    second = elsewhere.ended(elsewhere.begin("re-encode/held"))
-    assert (second["type"], second["message"]) == ("CANCELLED", "Deployment concurrency limit reached.")
-    elsewhere.hold.unlink()
-    assert elsewhere.ended(first)["type"] == "COMPLETED"
+    evaluated = elsewhere.begin("evaluate/evaluate", index="mine", experiment="own", sample=2, workers=1)
+    assert elsewhere.ended(evaluated)["type"] == "COMPLETED"
     failed = elsewhere.begin("re-encode/notes", corpus="nowhere")
     assert elsewhere.ended(failed)["type"] == "FAILED"
     assert elsewhere.call(f"flow_runs/{failed}")["run_count"] == 2
-    logged = {"logs": {"flow_run_id": {"any_": [failed]}}}
-    wait(lambda: "This try failed" in json.dumps(elsewhere.call("logs/filter", logged)), 60)
-    assert elsewhere.ended(elsewhere.begin("re-encode/notes"))["type"] == "COMPLETED"  # the place is free again
+    assert [*elsewhere.empty.iterdir()] == []

@@ -55,8 +55,9 @@ def margin(loss: float, metric: str = RECALL) -> tuple[str, str]:
 def test_the_same_run_is_no_worse_within_a_wide_margin_and_in_doubt_within_a_narrow_one(folder: Path) -> None:
     status, shown = check(folder, *margin(0.3))
     assert (status, "keywords is no worse than the baseline, on 45 questions" in shown) == (0, True), shown
-    status, shown = check(folder, *margin(0.02))
+    status, shown = check(folder, *margin(0.02), "--junit", folder / "check.xml")
     assert status == 2, shown
+    assert ElementTree.parse(folder / "check.xml").getroot()[0].attrib["errors"] == "1"
     assert f"{RECALL} is in doubt with 45 questions: about 390 would settle it" in shown
     assert "No setting, model or version of a method has changed." in shown
 
@@ -81,16 +82,6 @@ def test_fewer_hits_are_worse_and_the_report_says_what_changed_and_which_questio
     cases = {case.attrib["name"]: case for case in suite}
     assert cases[RECALL].find("failure") is not None
     assert cases["passage_recall@1"].find("failure") is None
-
-
-def test_a_doubt_is_an_error_of_junit(folder: Path) -> None:
-    check(folder, *margin(0.02), "--junit", folder / "check.xml")
-    (suite,) = ElementTree.parse(folder / "check.xml").getroot()
-    assert suite.attrib["errors"] == "1"
-    error = suite.find("testcase/error")
-    assert error is not None
-    assert error.attrib["type"] == "in doubt"
-    assert "about 390 would settle it" in (error.text or "")
 
 
 def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: Path) -> None:
@@ -143,8 +134,6 @@ def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path)
     assert status == 3
     assert "has no method 'five'; it has: keywords. Write it anew: vitalfew check RUN --write" in shown
     assert check(folder, *margin(0.3), "--method", "keywords")[0] == 0
-    status, shown = check(folder, *margin(0.3), "--method", "other")
-    assert (status, "has no method 'other'; it has: keywords, five" in shown) == (3, True), shown
 
 
 @pytest.mark.parametrize(
@@ -152,15 +141,9 @@ def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path)
     [
         ((), "give the metrics to decide by"),
         (margin(0.1, "recall"), "no metric 'recall' in run"),
-        (margin(-0.1), "a margin is the loss that is accepted, 0 or more"),
         (margin(2), "a margin of 2 accepts any loss (2 % are 0.02)"),
-        (("--margin", RECALL), "write METRIC=LOSS"),
-        (("--margin", f"{RECALL}=two"), "write METRIC=LOSS"),
         (("--margin", f"{RECALL}=nan"), "a margin is the loss that is accepted, 0 or more"),
-        ((*margin(0.1), *margin(0.2)), "has a margin already"),
         (margin(0.1, "gold_words"), "neither better high nor low"),
-        ((*margin(0.1), "--write", "new.json"), "--write compares nothing"),
-        (("--marge", "1"), "No such option"),
     ],
 )
 def test_options_that_do_not_fit_end_with_a_status_of_their_own(
@@ -181,15 +164,6 @@ def rewritten(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]
     return rewrite
 
 
-def replaced(content: str | None) -> Callable[[Path], None]:
-    def replace(path: Path) -> None:
-        path.unlink()
-        if content is not None:
-            path.write_text(content)
-
-    return replace
-
-
 def flipped(path: Path) -> None:
     content = path.read_text().replace("1.0", "0.0", 1)
     path.unlink()
@@ -203,16 +177,10 @@ def of_another_metric(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (replaced(None), "there is no baseline"),
-        (replaced(""), "is damaged"),
-        (replaced("{}"), "is damaged: experiment: Field required"),
-        (replaced("[1]"), "is damaged"),
+        (Path.unlink, "there is no baseline"),
         (flipped, "it differs from what was written (seal)"),
-        (rewritten(lambda value: value.update(version=2)), "is a baseline of version 2, written by vitalfew"),
         (rewritten(lambda value: value["questions"].pop()), "do not have its questions_fingerprint"),
-        (rewritten(lambda value: value["methods"]["keywords"]["metrics"][RECALL]["values"].pop()), "has 44 values"),
         (rewritten(of_another_metric), "was computed by version 0.9"),
-        (rewritten(lambda value: value["methods"]["keywords"]["metrics"].pop(RECALL)), f"has no metric '{RECALL}'"),
     ],
 )
 def test_a_baseline_that_cannot_be_used_says_how_to_write_it_anew(
@@ -223,26 +191,6 @@ def test_a_baseline_that_cannot_be_used_says_how_to_write_it_anew(
     assert status == 3
     assert words in shown, shown
     assert "vitalfew check RUN --write" in shown
-
-
-def test_a_metric_that_no_question_has_says_what_it_needs(folder: Path) -> None:
-    unanswerable = {"question": "Who built the mill?"}
-    (folder / "asked.jsonl").write_text(json.dumps(unanswerable))
-    asked = settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"})
-    evaluate(folder / "store", asked)
-    assert run("check", "trial", "--write", folder / "new.json", "--store", folder / "store").exit_code == 0
-    done = run("check", "trial", "--against", folder / "new.json", *margin(0.3), "--store", folder / "store")
-    assert done.exit_code == 3
-    shown = " ".join(done.output.split())
-    assert f"no question has a value of {RECALL} on both sides" in shown
-    assert "It needs hits and gold passages" in shown
-
-
-def test_no_common_question_is_an_error_even_with_common(folder: Path) -> None:
-    (folder / "asked.jsonl").write_text(json.dumps({"question": "Who built the mill?"}))
-    evaluate(folder / "store", settings(questions={"dataset": f"jsonl:{folder}/asked.jsonl"}))
-    status, shown = check(folder, *margin(0.3), "--common")
-    assert (status, "have no question in common" in shown) == (3, True), shown
 
 
 def test_a_run_that_is_not_finished_is_not_checked_in_favour_of_an_older_one(
@@ -257,5 +205,3 @@ def test_a_run_that_is_not_finished_is_not_checked_in_favour_of_an_older_one(
     assert "the model is damaged" in shown
     finished = json.loads((folder / "baseline.json").read_text())["run_id"]
     assert check(folder, *margin(0.3), name=finished)[0] == 0
-    status, shown = check(folder, *margin(0.3), name="nothing")
-    assert (status, "no evaluation 'nothing'" in shown) == (3, True), shown

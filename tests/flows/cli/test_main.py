@@ -4,18 +4,19 @@ import io
 import json
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Column
 from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
-from vitalfew.flows.cli.doctor import checkup
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.terminal import table
 from vitalfew.flows.forms import IndexForm
-from vitalfew.storage import runs
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
 
@@ -55,17 +56,8 @@ def test_sql_formats(store: Path) -> None:
     assert "\r" not in run("sql", query, "--store", store, "--format", "csv").stdout  # "$(… | tail -1)" would keep it
     rows = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
     assert rows[0] == {"stage": "encode", "shards": 4}
-    nothing = run("sql", "SELECT * FROM rejects WHERE false", "--store", store, "--format", "json")
-    assert json.loads(nothing.stdout) == []
     parquet = run("sql", query, "--store", store, "--format", "parquet").stdout_bytes
     assert pl.read_parquet(io.BytesIO(parquet)).rows() == [("encode", 4), ("index", 1), ("load", 4), ("split", 4)]
-
-
-def test_rows_that_are_too_wide_stand_one_below_the_other(store: Path) -> None:
-    wide = run("sql", "SELECT * FROM costs WHERE shard = 0 ORDER BY stage", "--store", store).output
-    assert re.findall(r"^row \d+$", wide, re.MULTILINE) == ["row 1", "row 2", "row 3", "row 4"]
-    assert re.search(r"^stage +encode", wide, re.MULTILINE)
-    assert "row 1" not in run("sql", "SELECT stage, shard FROM costs", "--store", store).output
 
 
 def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
@@ -76,9 +68,6 @@ def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
     for shown in (short, full):
         assert f"»{first['text'].split()[0]}" in shown
         assert shown.count("«") == 2
-    lines = short.split("\n\n", 1)[1].rstrip().splitlines()
-    assert len(lines) <= 6
-    assert max(map(len, lines)) <= 80
     assert "core " in full
     assert " ".join(first["passage"].split()[-3:]) in " ".join(full.split())
 
@@ -101,50 +90,17 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
     assert saved["config"]["encode"]["context"] == "late"
 
 
-@pytest.mark.parametrize("command", ["methods", "datasets", "doctor", "--help"])
-def test_commands_that_explain(command: str, store: Path) -> None:
-    shown = run(command, *(["--store", store] if command == "doctor" else []))
-    assert shown.exit_code == 0, shown.output
-    expected = {
-        "methods": ["minilm", "core_context", "punkt"],
-        "datasets": ["hotpotqa", "synthetic", "jsonl", "vitalfew index"],
-        "doctor": ["torch", "free disk", "indexes"],
-        "--help": ["index", "search", "sql"],
-    }[command]
-    assert all(word in shown.output for word in expected)
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["index", "hotpotqq:x.json", "--name", "n"],
-            ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'", " more (vitalfew datasets)"],
-        ),
-        (["index", "x.json", "--name", "n"], ["is not FORMAT:PATH"]),
-        (
-            ["index", "../handbook"],
-            [
-                "'../handbook' is not FORMAT:PATH; write for example 'folder:../handbook'",
-                "vitalfew index folder:../handbook --name handbook",
-            ],
-        ),
+        (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
+        (["index", "../handbook"], ["vitalfew index folder:../handbook --name handbook"]),
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", "hotpotqa:missing.json", "--name", "n"], ["missing.json", "does not exist"]),
-        (["index", "hotpotqa:.", "--name", "n"], ["directory"]),
-        (["index", "jsonl:x?txet=a", "--name", "n"], ["unknown setting 'txet'", "did you mean 'text'"]),
-        (["index", "synthetic:pasages=5", "--name", "n"], ["did you mean 'passages'"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "encode.context=lat"], ["encode.context", "'late'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "encode.encoder=minilmm"], ["did you mean 'minilm'"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "alpha"], ["key.path=value"]),
         (["index", SYNTHETIC, "--name", "../n"], ["name"]),
-        (["index", SYNTHETIC, "--name", "n", "--config", "none.yaml"], ["none.yaml", "no such"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
-        (["search", " ", "--index", "test"], ["question is empty"]),
-        (["search", "Who?", "--index", "test", "--retriever", "dense"], ["unknown retriever 'dense'"]),
         (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
-        (["index", SYNTHETIC, "--name", "n", "--set", "index.type=ivfpq"], ["index.type", "ivf_pq", "'ivfpq'"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )
@@ -156,12 +112,10 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     assert "Traceback" not in done.output
 
 
-def test_a_condition_that_no_passage_fulfils(store: Path) -> None:
-    asked = ("search", "Who built the mill?", "--index", "test", "--store", store, "--where")
-    assert "No passage fulfils the condition of --where: title = 'x'" in run(*asked, "title = 'x'").output
-    wrong = run(*asked, "file = 'x'").output
-    assert """retrieve.where (--where) "file = 'x'": Binder Error""" in wrong
-    assert "!" not in wrong
+@pytest.mark.parametrize(("command", "word"), [("datasets", "hotpotqa"), ("doctor", "torch")])
+def test_commands_that_explain(command: str, word: str, store: Path) -> None:
+    shown = run(command, *(["--store", store] if command == "doctor" else []))
+    assert (shown.exit_code, word in shown.output) == (0, True), shown.output
 
 
 def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
@@ -181,42 +135,10 @@ def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     assert shlex.split(lines[-1])[:2] == ["vitalfew", "search"]
 
 
-def test_a_run_that_failed_is_told_with_its_reason(tmp_path: Path) -> None:
-    index(tmp_path)
-    for name, error in (("wrong", ValueError("no questions: none. Ask more")), ("stopped", KeyboardInterrupt())):
-        with suppress(ValueError, KeyboardInterrupt), runs.recorded_run(tmp_path, "evaluate", name, {}, []):
-            raise error
-    said = " ".join(f"{check.what}: {check.found}" for check in checkup(tmp_path))
-    assert re.search(r"failed run: wrong \(\S+\): no questions: none ", said)
-    assert "unfinished runs: stopped; run the same command again" in said
-
-
-def test_a_name_that_is_too_long_for_a_file_is_refused_before_any_work(tmp_path: Path) -> None:
-    done = run("index", SYNTHETIC, "--name", "n" * 300, "--store", tmp_path / "store", *FAKE)
-    assert done.exit_code == 1
-    assert "'name': String should have at most 100 characters" in " ".join(done.output.split())
-    assert not (tmp_path / "store").exists()
-
-
-def test_a_link_to_an_interface_that_is_not_running_is_an_error(tmp_path: Path) -> None:
-    done = run("ui", "--link", "--store", tmp_path / "store")
-    assert done.exit_code == 1
-    said = done.output.replace("\n", " ")
-    assert "no `vitalfew ui` of" in said
-    assert "is running: start it without --link" in said
-
-
-NO_STORE = "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"
-
-
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("hf://datasets/x", NO_STORE),
-        ("file:///tmp/x", NO_STORE),
-        ("http://bucket/x", NO_STORE),
-        ("s3://", "write s3://BUCKET/PREFIX"),
-        ("gs://bucket/a b", "write gs://BUCKET/PREFIX, without spaces"),
+        ("http://bucket/x", "a store must be a directory, or a prefix of a bucket: s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/x", "the address must not contain credentials; set them in the environment"),
     ],
 )
@@ -247,11 +169,15 @@ def test_a_files_own_store_holds_where_none_is_given(tmp_path: Path, monkeypatch
     assert not (tmp_path / "store").exists()
 
 
-def test_no_store_and_broken_input(tmp_path: Path) -> None:
-    assert "no store at" in run("sql", "SELECT 1", "--store", tmp_path / "none").output
-    broken = tmp_path / "broken.json"
-    broken.write_text('[{"title": "A", "text": "Fine."}, {"title": ')
-    done = run("index", f"titletext:{broken}", "--name", "n", "--store", tmp_path / "s", *FAKE)
-    assert done.exit_code == 1
-    assert "broken.json" in done.output
-    assert "Traceback" not in done.output
+@pytest.mark.parametrize("width", [60, 120])
+def test_every_figure_of_a_table_is_whole_where_texts_take_several_lines(width: int) -> None:
+    figures = ("1,254,184", "12,345.6", "0.00370", "20,480")
+    made = table("stage", Column("model", overflow="fold"), figures=("tokens", "wall s", "USD", "peak MiB"))
+    made.add_row("refine", "a model with a name of several words", *figures)
+    made.add_row("generate", "reader", *reversed(figures))
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(made)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert [text.count(figure) for figure in figures] == [2] * 4

@@ -1,21 +1,16 @@
 """`vitalfew methods`: what there is, what can be set of it, and an example that can be parsed."""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from huggingface_hub import constants
-from rich.text import Text
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.methods import type_in_words
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.tasks.registry import METHODS, completed
 
@@ -58,40 +53,6 @@ def test_options_come_with_type_default_and_meaning() -> None:
     assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Options of every retriever:") :]
 
 
-def test_types_are_words() -> None:
-    assert "index.recall = 0.95  (number, above 0, at most 1)" in shown("methods", "hnsw")
-    assert "retrieve.nprobe = null  (integer, from 1)" in shown("methods", "passage")
-    assert type_in_words({"type": "integer", "minimum": 0, "maximum": 10**12}) == "integer, 0 to 1,000,000,000,000"
-    options = [{"type": "number", "exclusiveMinimum": 0.5}, {"type": "null"}]
-    assert type_in_words({"anyOf": options}) == "number, above 0.5, or null"
-
-
-def commands(group: Any) -> Iterator[Any]:
-    for command in group.commands.values():
-        yield from commands(command) if hasattr(command, "commands") else [command]
-
-
-def test_no_help_loses_words_that_look_like_markup() -> None:
-    """Rich takes `[core_context]` for a tag and prints nothing."""
-    for command in commands(get_command(app)):
-        for parameter in command.params:
-            words = parameter.help or ""
-            assert Text.from_markup(words).plain == words, f"{command.name} {parameter.name}"
-
-
-def test_a_name_of_several_kinds_is_explained_in_each() -> None:
-    output = shown("methods", "huggingface")
-    assert "huggingface  (encoder)" in output
-    assert "vitalfew index 'huggingface:" in output
-
-
-def test_trainers_and_engines_have_options_too() -> None:
-    trainer = shown("methods", "reader")
-    assert "reader  (generator)" in trainer
-    assert "vitalfew train reader squad:" in trainer[trainer.index("reader  (trainer)") :]
-    assert "base_url = null" in shown("methods", "openai")
-
-
 def test_an_unknown_name_is_told() -> None:
     result = CliRunner().invoke(app, ["methods", "core_cntext"])
     assert result.exit_code == 1
@@ -102,13 +63,6 @@ def test_a_method_of_ones_own() -> None:
     assert "select.sharpness = 1.0  (number, from 0)" in shown("methods", "tests.tasks.test_registry:Mine")
 
 
-def test_the_settings_of_a_command_are_the_shared_ones() -> None:
-    output = " ".join(shown("evaluate", "--help").split())
-    assert "retrieve.top_k = 10" in output
-    assert "retrieve.alpha =" not in output
-    assert "vitalfew methods NAME" in output
-
-
 def test_an_experiment_beside_the_store_is_known_by_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "experiments" / "ours"
     folder.mkdir(parents=True)
@@ -117,9 +71,6 @@ def test_an_experiment_beside_the_store_is_known_by_its_name(tmp_path: Path) -> 
     lines = shown("experiments", "--store", str(tmp_path / "store")).splitlines()
     assert {line.split()[0] for line in lines if "words alone" in line} == {"ours/keywords"}
     assert {line.split()[0] for line in lines if "it takes precedence" in line} == {"quickstart"}
-    asked = ["evaluate", "ours/keywords", "--index", "none", "--store", str(tmp_path / "store")]
-    told = CliRunner().invoke(app, asked, env={"COLUMNS": "400"})
-    assert "no index 'none'" in told.output
 
 
 def told() -> dict[str, str]:
@@ -144,5 +95,4 @@ def test_a_method_without_its_model_says_what_gets_it(tmp_path: Path, monkeypatc
     snapshot = tmp_path / "models--cwyoon99--CompAct-7b" / "snapshots" / "0123"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    assert "; installed" in shown("methods", "compact").partition("compact-7b")[2]
     assert "needsamodel" not in told()["compact"]

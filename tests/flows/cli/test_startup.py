@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from inspect import getdoc
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.support.evaluating import copied
 from tests.support.indexing import SYNTHETIC
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.registry import METHODS, resolve, summary
 
 HEAVY = {"torch", "transformers", "ray", "prefect", "faiss", "scipy", "sklearn", "nltk", "matplotlib", "openai"}
 PROGRAM = """
@@ -52,14 +50,7 @@ def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
     without(HEAVY | {"pandas"}, *([*command, "--store", store] for command in commands))
 
 
-def test_what_lists_a_store_imports_no_model(store: str) -> None:
-    without(HEAVY - {"faiss"}, ["store", "ls", "--store", store])  # an index's settings are FAISS's
-
-
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
-NETWORK = {"torch", "transformers"}
-"""What a network computes with."""
-SERVERS = {"ray", "prefect"}
 
 
 def test_a_finished_index_imports_no_heavy_library(store: str) -> None:
@@ -67,27 +58,8 @@ def test_a_finished_index_imports_no_heavy_library(store: str) -> None:
     without(HEAVY - {"faiss"}, [*index, *FAKE])
 
 
-@pytest.mark.parametrize("retriever", ["core_context", "passage"])
-def test_a_search_imports_only_what_it_searches_with(store: str, retriever: str) -> None:
-    without(
-        HEAVY - {"faiss"} | {"pandas"},
-        ["search", "Who?", "--index", "test", "--retriever", retriever, "--store", store],
-    )
-
-
-def test_a_small_index_imports_neither_servers_nor_what_no_splitter_uses(tmp_path: Path) -> None:
-    without(HEAVY - {"faiss", "nltk"}, ["index", SYNTHETIC, "--name", "new", "--store", str(tmp_path / "new"), *FAKE])
-    program = "import vitalfew.tasks.splitters.nltk_punkt; import scipy.stats"  # which was hidden from NLTK alone
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-@pytest.mark.parametrize("heavy", [SERVERS, NETWORK], ids=["servers", "network"])
-def test_a_finished_index_of_the_bundled_encoder_starts_nothing(tmp_path: Path, heavy: set[str]) -> None:
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text(json.dumps({"text": "The lighthouse of Velmar was built by Ada Quill. It stands on a rock."}))
-    index = ["index", f"jsonl:{corpus}", "--name", "own", "--store", str(tmp_path / "store")]
-    assert CliRunner().invoke(app, [*index, "--runner", "serial"]).exit_code == 0
-    without(heavy, index)
+def test_a_search_imports_only_what_it_searches_with(store: str) -> None:
+    without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 
 @pytest.mark.parametrize(
@@ -95,8 +67,7 @@ def test_a_finished_index_of_the_bundled_encoder_starts_nothing(tmp_path: Path, 
     [
         # The report is computed and drawn with the others.
         ("tests.support.fakes:FirstWords", HEAVY - {"faiss", "matplotlib", "scipy", "sklearn"}),
-        ("reader", SERVERS),
-        ("reader", NETWORK),
+        ("reader", {"ray", "prefect", "torch", "transformers"}),
     ],
 )
 def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy: set[str]) -> None:
@@ -105,28 +76,6 @@ def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy:
     evaluate = ["evaluate", str(trial), "--store", store]
     assert CliRunner().invoke(app, [*evaluate, "--runner", "serial"]).exit_code == 0
     without(heavy, evaluate)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [("generator", "reader"), ("critic", "embedded"), ("refiner", "cxmi"), ("refiner", "oreo")]
-)
-def test_a_plan_names_a_bundled_network_without_pytorch(kind: str, name: str) -> None:
-    program = """
-import sys
-from vitalfew.tasks.registry import resolve
-kind, name = sys.argv[1:]
-method = resolve(kind, name)
-assert method(method.Options.model_validate({kind: name})).identity()
-assert not (imported := {"torch", "transformers"} & set(sys.modules)), imported
-"""
-    done = subprocess.run([sys.executable, "-c", program, kind, name], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_list_of_methods_has_their_own_words() -> None:
-    for kind, names in METHODS.items():
-        for name in names:
-            assert summary(kind, name) == (getdoc(resolve(kind, name)) or "").partition("\n")[0]
 
 
 def test_the_version_is_that_of_the_package() -> None:

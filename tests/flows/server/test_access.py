@@ -5,8 +5,7 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.fakes import ChatServer, Reply
 from tests.support.prefect_ui import ROOT
-from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.server.access import Server, connect, is_named, named, running
+from vitalfew.flows.server.access import Server, is_named, named, running
 from vitalfew.flows.server.home import home, prepare
 from vitalfew.storage import files
 
@@ -43,28 +40,6 @@ def test_a_running_ui_s_secret_is_its_own_and_the_user_s_is_for_others(store: Pa
     assert "fresh" not in repr(ui)
 
 
-def test_a_server_that_does_not_answer_is_told_of(store: Path) -> None:
-    with named_in_settings("http://127.0.0.1:9"), pytest.raises(ConfigError, match="does not answer; start it"):
-        connect(store)
-
-
-def test_the_user_s_own_server_is_asked_with_the_user_s_own_secret(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = f"Basic {b64encode(b'own').decode()}"
-
-    def answer(path: str, body: object, attempt: int) -> Reply:
-        let_in = path == "/api/health" or server.asked[-1][2].get("authorization") == own
-        return Reply({}, status=200 if let_in else 401)
-
-    with ChatServer(answer) as server, named_in_settings(server.url.removesuffix("/v1")):
-        connect(store)
-        monkeypatch.setenv("PREFECT_API_AUTH_STRING", "another")
-        with pytest.raises(ConfigError, match="needs another secret: set PREFECT_API_AUTH_STRING"):
-            connect(store)
-        assert os.environ["PREFECT_API_AUTH_STRING"] == "another"
-
-
 def test_a_server_is_named_by_the_environment_a_profile_or_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,14 +56,6 @@ def test_a_server_is_named_by_the_environment_a_profile_or_a_file(
     assert is_named()
     monkeypatch.setenv("PREFECT_API_URL", "")
     assert not is_named()
-
-
-@contextmanager
-def named_in_settings(address: str) -> Iterator[None]:
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    with temporary_settings({PREFECT_API_URL: f"{address}/api"}):
-        yield
 
 
 def asked(url: str, headers: dict[str, str]) -> int:

@@ -56,12 +56,7 @@ def test_a_new_home_is_closed_to_others_and_its_key_lies_elsewhere(store: Path, 
     assert modes(state / "vitalfew") == {0o700, 0o600}
 
 
-def test_the_user_s_own_home_is_the_user_s_affair_but_not_in_the_store(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "own"))
-    prepare(store)
-    assert encryption_key(home(store)) is None
+def test_a_home_in_the_store_is_refused(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_HOME", str(store / ".prefect"))
     with pytest.raises(ConfigError, match="is in the store"):
         prepare(store)

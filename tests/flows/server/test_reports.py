@@ -60,20 +60,11 @@ def test_the_page_of_a_report_has_nothing_of_it_and_runs_its_own_script_alone(cl
     [
         f"/reports/{RUN}/methods.csv",
         f"/reports/{RUN}/../../report.html",
-        "/reports/../report.html",
         "/reports/%2e%2e/report.html",
         "/reports/..%2f..%2f/report.html",
-        f"/reports/{RUN}%2fmethods.csv",
         f"/reports/{RUN}/report.html%00",
-        f"/reports//{RUN}/report.html",
-        "/reports/",
         "/reports/of-no-run/report.html",
     ],
 )
 def test_nothing_else_of_the_store_is_served(client: TestClient, path: str) -> None:
     assert client.get(path, headers=OWN).status_code == 404
-
-
-def test_other_addresses_are_prefect_s(client: TestClient) -> None:
-    assert client.get("/api/deployments").text == "Prefect's"
-    assert client.get("/reports").text == "Prefect's"

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.serving import Held, Running, experiment, served, until
+from tests.support.serving import PATIENCE, Held, Running, experiment, served, until
 from vitalfew.flows.pipelines.answering import MOST, Answering
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
@@ -45,6 +45,12 @@ def running(file: Path) -> Iterator[Running]:
 def client(running: Running) -> Iterator[httpx.Client]:
     with running.client() as opened:
         yield opened
+
+
+def status(running: Running, question: str, seconds: float = PATIENCE) -> int:
+    """Ask on a connection of its own."""
+    with httpx.Client(base_url=running.address, timeout=seconds) as client:
+        return client.post("/answer", json={"question": question}).status_code
 
 
 def message(response: httpx.Response) -> str:
@@ -93,16 +99,6 @@ def test_max_tokens_bounds_what_comes_back_and_not_the_answer(client: httpx.Clie
     hits = client.post("/search", json={**body, "max_tokens": 25}).json()
     assert sum(hit["tokens"] for hit in hits["hits"]) <= 25
     assert hits["left_out"] + len(hits["hits"]) == 8
-
-
-def test_search_finds_what_the_method_answers_from(client: httpx.Client) -> None:
-    body = {"question": QUESTION, "model": "passages"}
-    hits = client.post("/search", json={**body, "max_tokens": 10_000}).json()["hits"]
-    answer = client.post("/answer", json=body).json()
-    sources = [source["passage_id"] for context in answer["contexts"] for source in context["sources"]]
-    assert [hit["passage_id"] for hit in hits] == sources
-    assert all(hit["title"] is not None and hit["end"] == len(hit["text"]) for hit in hits)
-    assert client.post("/search", json={"question": QUESTION, "model": "alone"}).status_code == 400
 
 
 def test_an_error_of_the_model_is_said(client: httpx.Client) -> None:
@@ -157,21 +153,15 @@ def test_openais_client_reads_a_stream(chat: openai.OpenAI, client: httpx.Client
     assert parts[-1].usage == whole.usage
     assert [part.choices[0].finish_reason for part in parts if part.choices][-1] == "stop"
     assert parts[-2].model_extra["vitalfew"]["contexts"] == whole.model_extra["vitalfew"]["contexts"]
-    without = [*chat.chat.completions.create(**asked, stream=True)]
-    assert all(part.usage is None for part in without)
 
 
 def test_openais_client_understands_errors(chat: openai.OpenAI) -> None:
     asked: Any = [{"role": "user", "content": QUESTION}]
     with pytest.raises(openai.NotFoundError, match="there are: sentences, passages, alone"):
         chat.chat.completions.create(model="gpt", messages=asked)
-    with pytest.raises(openai.BadRequestError, match="no message of the user"):
-        chat.chat.completions.create(model="alone", messages=[{"role": "system", "content": "Hm"}])
     image: Any = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]
     with pytest.raises(openai.BadRequestError, match="only parts of type 'text'"):
         chat.chat.completions.create(model="alone", messages=image)
-    with pytest.raises(openai.BadRequestError, match="the question is empty"):
-        chat.chat.completions.create(model="alone", messages=[{"role": "user", "content": " "}])
 
 
 # Reranking
@@ -197,15 +187,9 @@ FAULTS: list[tuple[str, Any, int, str]] = [
     ("/answer", {"question": QUESTION}, 400, "name a model: sentences, passages, alone"),
     ("/answer", {"question": " ", "model": "alone"}, 422, "question: the question is empty"),
     ("/answer", {"question": "x" * (MOST + 1), "model": "alone"}, 422, f"at most {MOST:,} are answered"),
-    ("/answer", {"question": "\ud800", "model": "alone"}, 422, "question: "),
     ("/answer", {"question": QUESTION, "model": "\ud800"}, 404, "there is no model"),
-    ("/answer", {"question": QUESTION, "model": "alone", "max_tokens": 0}, 422, "max_tokens: Input should be greater"),
     ("/answer", {"question": QUESTION, "model": "alone", "k": 1}, 422, "k: Extra inputs are not permitted"),
-    ("/answer", {"model": "alone"}, 422, "the body lacks 'question'"),
-    ("/answer", [], 422, "the body: "),
-    ("/search", {"question": 7, "model": "sentences"}, 422, "question: Input should be a valid string"),
     ("/v1/chat/completions", {"model": "alone", "messages": []}, 422, "messages: "),
-    ("/v1/chat/completions", {"model": "alone", "messages": [{"role": "user", "content": 1}]}, 422, "messages.0"),
     ("/nowhere", {}, 404, "there is no such address"),
     ("/health", {}, 405, "does not accept this method"),
 ]
@@ -218,14 +202,7 @@ def test_a_faulty_request_is_explained(client: httpx.Client, path: str, body: An
     assert response.json()["error"]["type"] in {"invalid_request_error", "not_found_error"}
 
 
-def test_what_is_not_sent_as_json_is_explained(client: httpx.Client) -> None:
-    response = client.post(
-        "/answer", content=json.dumps({"question": QUESTION}), headers={"Content-Type": "text/plain"}
-    )
-    assert (response.status_code, "Content-Type: application/json" in message(response)) == (415, True)
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b"NaN", b'{"question": 1e999}', b"null"])
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000, b"NaN"])
 def test_what_is_not_json_is_refused(client: httpx.Client, content: bytes) -> None:
     response = client.post("/answer", content=content, headers=JSON)
     assert response.status_code in (400, 422), response.text
@@ -267,6 +244,7 @@ def test_keys_are_needed_where_there_are_some(file: Path, caplog: pytest.LogCapt
         for key in keys.values():
             assert client.post("/answer", json=body, headers={"Authorization": f"Bearer {key}"}).status_code == 200
         assert client.get("/metrics").status_code == 401
+        assert client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).status_code == 401
         assert client.get("/health").status_code == 200
         other = openai.OpenAI(base_url=f"{running.address}/v1", api_key="wrong", max_retries=0)
         with other, pytest.raises(openai.AuthenticationError):
@@ -284,45 +262,34 @@ def test_keys_are_needed_where_there_are_some(file: Path, caplog: pytest.LogCapt
 def test_a_full_line_refuses(file: Path) -> None:
     each = served(file, "alone", bounds=Bounds(room=2, requests=1))
     held = Held(each)
-    with Running(lambda hosts: application([each], hosts=hosts)) as running:
+    with Running(lambda hosts: application([each], hosts=hosts)) as running, ThreadPoolExecutor(3) as pool:
         running.ready()
-
-        def ask(number: int) -> httpx.Response:
-            with running.client() as client:
-                return client.post("/answer", json={"question": QUESTIONS[number]})
-
-        with ThreadPoolExecutor(3) as pool:
-            first = pool.submit(ask, 0)
-            held.wait()
-            others = [pool.submit(ask, number) for number in (1, 2)]
-            until(lambda: each.line.waiting == 2)
-            refused = ask(3)
-            assert (refused.status_code, int(refused.headers["Retry-After"]) >= 1) == (429, True)
-            assert refused.json()["error"]["type"] == "rate_limit_error"
-            held.free.set()
-            assert [future.result().status_code for future in (first, *others)] == [200] * 3
+        first = pool.submit(status, running, QUESTIONS[0])
+        held.wait()
+        others = [pool.submit(status, running, question) for question in QUESTIONS[1:3]]
+        until(lambda: each.line.waiting == 2)
+        with running.client() as client:
+            refused = client.post("/answer", json={"question": QUESTIONS[3]})
+        assert (refused.status_code, int(refused.headers["Retry-After"]) >= 1) == (429, True)
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        held.free.set()
+        assert [future.result() for future in (first, *others)] == [200] * 3
 
 
 def test_who_hangs_up_leaves_the_line(file: Path) -> None:
     each = served(file, "alone", bounds=Bounds(requests=1))
     held = Held(each)
-    with Running(lambda hosts: application([each], hosts=hosts)) as running:
+    with Running(lambda hosts: application([each], hosts=hosts)) as running, ThreadPoolExecutor(1) as pool:
         running.ready()
-
-        def ask(question: str, seconds: float) -> int:
-            with httpx.Client(base_url=running.address, timeout=seconds) as client:
-                return client.post("/answer", json={"question": question}).status_code
-
-        with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(ask, QUESTIONS[0], 60)
-            held.wait()
-            with pytest.raises(httpx.ReadTimeout):
-                ask(QUESTIONS[1], 0.5)
-            until(lambda: each.line.waiting == 0)
-            held.free.set()
-            assert first.result() == 200
+        first = pool.submit(status, running, QUESTIONS[0])
+        held.wait()
+        with pytest.raises(httpx.ReadTimeout):
+            status(running, QUESTIONS[1], 0.5)
+        until(lambda: each.line.waiting == 0)
+        held.free.set()
+        assert first.result() == 200
+        assert status(running, QUESTIONS[2]) == 200
         with running.client() as client:
-            client.post("/answer", json={"question": QUESTIONS[2]}).raise_for_status()
             until(lambda: counted(client).get(("vitalfew_requests_total", "/answer", "499")) == 1)
     assert held.batches == [[QUESTIONS[0]], [QUESTIONS[2]]]
 
@@ -339,38 +306,12 @@ def test_a_request_has_a_time(file: Path) -> None:
             held.free.set()
 
 
-def test_waiting_requests_are_computed_together(file: Path) -> None:
-    each = served(file, "alone", bounds=Bounds(requests=3))
-    held = Held(each)
-    with Running(lambda hosts: application([each], hosts=hosts)) as running:
-        running.ready()
-
-        def ask(question: str) -> int:
-            with running.client() as client:
-                return client.post("/answer", json={"question": question}).status_code
-
-        with ThreadPoolExecutor(6) as pool:
-            asked = [pool.submit(ask, QUESTIONS[0])]
-            held.wait()
-            for number in range(1, 6):
-                asked.append(pool.submit(ask, QUESTIONS[number]))
-                until(lambda number=number: each.line.waiting == number)
-            held.free.set()
-            assert {future.result() for future in asked} == {200}
-    assert held.batches == [QUESTIONS[:1], QUESTIONS[1:4], QUESTIONS[4:6]]
-
-
 def test_what_was_accepted_is_answered_when_the_server_ends(file: Path) -> None:
     each = served(file, "alone", bounds=Bounds(requests=1))
     held = Held(each)
     with Running(lambda hosts: application([each], hosts=hosts)) as running, ThreadPoolExecutor(3) as pool:
         running.ready()
-
-        def ask(question: str) -> int:
-            with running.client() as client:
-                return client.post("/answer", json={"question": question}).status_code
-
-        asked = [pool.submit(ask, question) for question in QUESTIONS[:3]]
+        asked = [pool.submit(status, running, question) for question in QUESTIONS[:3]]
         held.wait()
         until(lambda: each.line.waiting == 2)
         running.end()
@@ -407,31 +348,21 @@ def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
     body = {"question": QUESTION, "model": "passages"}
     before = counted(client)
     answer = client.post("/answer", json=body).json()
-    client.post("/answer", json={})
     client.get("/made/up/by/a/client")
-    client.post("/search", json=body)
     after = counted(client)
 
     def more(*key: str) -> float:
         return after[key] - before.get(key, 0)
 
     assert more("vitalfew_requests_total", "/answer", "200") == 1
-    assert more("vitalfew_requests_total", "/answer", "422") == 1
     assert more("vitalfew_requests_total", "other", "404") == 1
-    assert more("vitalfew_requests_total", "/search", "200") == 1
-    assert more("vitalfew_request_seconds_count", "/answer") == 2
+    assert more("vitalfew_request_seconds_count", "/answer") == 1
     assert more("vitalfew_tokens_total", "in", "passages") == answer["prompt_tokens"]
     assert more("vitalfew_tokens_total", "out", "passages") == answer["completion_tokens"]
     assert more("vitalfew_tokens_total", "saved", "passages") == answer["tokens_saved"]
     assert more("vitalfew_step_seconds_count", "passages", "retrieve") == 1
     assert after["vitalfew_waiting", "passages"] == 0
     assert not any("made" in part for key in after for part in key)
-
-
-def test_the_server_is_described(client: httpx.Client) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    assert {"/search", "/answer", "/v1/models", "/v1/chat/completions", "/v1/rerank", "/health"} <= paths.keys()
-    assert client.get("/docs").status_code == 200
 
 
 # Agents, and passages of a client's own
@@ -455,16 +386,6 @@ def test_agents_reach_the_first_model(running: Running, file: Path) -> None:
     assert "the question is empty" in empty
 
 
-def test_agents_need_a_key_where_there_are_keys(file: Path) -> None:
-    def make(hosts: set[str]) -> Any:
-        return application([served(file, "alone")], keys={"ann": KEY}, hosts=hosts)
-
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    with Running(make) as server, server.ready().client() as client:
-        assert client.post("/mcp", json=call).status_code == 401
-        assert client.post("/mcp", json=call, headers={"Host": "evil.example"}).status_code in (403, 421)
-
-
 PASSAGES = [
     {"title": "Travel", "text": "Trips are fun. A trip abroad needs the word of the director."},
     {"text": "No."},
@@ -485,10 +406,7 @@ def test_passages_of_ones_own_are_refined(client: httpx.Client) -> None:
     ("change", "status", "expected"),
     [
         ({"refiner": "os:path"}, 400, "refiner"),
-        ({"refiner": "longllmlingua"}, 400, "longllmlingua cannot refine here: refine.model is not set"),
-        ({"max_tokens": 0}, 422, "max_tokens"),
         ({"passages": ["a text"]}, 422, "passages"),
-        ({"question": " "}, 422, "question"),
         ({"settings": {"model": "/etc"}}, 422, "settings"),
     ],
 )

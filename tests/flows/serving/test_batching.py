@@ -1,14 +1,13 @@
 """A line of requests before one thread."""
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.support.serving import PATIENCE
-from vitalfew.flows.serving.batching import Bounds, Closed, Full, WaitingLine
+from vitalfew.flows.serving.batching import Bounds, Full, WaitingLine
 
 
 class Recorder:
@@ -37,48 +36,13 @@ def results(futures: Sequence[Any]) -> list[str]:
     return [future.result(PATIENCE) for future in futures]
 
 
-def test_batches_keep_the_order_and_their_bounds() -> None:
-    own, record = line(requests=3)
-    futures = submitted(own, *"abcdefg")
+def test_a_batch_is_bounded_in_requests_and_characters_but_holds_one_and_is_of_one_task() -> None:
+    own, record = line(characters=100, requests=2)
+    sizes = (("a", 500), ("b", 60), ("c", 40), ("d", 1), ("e", 1), ("f", 1))
+    futures = [own.submit("a", item, size) for item, size in sizes] + submitted(own, "g", task="b")
     own.start()
     assert results(futures) == [*"ABCDEFG"]
-    assert record.batches == [[*"abc"], [*"def"], ["g"]]
-    own.close()
-
-
-def test_a_batch_is_bounded_in_characters_but_holds_one_request() -> None:
-    own, record = line(characters=100)
-    futures = [own.submit("a", item, size) for item, size in (("a", 500), ("b", 60), ("c", 40), ("d", 1))]
-    own.start()
-    results(futures)
-    assert record.batches == [["a"], ["b", "c"], ["d"]]
-    own.close()
-
-
-def test_a_batch_is_of_one_task() -> None:
-    own, record = line()
-    futures = submitted(own, "a", "b") + submitted(own, "c", task="b") + submitted(own, "d")
-    own.start()
-    results(futures)
-    assert record.batches == [["a", "b"], ["c"], ["d"]]
-    own.close()
-
-
-def test_the_first_waits_for_others_only_for_a_while() -> None:
-    own, record = line(wait=0.2)
-    own.start()
-    began = time.monotonic()
-    futures = submitted(own, *"abc")
-    assert results(futures) == [*"ABC"]
-    assert time.monotonic() - began >= 0.19
-    assert record.batches == [[*"abc"]]
-    own.close()
-
-
-def test_a_full_batch_waits_for_nobody() -> None:
-    own, _ = line(wait=PATIENCE, requests=2)
-    own.start()
-    assert results(submitted(own, "a", "b")) == ["A", "B"]
+    assert record.batches == [["a"], ["b", "c"], ["d", "e"], ["f"], ["g"]]
     own.close()
 
 
@@ -89,17 +53,6 @@ def test_one_requests_fault_is_not_the_others() -> None:
     assert results([good, fine]) == ["A", "C"]
     with pytest.raises(ValueError, match="bad"):
         bad.result(PATIENCE)
-    own.close()
-
-
-def test_a_fault_of_all_is_not_tried_for_all() -> None:
-    own, record = line()
-    futures = submitted(own, *["bad"] * 6)
-    own.start()
-    for future in futures:
-        with pytest.raises(ValueError, match="bad"):
-            future.result(PATIENCE)
-    assert len(record.batches) == 3
     own.close()
 
 
@@ -116,16 +69,6 @@ def test_a_cancelled_request_frees_its_place() -> None:
     assert results([second, third]) == ["B", "C"]
     assert record.batches == [["b", "c"]]
     own.close()
-
-
-def test_a_closed_line_finishes_what_waits() -> None:
-    own, _ = line(wait=PATIENCE)
-    futures = submitted(own, "a", "b")
-    own.start()
-    own.close()
-    assert results(futures) == ["A", "B"]
-    with pytest.raises(Closed):
-        own.submit("a", "c", 1)
 
 
 def test_many_threads_get_their_results() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
@@ -22,6 +22,20 @@ from vitalfew.flows.serving.running import checked_keys, known_origins, read_ent
 
 ROOT = Path(__file__).parents[3]
 GOOD = "me:0123456789abcdefghij"
+
+
+def until_ready(output: IO[str]) -> tuple[str, str]:
+    """What a server prints until it is ready, and its address."""
+    lines = []
+    for line in output:
+        lines.append(line)
+        if line.startswith("Ready"):
+            break
+    printed = "".join(lines)
+    found = re.search(r"Address: (http://\S+)", printed)
+    assert found, printed
+    assert lines[-1].startswith("Ready"), printed
+    return printed, found[1]
 
 
 @pytest.fixture
@@ -39,15 +53,8 @@ def started(tmp_path: Path) -> Iterator[Any]:
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith("Ready"):
-            break
-    printed = "".join(lines)
-    found = re.search(r"Address: (http://\S+)", printed)
-    assert found, printed
-    yield process, printed, found[1]
+    printed, address = until_ready(process.stdout)
+    yield process, printed, address
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -79,7 +86,6 @@ def test_what_cannot_be_served_is_said_at_once(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("VITALFEW_SERVE_KEYS", raising=False)
     assert "keys are needed" in refused(tmp_path, f"{file}:passages", "--index", "test", "--host", "0.0.0.0")
     assert "has several methods" in refused(tmp_path, str(file), "--index", "test", "--port", "0")
-    assert "nothing" in refused(tmp_path, f"{file}:passages", "--index", "nothing", "--port", "0")
 
 
 def test_a_file_names_configurations(tmp_path: Path) -> None:
@@ -93,16 +99,12 @@ def test_a_file_names_configurations(tmp_path: Path) -> None:
     }
     with pytest.raises(ConfigError, match="named twice"):
         read_entries([str(file), str(file)])
-    with pytest.raises(ConfigError, match="instead of --set"):
-        read_entries([str(file)], settings={"generate": {}})
     file.write_text("configurations: {a: {method: 'x:y', indx: z}}")
     with pytest.raises(ConfigError, match="did you mean"):
         read_entries([str(file)])
 
 
-@pytest.mark.parametrize(
-    "value", ["abc", "me:short", ":0123456789abcdefghij", f"{GOOD},{GOOD}", "me:0123456789 abcdefghij"]
-)
+@pytest.mark.parametrize("value", ["abc", "me:short", f"{GOOD},{GOOD}"])
 def test_faulty_keys_are_explained_and_not_repeated(value: str) -> None:
     with pytest.raises(ConfigError) as fault:
         parse_keys(value)

@@ -80,18 +80,6 @@ def _candidate(store: Path) -> None:
     assert find_index(store, "test").generation == 1
 
 
-def test_a_name_that_cannot_be_followed_leaves_what_is_served(store: Path, tmp_path: Path) -> None:
-    with serving(store, experiment(tmp_path)) as running, running.client() as client:
-        running.ready()
-        before = fingerprint(client)
-        (store / "indexes" / "test.json").write_text("{")
-        each = running.app.state.service.served["passages"]
-        with pytest.raises(ValueError, match=r"test\.json"):
-            each.follow()
-        assert fingerprint(client) == before
-        assert client.get("/ready").status_code == 200
-
-
 def test_a_damaged_index_is_said_and_others_are_served_on(store: Path, tmp_path: Path) -> None:
     file = experiment(tmp_path)
     other = served(file, "passages", searchable(), name="sound")

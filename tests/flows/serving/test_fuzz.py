@@ -20,7 +20,7 @@ from vitalfew.flows.serving.application import application
 
 pytestmark = pytest.mark.slow
 
-CASES = 2000
+CASES = 400
 ADDRESSES = [
     ("/search", "POST"),
     ("/refine", "POST"),

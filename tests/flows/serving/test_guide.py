@@ -6,28 +6,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
 
 import pytest
 
+from tests.flows.serving.test_command import until_ready
 from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/guides/serve.md"
-
-
-def until_ready(output: IO[str]) -> str:
-    lines = []
-    for line in output:
-        lines.append(line)
-        if line.startswith("Ready"):
-            break
-    else:
-        raise AssertionError("".join(lines))
-    found = re.search(r"Address: (http://\S+)", "".join(lines))
-    assert found
-    return found[1]
 
 
 @pytest.mark.slow
@@ -58,7 +45,7 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
             )
             try:
                 assert process.stdout
-                address = until_ready(process.stdout).replace("0.0.0.0", "127.0.0.1")
+                address = until_ready(process.stdout)[1].replace("0.0.0.0", "127.0.0.1")
                 if "quickstart:ParetoRAG" in step.words():
                     said = [run(line.replace("http://127.0.0.1:8765", address).replace(" -d", f" {key}"))
                             for line in curls.splitlines()]  # fmt: skip

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from tests.flows.serving.test_command import until_ready
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
 from tests.support.object_store import s3_server
@@ -32,7 +33,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
 from vitalfew.flows.serving import searching
-from vitalfew.flows.serving.batching import Bounds, Closed, Full, Lost
+from vitalfew.flows.serving.batching import Bounds, Lost
 from vitalfew.flows.serving.errors import place
 from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
 from vitalfew.storage import generations
@@ -44,20 +45,14 @@ from vitalfew.tasks.datasets.base import InputError
 def test_replicas_are_a_number_or_a_range() -> None:
     assert Replicas.parse("2") == Replicas(2, 2)
     assert Replicas.parse("2-8") == Replicas(2, 8)
-    for text in ("", "0", "8-2", "two", "1-", "-1", "1-2-3"):
+    for text in ("0", "8-2", "two", "1-2-3"):
         with pytest.raises(ConfigError, match="--replicas"):
             Replicas.parse(text)
 
 
 def test_the_command_says_what_it_cannot_do_before_it_opens_anything() -> None:
-    for options, said in ((["--replicas", "2"], "needs --runner ray"), (["--runner", "ray", "--replicas", "x"], "'x'")):
-        done = CliRunner().invoke(app, ["serve", "nothing:here", *options])
-        assert (done.exit_code, said in done.output) == (1, True), done.output
-
-
-def test_a_server_of_one_process_imports_no_ray() -> None:
-    program = "import sys, vitalfew.flows.cli.serve, vitalfew.flows.serving.application, vitalfew.flows.serving.running"
-    subprocess.run([sys.executable, "-c", f"{program}; assert 'ray' not in sys.modules"], cwd=ROOT, check=True)
+    done = CliRunner().invoke(app, ["serve", "nothing:here", "--replicas", "2"])
+    assert (done.exit_code, "needs --runner ray" in done.output) == (1, True), done.output
 
 
 class Unpicklable(OSError):
@@ -65,21 +60,13 @@ class Unpicklable(OSError):
         super().__init__(f"{one} and {two}")
 
 
-@pytest.mark.parametrize(
-    ("raised", "arrives"),
-    [
-        (InputError("the question is empty"), InputError("the question is empty")),
-        (Unpicklable("a", "b"), RuntimeError("Unpicklable")),  # as damage
-        (KeyError("a bug"), KeyError("a bug")),
-    ],
-)
-def test_an_error_travels_with_its_place(raised: Exception, arrives: Exception) -> None:
+def test_an_error_travels_with_its_place() -> None:
     try:
-        raise raised
+        raise Unpicklable("a", "b")  # as damage
     except Exception as error:
         arrived = pickle.loads(pickle.dumps(portable(error)))
-    assert (type(arrived), str(arrived)) == (type(arrives), str(arrives))
-    assert re.fullmatch(rf"{type(raised).__name__} at .*/test_replicas\.py:\d+", place(arrived))
+    assert (type(arrived), str(arrived)) == (RuntimeError, "Unpicklable")
+    assert re.fullmatch(r"Unpicklable at .*/test_replicas\.py:\d+", place(arrived))
 
 
 @dataclass
@@ -134,36 +121,6 @@ def test_a_request_of_a_lost_replica_is_asked_again_and_no_other(line: Any) -> N
     assert line.notes == [True, True]
 
 
-def test_a_request_that_every_replica_is_lost_with_is_given_up(line: Any) -> None:
-    from ray.exceptions import ActorDiedError
-
-    line.compute.outcomes = [ActorDiedError() for _ in range(9)]
-    with pytest.raises(Lost, match="4 replicas of small were lost"):
-        asked(line).result(PATIENCE)
-    assert (len(line.compute.asked), line.again, line.notes) == (4, 3, [False])
-
-
-def test_the_error_of_the_work_is_not_asked_again(line: Any) -> None:
-    line.compute.outcomes = [ReplicaResult(error=InputError("it has no index"))]
-    with pytest.raises(InputError, match="it has no index"):
-        asked(line).result(PATIENCE)
-    assert len(line.compute.asked) == 1
-
-
-def test_a_full_line_refuses_and_a_request_that_is_cancelled_leaves_it(line: Any) -> None:
-    first, second = asked(line, "a"), asked(line, "b")
-    until(lambda: len(line.compute.asked) == 2)
-    with pytest.raises(Full):
-        asked(line, "c")
-    first.cancel()
-    until(lambda: line.waiting == 1)
-    until(lambda: line.compute.cancelled == 1)
-    line.compute.outcomes = [ReplicaResult(1)]
-    assert second.result(PATIENCE) == 1
-    with pytest.raises(CancelledError):
-        first.result(PATIENCE)
-
-
 def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_is_warmed(line: Any) -> None:
     waiting = asked(line)
     until(lambda: line.compute.asked)
@@ -175,18 +132,6 @@ def test_where_no_replica_starts_what_waits_is_refused_and_what_comes_until_one_
     line.compute.outcomes = [ReplicaResult("warm"), ReplicaResult("yes")]
     assert (warmed.result(PATIENCE), asked(line).result(PATIENCE)) == ("warm", "yes")
     assert line.notes == [False, True, True]
-
-
-def test_a_closed_line_finishes_what_it_accepted(line: Any) -> None:
-    accepted = asked(line)
-    with ThreadPoolExecutor(1) as pool:
-        closing = pool.submit(line.close, PATIENCE)
-        until(lambda: line._closed)
-        with pytest.raises(Closed):
-            asked(line)
-        line.compute.outcomes = [ReplicaResult("done")]
-        closing.result(PATIENCE)
-    assert accepted.result(0) == "done"
 
 
 # On three nodes
@@ -204,15 +149,6 @@ class RunningServer:
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.address, timeout=PATIENCE)
-
-    def listens(self) -> bool:
-        assert self.process.poll() is None, self.process.communicate()[0]
-        with suppress(httpx.TransportError):
-            return httpx.get(f"{self.address}/health").is_success
-        return False
-
-    def is_ready(self) -> bool:
-        return self.listens() and httpx.get(f"{self.address}/ready").is_success
 
     def answer(self, question: str, model: str | None = None) -> httpx.Response:
         with self.client() as client:
@@ -260,7 +196,6 @@ def serving(
     *methods: str,
     store: Path | str,
     replicas: str = "2",
-    ready: bool = True,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """A server whose experiment no node sees. What is left of it ends with the block."""
@@ -285,26 +220,12 @@ def serving(
         text=True,
     )
     try:
-        server = RunningServer(process, _address(process), folder)
-        if ready:
-            soon(server.is_ready)
-        yield server
+        assert process.stdout
+        yield RunningServer(process, until_ready(process.stdout)[1], folder)
     finally:
         process.kill()
         process.wait()
         soon(lambda: not _replicas(nodes))
-
-
-def _address(process: "subprocess.Popen[str]") -> str:
-    printed = ""
-    assert process.stdout
-    for line in process.stdout:
-        printed += line
-        if line.startswith("Address"):
-            break
-    found = re.search(r"Address: (http://\S+)", printed)
-    assert found, printed
-    return found[1]
 
 
 def _replicas(nodes: Nodes) -> list[psutil.Process]:
@@ -336,8 +257,8 @@ def questions(count: int) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["process", "node"])
-def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path, what: str) -> None:
+def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path) -> None:
+    """Killed with its node, and with all of its processes."""
     nodes.replace()
     texts = questions(48)  # more than one replica takes at a time
     with serving(nodes, tmp_path, "sentences", store=searchable()) as server, ThreadPoolExecutor(len(texts)) as pool:
@@ -348,10 +269,7 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path,
             head = nodes.raylets[0]  # the server's own node
             killed = next(number for number, _ in server.begun() if psutil.Process(number).ppid() != head)
             lost = [question for number, question in server.begun() if number == killed]
-            if what == "process":
-                psutil.Process(killed).kill()
-            else:
-                nodes.kill(psutil.Process(killed).ppid())
+            nodes.kill(psutil.Process(killed).ppid())
             soon(lambda: server.figure("computed_again") >= len(lost))
         answers = [future.result() for future in waiting]
         assert {answer.status_code for answer in answers} == {200}
@@ -367,26 +285,47 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path,
 
 @pytest.mark.slow
 def test_answers_errors_and_limits_are_those_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
+    """From a store in a bucket, whose key is in no file of Ray; and a server that ends answers what it accepted."""
     store, texts = searchable(), questions(20)
-    with serving(nodes, tmp_path, "sentences", "alone", store=store, replicas="1") as server, server.client() as client:
-        direct = answering(nodes, store, "sentences")
-        expected = direct.answer(texts)
-        assert all(same(client.post("/answer", json={"question": text, "model": "sentences"}).json(), each)
-                   for text, each in zip(texts, expected, strict=True))  # fmt: skip
-        hits = client.post("/search", json={"question": texts[0], "model": "sentences"}).json()["hits"]
-        assert [hit["text"] for hit in hits] == [hit.text for hit in searching.search(direct, texts[:1])[0]]
-        documents = ["A river.", "The founder of the town of Velmar."]
-        ranked = client.post("/v1/rerank", json={"query": texts[0], "documents": documents, "model": "sentences"})
-        scores = searching.rerank(direct, [searching.Documents(texts[0], documents)])[0]
-        assert {each["index"]: each["relevance_score"] for each in ranked.json()["results"]} == pytest.approx(
-            dict(enumerate(scores))
-        )
-        refused = client.post("/search", json={"question": texts[0], "model": "alone"})
-        with pytest.raises(InputError) as error:
-            searching.search(answering(nodes, store, "alone"), texts[:1])
-        assert (refused.status_code, refused.json()["error"]["message"]) == (400, str(error.value))
-        _full(server)
-        assert "Stopped. All accepted requests were answered." in server.end()
+    with s3_server("served") as bucket:
+        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
+        away = f"s3://{bucket.bucket}/store"
+        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(store), away]
+        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
+        opened = serving(nodes, tmp_path, "sentences", "alone", store=away, replicas="1", environment=environment)
+        with opened as server, server.client() as client:
+            _as_one_process(client, answering(nodes, store, "sentences"), texts)
+            refused = client.post("/search", json={"question": texts[0], "model": "alone"})
+            with pytest.raises(InputError) as error:
+                searching.search(answering(nodes, store, "alone"), texts[:1])
+            assert (refused.status_code, refused.json()["error"]["message"]) == (400, str(error.value))
+            _full(server)
+            with ThreadPoolExecutor(8) as pool:
+                with server.halted():
+                    waiting = [pool.submit(server.answer, text, "sentences") for text in texts[:8]]
+                    soon(lambda: server.figure("waiting") == 8)
+                    server.process.send_signal(signal.SIGTERM)
+                assert {future.result().status_code for future in waiting} == {200}
+            assert "Stopped. All accepted requests were answered." in server.process.communicate(timeout=PATIENCE)[0]
+            assert server.process.returncode == 0
+        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
+    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
+    assert written.returncode == 1  # and no question either
+
+
+def _as_one_process(client: httpx.Client, direct: Answering, texts: list[str]) -> None:
+    """Answers, hits and ranks are those of this process."""
+    expected = direct.answer(texts)
+    assert all(same(client.post("/answer", json={"question": text, "model": "sentences"}).json(), each)
+               for text, each in zip(texts, expected, strict=True))  # fmt: skip
+    hits = client.post("/search", json={"question": texts[0], "model": "sentences"}).json()["hits"]
+    assert [hit["text"] for hit in hits] == [hit.text for hit in searching.search(direct, texts[:1])[0]]
+    documents = ["A river.", "The founder of the town of Velmar."]
+    ranked = client.post("/v1/rerank", json={"query": texts[0], "documents": documents, "model": "sentences"})
+    scores = searching.rerank(direct, [searching.Documents(texts[0], documents)])[0]
+    assert {each["index"]: each["relevance_score"] for each in ranked.json()["results"]} == pytest.approx(
+        dict(enumerate(scores))
+    )
 
 
 def _full(server: RunningServer) -> None:
@@ -410,7 +349,7 @@ def _full(server: RunningServer) -> None:
 
 
 @pytest.mark.slow
-def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, tmp_path: Path) -> None:
+def test_replicas_follow_an_index_that_moves_and_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> None:
     store = Path(shutil.copytree(searchable(), tmp_path / "store"))
     index(store, "synthetic:passages=50,questions=5,seed=9", name="test")
     generations.rollback(store, "test")
@@ -440,79 +379,9 @@ def test_replicas_follow_an_index_that_moves_and_no_request_fails(nodes: Nodes, 
         finally:
             ended.set()
         seen = [each for client in clients for each in client.result()]
+        assert len(_replicas(nodes)) == 2
+        server.process.kill()
+        soon(lambda: not _replicas(nodes))
     assert {status for status, _ in seen} == {200}
     assert {fingerprint for _, fingerprint in seen} == {before, after}
     assert len({number for number, _ in server.begun()}) == 2
-
-
-@pytest.mark.slow
-def test_replicas_do_not_outlive_their_server(nodes: Nodes, tmp_path: Path) -> None:
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1") as server:
-        assert len(_replicas(nodes)) == 1
-        server.process.kill()
-        soon(lambda: not _replicas(nodes))
-
-
-@pytest.mark.slow
-def test_a_server_that_ends_answers_what_it_accepted(nodes: Nodes, tmp_path: Path) -> None:
-    texts = questions(8)
-    with serving(nodes, tmp_path, "passages", store=searchable()) as server, ThreadPoolExecutor(8) as pool:
-        with server.halted():
-            waiting = [pool.submit(server.answer, text) for text in texts]
-            soon(lambda: server.figure("waiting") == len(texts))
-            server.process.send_signal(signal.SIGTERM)
-        assert {future.result().status_code for future in waiting} == {200}
-        server.process.communicate(timeout=PATIENCE)
-        assert server.process.returncode == 0
-        assert _replicas(nodes) == []
-
-
-@pytest.mark.slow
-def test_more_load_gets_more_replicas(nodes: Nodes, tmp_path: Path) -> None:
-    nodes.replace()
-    texts = questions(40)
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1-2") as server:
-        assert len(_replicas(nodes)) == 1
-        with ThreadPoolExecutor(len(texts)) as pool:
-            with server.halted():
-                waiting = [pool.submit(server.answer, text) for text in texts]
-                soon(lambda: len({number for number, _ in server.begun()}) == 2)
-            assert {future.result().status_code for future in waiting} == {200}
-        assert server.figure("computed_again") == 0
-
-
-@pytest.mark.slow
-def test_replicas_that_cannot_start_say_why_and_start_later(nodes: Nodes, tmp_path: Path) -> None:
-    (tmp_path / "damaged").touch()
-    with serving(nodes, tmp_path, "passages", store=searchable(), replicas="1", ready=False) as server:
-        soon(server.listens)
-        assert not server.is_ready()
-        refused = server.answer(questions(1)[0])
-        assert refused.status_code == 503
-        assert (
-            refused.json()["error"]["message"]
-            == "no replica of passages could be started; the server's output says why"
-        )
-        (tmp_path / "damaged").unlink()
-        soon(server.is_ready)
-        assert server.answer(questions(1)[0]).status_code == 200
-        said = " ".join(server.end().split())  # which a terminal of 80 columns breaks
-        assert "passages: no replica could be started: OSError: the model is damaged" in said
-
-
-@pytest.mark.slow
-def test_nodes_share_only_a_bucket_and_its_keys_are_in_no_file_of_ray(nodes: Nodes, tmp_path: Path) -> None:
-    texts = questions(4)
-    with s3_server("served") as bucket:
-        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
-        place = f"s3://{bucket.bucket}/store"
-        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(searchable()), place]
-        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
-        with serving(nodes, tmp_path, "sentences", store=place, replicas="1", environment=environment) as server:
-            answers = [server.answer(text).json() for text in texts]
-            server.end()
-        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
-    expected = answering(nodes, searchable(), "sentences").answer(texts)
-    assert all(same(answer, each) for answer, each in zip(answers, expected, strict=True))
-    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
-    assert written.returncode == 1  # and no question either
