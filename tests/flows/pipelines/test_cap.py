@@ -1,27 +1,18 @@
 """`max_usd`: what a server charges never passes it, what was paid is kept, and more money goes on where it stopped."""
 
-import json
-import pickle
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from tests.support import evaluating
 from tests.support.evaluating import copied, searchable
-from tests.support.paid import CONCURRENCY, Corpus, PaidServer
+from tests.support.paid import Corpus, PaidServer
 from tests.support.prices import PER_TOKEN, priced
-from tests.support.quoting import trials_here
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import Execution
-from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import cap
@@ -38,13 +29,6 @@ from vitalfew.tasks.stage import Stage
 ROOT = Path(__file__).parents[3]
 STAGES = ("generate", "critique", "split")
 MODELS = ("openai:tiny", "judge:tiny", "tests.support.paid:Lister")
-RUN = """
-import pickle, sys
-from vitalfew.tasks.models.causal.engines.cap import capped
-stage = pickle.load(sys.stdin.buffer)
-with stage.artifact.locked(), capped(float(sys.argv[1])):
-    stage.run("killed")
-"""
 MAX_TOKENS = 150
 
 
@@ -109,21 +93,6 @@ def test_more_money_goes_on_where_the_cap_stopped(corpus: Corpus, server: PaidSe
     assert server.paid_again() == 0
     assert usd(server) == pytest.approx(due.usd)
     assert paid(stage) == pytest.approx(due.usd)
-
-
-def test_a_run_that_is_killed_leaves_nothing_reserved(corpus: Corpus, server: PaidServer) -> None:
-    due = Undisturbed(corpus, "generate", server)
-    stage, most = corpus.stage("generate", server.url), 2 * due.most
-    process = subprocess.Popen([sys.executable, "-c", RUN, str(most)], stdin=subprocess.PIPE, cwd=ROOT)
-    server.watch = lambda requests: process.kill() if requests >= 5 else None
-    process.communicate(pickle.dumps(stage))
-    server.watch = lambda requests: None
-    server.wait()
-    assert process.returncode == -signal.SIGKILL
-    assert usd(server) <= most
-    with capped(due.most + due.usd):
-        stage.run("second")
-    assert server.paid_again() <= CONCURRENCY
 
 
 # Runs
@@ -218,13 +187,6 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
     assert server.prompts() == []
 
 
-def test_what_asks_no_server_needs_no_quote_and_no_price(store: Path) -> None:
-    free = {"index": "test", "methods": {"naive": {"generate": {"generator": "tests.support.fakes:FirstWords"}}}}
-    plan = graph(evaluating.parameters(store, free, max_usd=0))
-    check_cap(plan)
-    assert plan.quoted_usd is None
-
-
 def test_a_model_without_a_price_is_told_before_anything_runs(store: Path, server: PaidServer) -> None:
     changed = settings(server)
     changed["generate"]["model"] = "huge"
@@ -238,27 +200,6 @@ def test_a_model_without_a_price_is_told_before_anything_runs(store: Path, serve
 def test_what_is_no_amount(store: Path, server: PaidServer, wrong: Any) -> None:
     with pytest.raises(ConfigError, match="max_usd"):
         planned(store, server, max_usd=wrong)
-
-
-def test_the_command_line(store: Path, server: PaidServer, tmp_path: Path) -> None:
-    file = tmp_path / "trial.yaml"
-    file.write_text(json.dumps(settings(server) | {"methods": {"none": {"retrieve": None}}}))
-
-    def run(*options: str) -> Result:
-        return CliRunner().invoke(app, ["evaluate", str(file), "--store", str(store), "--runner", "serial", *options])
-
-    assert run("--max-usd", "-1").exit_code == 2
-    with trials_here():
-        refused = run("--max-usd", "0.5")
-    assert refused.exit_code == 1
-    # An answer is assumed to be as long as it may be, and a token to have four characters.
-    (quoted,) = re.findall(r"the quote is (\d+\.\d+) USD", " ".join(refused.output.split()))
-    assert 24 * MAX_TOKENS * PER_TOKEN < float(quoted) < 24 * 2 * MAX_TOKENS * PER_TOKEN
-    assert server.prompts() == []
-    stopped = run("--max-usd", "0.8", "--yes")
-    assert stopped.exit_code == 1
-    assert "run the same command with --max-usd" in " ".join(stopped.output.split())
-    assert 0 < usd(server) <= 0.8
 
 
 @pytest.mark.slow

@@ -15,11 +15,9 @@ from tests.support import evaluating
 from tests.support.evaluating import copied, searchable, values
 from tests.support.indexing import contents, sql, without_catalog
 from vitalfew.configs.evaluation import Chosen, Evaluate, Questions
-from vitalfew.configs.loading import ConfigError, merged, parse_assignments
+from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.configs.schema import LoadConfig
-from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
@@ -204,24 +202,6 @@ def test_the_halves_are_the_questions(
             assert hashed[half] == len(asked[half])
 
 
-def test_no_answer_of_the_test_half_has_a_say(store: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "questions"
-    folder.mkdir()
-    texts = [row[0] for row in sql(store, "SELECT DISTINCT text FROM questions ORDER BY text LIMIT 20")]
-
-    def tried(test_answers: Sequence[str]) -> Any:
-        rows = [
-            {"question": text, "answers": ["the" if n < 10 else test_answers[n - 10]], "id": f"{half}/{n}"}
-            for n, (text, half) in enumerate(zip(texts, ["development"] * 10 + ["test"] * 10, strict=True))
-        ]
-        dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
-        outcome = run(store, questions={"dataset": dataset})
-        assert "halves of the data set" in markdown_report(outcome.report.report)
-        return chosen(outcome).model_dump(exclude={"run"})
-
-    assert tried(["nothing"] * 10) == tried(["the", "Velmar", "of", "the", "the"] * 2)
-
-
 def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(store: Path) -> None:
     both = {**CHOICE, "choose": {"retrieve.alpha": [0.3, 1.0], "by": "answer_recall@5"}}
     several = parameters(store, both, choose={"retrieve": {"top_k": [2, 5]}})  # as --set choose.retrieve.top_k=[2,5]
@@ -240,17 +220,6 @@ def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(sto
     assert {option.of for option in swept.choose.options} == {"pareto top_k=2", "pareto top_k=5"}
 
 
-def test_a_method_may_choose_for_itself_or_have_a_value_of_its_own(store: Path) -> None:
-    own: dict[str, Any] = merged(CHOICE, {"methods": {"fixed": {"retrieve": {"alpha": 0.5}}}})
-    own["methods"]["pareto"] = {"choose": {"retrieve.alpha": [0.2, 0.9]}}
-    both = parameters(store, {**own, "choose": {"by": "answer_recall@5"}})
-    assert both.choose
-    assert [option.values for option in both.choose.options] == [{"retrieve.alpha": 0.2}, {"retrieve.alpha": 0.9}]
-    narrower = parameters(store, {**own, "choose": {"retrieve.alpha": ALPHAS}})
-    assert narrower.choose == both.choose.model_copy(update={"by": "accuracy"})
-    assert parameters(store, own, choose=None).choose is None
-
-
 def test_where_another_method_is_given_its_own_settings_are_not_chosen(store: Path) -> None:
     one_by_one = {"generate": {"per_context": True}, "critique": {"critic": "tests.support.fakes:WordCritic"}}
     tuned = {"select": {"selector": "weighted_sum"}, "choose": {"select.weight_issup": [1.0, 2.0]}}
@@ -265,23 +234,6 @@ def test_where_another_method_is_given_its_own_settings_are_not_chosen(store: Pa
         parameters(
             store, merged(settings, {"methods": {"naive": {"choose": {"select.weight_of_nothing": [1.0, 2.0]}}}})
         )
-
-
-def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("choose: {retrieve.alpha: [0.3, 1], on: development, by: f1}\nmethods: {pareto: null}\n")
-    choice = evaluation(*find(str(file)), {"index": "test", "store": store}).choose
-    assert choice
-    assert (choice.by, len(choice.options)) == ("f1", 2)
-    given_inline = parse_assignments(["choose={retrieve.alpha: [0, 1], on: test}"])
-    with pytest.raises(ConfigError, match=r"choose\.on must be 'development'"):
-        parameters(store, **given_inline)
-
-
-def test_seeds_choose_together(store: Path) -> None:
-    outcome = run(store, generate={"seed": [1, 2]})
-    assert [method.name for method in outcome.report.report.methods] == ["none", "naive", "pareto"]
-    assert [tried.method for tried in chosen(outcome).tried] == ["pareto"] * 3
 
 
 @pytest.mark.parametrize(
@@ -312,9 +264,3 @@ def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path:
         run(store, questions={"dataset": dataset})
     assert run(store, questions={"dataset": dataset}, choose={"by": "prompt_tokens"}).run.state == "completed"
     assert [each.state for each in read_runs(store)[-3:]] == ["failed", "completed", "completed"]
-
-
-def test_the_form_chooses_as_the_command_does(store: Path) -> None:
-    form = EvaluateForm(experiment="quickstart", index="test", store=store)
-    by_name = evaluation(*find("quickstart"), {"index": "test", "store": store})
-    assert form.evaluation() == by_name

@@ -21,7 +21,6 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
@@ -31,7 +30,6 @@ from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.runs import NoReport, find_run
-from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
@@ -116,24 +114,6 @@ def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
     assert {*labelled} == {(True,)}
     with pytest.raises(ConfigError, match=r"label\.anwser.*did you mean 'label\.answer'"):
         graph(parameters(store, merged(THREE, {"label": {"anwser": True}})))
-
-
-def test_hits_are_what_a_search_finds(answered: Path) -> None:
-    from vitalfew.configs.schema import RetrieveConfig
-    from vitalfew.tasks.retrieve import Searcher
-
-    store = answered
-    searcher = Searcher.named(store, "test")
-    for retriever in ("passage", "core_context"):
-        table = "passage" if retriever == "passage" else "sentence"
-        (question, text) = sql(store, "SELECT question_id, text FROM asked ORDER BY 1 LIMIT 1")[0]
-        rows = sql(
-            store,
-            "SELECT unit_id, passage_id, trim(text), title FROM hits "
-            f"WHERE unit = '{table}' AND question_id = {question} ORDER BY rank",
-        )
-        found = searcher.hits(text, RetrieveConfig(retriever=retriever, top_k=5))
-        assert rows == [(hit.unit_id, hit.passage_id, hit.text.strip(), hit.title) for hit in found]
 
 
 @pytest.mark.parametrize("travelled", [False, True])
@@ -293,26 +273,6 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
     assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
 
 
-def test_contexts_show_what_their_index_was_encoded_from(store: Path) -> None:
-    """The run records it, whether or not anybody said it."""
-    index(store, CORPUS, name="bare", encode={"text": "unit"})
-    methods = {
-        "titled": {},
-        "bare": {"index": "bare"},
-        "said": {"index": "bare", "refine": {"text": "titled"}},
-        "none": {"retrieve": None},
-    }
-    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
-    recorded = {method["name"]: method["refine"]["text"] for method in outcome.run.config["methods"]}
-    assert recorded == {"titled": "titled", "bare": "unit", "said": "titled", "none": None}
-    titles = {row[0] for row in sql(store, "SELECT title FROM passages")}
-    for name in ("titled", "bare", "said"):
-        fingerprint = outcome.methods[name]["refine"].artifact.split("/")[1]
-        rows = sql(store, f"SELECT text, tokens FROM evidence WHERE fingerprint = '{fingerprint}'")
-        assert all((text.partition(": ")[0] in titles) == (name != "bare") for text, _ in rows)
-        assert all(tokens == count_tokens(text) for text, tokens in rows)
-
-
 def test_reports_are_read_from_the_store(answered: Path) -> None:
     store = answered
     outcome = run(store)
@@ -362,16 +322,6 @@ def test_bad_settings_are_told_before_anything_runs(
     assert [each.flow for each in read_runs(store)] == ["index_corpus"]
 
 
-def test_prompts_are_strict(store: Path, tmp_path: Path) -> None:
-    prompt = tmp_path / "mine.jinja"
-    prompt.write_text("{{ question }} {{ colour }}")
-    with pytest.raises(ConfigError, match="unknown variable colour; known: contexts, question"):
-        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
-    prompt.write_text("{{ question }")
-    with pytest.raises(ConfigError, match=r"mine\.jinja"):
-        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
-
-
 def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> None:
     index(store, CORPUS, name="passages", encode={"units": ["passage"]})
     with pytest.raises(IndexMismatch, match=r"searches sentences.*index with --set"):
@@ -380,46 +330,6 @@ def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> 
     with pytest.raises(IndexMismatch, match=r"fused at alpha 0\.5"):
         run(store, index="fused")
     assert run(store, {**THREE, "methods": {"a": {"retrieve": {"retriever": "passage"}}}}, index="passages")
-
-
-def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.fakes import HashEncoder
-
-    identity = HashEncoder.identity
-    monkeypatch.setattr(HashEncoder, "identity", lambda self: identity(self) | {"files": {"model": "other"}})
-    with pytest.raises(IndexMismatch, match=r"was encoded by .* with other weights"):
-        run(store)
-
-
-def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.blocks.system import Secret
-
-    from vitalfew.flows import evaluate as flow
-
-    def load(name: str, **_: Any) -> Secret:
-        if name != "openai-api-key":
-            raise ValueError(f"Unable to find block document named {name}")
-        return Secret(value="from the block")
-
-    monkeypatch.setattr(Secret, "load", load)
-    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
-    served = {"generator": "openai", "model": "a", "base_url": "http://127.0.0.1:1/v1"}
-    answering = evaluation("trial", {"generate": served, "methods": {"a": {"retrieve": None}}})
-    flow.use_secrets(answering)
-    assert os.environ["OPENAI_API_KEY"] == "from the environment"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    flow.use_secrets(answering)
-    assert os.environ["OPENAI_API_KEY"] == "from the block"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    judged = {"critique": {"critic": "judge", "engine": "openai", "model": "a"}, "select": {}}
-    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None, **judged}}}))
-    assert os.environ["OPENAI_API_KEY"] == "from the block"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
-    assert "OPENAI_API_KEY" not in os.environ
-    monkeypatch.setattr(Secret, "load", lambda name: load("another"))
-    flow.use_secrets(answering)
-    assert "OPENAI_API_KEY" not in os.environ
 
 
 @pytest.mark.slow
@@ -435,23 +345,3 @@ def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
         assert "pareto" in done.stdout
     assert contents(store) == contents(whole)
-
-
-def test_a_fact_of_which_a_budget_left_two_words_is_not_found(store: Path, tmp_path: Path) -> None:
-    context = ["The old lamp of the harbour town was first lit by Ada.", "Ships saw it."]
-    row = {
-        "question": "Who lit it?",
-        "answer": "Ada",
-        "context": [["Lamp", context]],
-        "supporting_facts": [["Lamp", 0]],
-    }
-    corpus = tmp_path / "hotpot.json"
-    corpus.write_text(json.dumps([row]))
-    index(store, f"hotpotqa:{corpus}", name="lamp", encode={"text": "unit"})
-    score = {"metrics": ["supporting_facts", "useful_information"]}
-    methods = {str(words): {"refine": {"max_words": words}} for words in (2, 8, 14)}
-    settings = {"index": "lamp", "generate": None, "retrieve": {"retriever": "passage"}, "score": score}
-    outcome = run(store, {**settings, "methods": methods})
-    shown = {name: values(store, outcome, name) for name in methods}
-    assert [shown[name]["sp_recall"] for name in methods] == [0, 1, 1]
-    assert [shown[name]["useful_information"] for name in methods] == [0, 1, 0.5]

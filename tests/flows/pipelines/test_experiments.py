@@ -96,60 +96,6 @@ def test_what_no_method_has_is_an_error(given_settings: dict[str, Any], message:
         evaluation("trial", {**BOTH, **given_settings})
 
 
-def test_a_given_setting_of_other_methods_is_told_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """So that several experiments can be given the same settings."""
-    given = {"retrieve": {"unit": "passage"}}
-    assert evaluation("trial", BOTH, given) == evaluation("trial", BOTH)
-    (told,) = [record.message for record in caplog.records]
-    assert "no method of trial has it: retrieve.unit is a setting of retriever bm25, hybrid" in told
-    message = r"'retrieve\.unit' for the methods of trial; .*of retriever bm25, hybrid"
-    with pytest.raises(ConfigError, match=message):  # in the experiment's own file it is a mistake
-        evaluation("trial", {**BOTH, **given})
-    with pytest.raises(ConfigError, match=message):  # as it is beside a method that lacks it
-        evaluation("trial", BOTH, {"retrieve": {"retriever": "passage", "unit": "passage"}})
-
-
-def test_what_no_method_does_is_an_error() -> None:
-    for section, setting in (("select", "weight_isrel"), ("critique", "critic"), ("generate", "seed")):
-        message = rf"{section}\.{setting}: no method of trial has a section `{section}`; try .*pfe_self_rag/table2"
-        with pytest.raises(ConfigError, match=message):
-            evaluation("trial", BOTH, {section: {setting: 2}})
-
-
-def test_a_judge_may_be_given_to_an_experiment_without_one(caplog: pytest.LogCaptureFixture) -> None:
-    given = {"judge": {"engine": "openai", "model": "tiny"}}
-    methods = evaluation("trial", BOTH, given).methods
-    assert [(method.stages["judge"].engine, method.stages["judge"].model) for method in methods] == [
-        ("openai", "tiny")
-    ] * len(methods)
-    (told,) = [record.message for record in caplog.records]
-    assert told.startswith("no metric shows the judge's verdicts: add some to score.metrics (judged_correct, ")
-    evaluation("trial", BOTH, given, {"score": {"metrics": ["preferred"]}})
-    assert len(caplog.records) == 1
-    with pytest.raises(ConfigError, match=r"'judge\.modl' \(did you mean 'judge\.model'\?\)"):
-        evaluation("trial", BOTH, {"judge": {"modl": "tiny"}})
-
-
-def test_a_methods_own_settings_are_strict() -> None:
-    own = {"methods": {"naive": {"retrieve": {"retriever": "passage", "alpha": 0.5}}}}
-    with pytest.raises(
-        ConfigError, match=r"method naive: retrieve\.alpha is a setting of retriever core_context, hybrid"
-    ):
-        evaluation("trial", {**BOTH, **own})
-    with pytest.raises(UnknownName, match="did you mean 'passage'"):
-        evaluation("trial", {**BOTH, "methods": {"naive": {"retrieve": {"retriever": "passages"}}}})
-
-
-def test_another_method_for_all_leaves_out_what_only_the_old_ones_have() -> None:
-    own = {"methods": {"sharp": {"retrieve": {"alpha": 1.0}}}}
-    methods = recorded(evaluation("trial", {**BOTH, **own}, {"retrieve": {"retriever": "passage"}}))
-    assert "alpha" not in methods["sharp"]["retrieve"]
-    usual = {"score": {"metrics": ["passage_recall"], "k": [3]}}
-    assert evaluation("trial", {**BOTH, **usual}).score.model_dump() == {"metrics": ("passage_recall",), "k": (3,)}
-    fewer = evaluation("trial", {**BOTH, **usual}, {"score": {"metrics": ["mrr"]}})
-    assert fewer.score.model_dump() == {"metrics": ("mrr",)}
-
-
 def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
     swept = evaluation("trial", {**BOTH, "retrieve": {"alpha": [0.5, 1.0]}}).methods
     assert [method.name for method in swept] == ["naive", "pareto alpha=0.5", "pareto alpha=1.0"]
@@ -187,14 +133,6 @@ def test_a_stage_of_the_tree_may_be_a_section() -> None:
     for method in older["methods"]:
         method |= {"label": None, "appraise": None, **method.pop("stages")}
     assert complete(Evaluate.model_validate(older)) == section
-
-
-def test_an_evaluation_that_was_given_directly_is_completed() -> None:
-    direct = {"name": "direct", "methods": [{"name": "a", "index": "test", "retrieve": {"top_k": 3}}]}
-    assert recorded(complete(Evaluate.model_validate(direct)))["a"]["retrieve"]["alpha"] == 0.8
-    wrong = {"name": "direct", "methods": [{"name": "a", "select": None, "retrieve": {"unit": "passage"}}]}
-    with pytest.raises(ConfigError, match=r"method a: unknown setting 'retrieve\.unit'"):
-        complete(Evaluate.model_validate(wrong))
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,6 +1,5 @@
 """What goes wrong outside of the program: full disks, changed sources, damaged records, odd texts, odd paths."""
 
-import errno
 import json
 import os
 import resource
@@ -8,21 +7,16 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, sql
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.files import NotWritten, directory
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
@@ -154,77 +148,7 @@ def test_a_file_that_may_not_grow_further(tmp_path: Path, whole: dict[str, str])
     assert contents(tmp_path) == whole
 
 
-def attempt(store: Path) -> str | None:
-    """What an index run, its catalog too, tells where it cannot write; None where it comes to its end."""
-    try:
-        graph(parameters(store)).run(run_serially)
-    except NotWritten as error:
-        return str(error)
-    return None
-
-
-def test_every_write_may_be_the_one_that_fails(
-    tmp_path: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk is full at every third write in turn, further on with each run; each run goes on from the last."""
-    flush = directory.flush
-    failures = 0
-    for allowed in range(4, 400, 3):
-        left = [allowed]
-
-        def full(path: Path, left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0 and path.suffix == ".tmp":
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            flush(path)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(directory, "flush", full)
-            told = attempt(tmp_path)
-        if told is None:
-            break
-        failures += 1
-        assert str(tmp_path) in told
-        assert "make room" in told
-        assert not half_written(tmp_path)
-        assert contents(tmp_path).items() <= whole.items()
-    assert failures > 5
-    graph(parameters(tmp_path)).run(run_serially)  # with a catalog, which fails no run
-    assert contents(tmp_path) == whole
-
-
 # Extremes
-
-
-@pytest.mark.parametrize("megabytes", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_a_passage_of_megabytes(tmp_path: Path, megabytes: int) -> None:
-    sentences = "It was built in 1874 by Dr. A. Smith. Who lived there? " * 19_000 * megabytes
-    endless, ends = "x" * 1_000_000 * megabytes, ". ! ? " * 180_000 * megabytes
-    file = rows(tmp_path / "rows.jsonl", sentences, endless, ends, "Two sentences. Are here.")
-    index(tmp_path / "default", f"jsonl:{file}")
-    assert sql(tmp_path / "default", "SELECT reason, count(*) FROM rejects GROUP BY 1") == [("over_long", 3)]
-    began, before = time.monotonic(), psutil.Process().memory_info().rss
-    index(tmp_path / "raised", f"jsonl:{file}", load={"max_chars": 10_000_000}, split={"sample_chars": 200_000})
-    assert time.monotonic() - began < 60
-    (peak,) = sql(tmp_path / "raised", "SELECT max(peak_memory_bytes) FROM costs")[0]
-    assert peak - before < 1 << 30
-    assert table(tmp_path / "raised", "passages").num_rows == 4
-    ((longest, count),) = sql(tmp_path / "raised", "SELECT max(length(text)), count(*) FROM sentences")
-    assert longest == len(ends) - 1
-    assert count > 19_000 * megabytes
-
-
-@pytest.mark.parametrize("copies", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_many_copies(tmp_path: Path, copies: int) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": "The same passage. It has two sentences."}\n' * copies)
-    began = time.monotonic()
-    index(tmp_path / "s", f"jsonl:{file}", load={"shard_passages": 4096})
-    assert time.monotonic() - began < 30
-    assert table(tmp_path / "s", "passages").num_rows == 1
-    assert sql(tmp_path / "s", 'SELECT reason, count(*), min("offset"), max("offset") FROM rejects GROUP BY 1') == [
-        ("duplicate", copies - 1, 2, copies)
-    ]
 
 
 # Sources that change while they are read
@@ -389,17 +313,6 @@ def test_damaged_records_of_an_unfinished_store(
     assert not list(tmp_path.glob("*/*/staging"))
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_parameters_are_learnt_again(
-    tmp_path: Path, whole: dict[str, str], damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(tmp_path, "sentences", 0, monkeypatch)
-    (parameters,) = tmp_path.glob("sentences/*/parameters.json")
-    damage(parameters)
-    index(tmp_path)
-    assert contents(tmp_path) == whole
-
-
 # Stores that cannot be written
 
 
@@ -433,15 +346,6 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="permissions do not stop root")
-def test_a_directory_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    done = run("index", SYNTHETIC, "--name", "n", "--store", tmp_path / "store", *FAKE)
-    tmp_path.chmod(0o700)
-    assert done.exit_code == 1
-    assert "A store must be writable" in done.output
-
-
 @pytest.mark.parametrize("kind", ["file", "below a file", "dangling link", "loop"])
 def test_a_store_that_is_none(tmp_path: Path, kind: str) -> None:
     store = tmp_path / "store"
@@ -465,25 +369,6 @@ def test_a_store_that_is_none(tmp_path: Path, kind: str) -> None:
 
 
 # Paths and names
-
-
-def test_links_and_dots_in_paths(tmp_path: Path) -> None:
-    file = rows(tmp_path / "data" / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
-    index(tmp_path / "plain", f"jsonl:{file}")
-    link = tmp_path / "link.jsonl"
-    link.symlink_to(file)
-    (tmp_path / "real").mkdir()
-    (tmp_path / "linked").symlink_to(tmp_path / "real")
-    dotted = tmp_path / "data" / ".." / "linked" / ".." / "data" / "rows.jsonl"
-    for number, path in enumerate((link, dotted)):
-        store = tmp_path / "linked" / ".." / "linked" / str(number)
-        index(store, f"jsonl:{path}")
-        assert contents(store).keys() == contents(tmp_path / "plain").keys()
-        assert sql(store, "SELECT count(*) FROM passages") == [(30,)]
-        assert run("search", "Which passage?", "--index", "test", "--store", store).exit_code == 0
-        assert run("store", "verify", "--store", store).exit_code == 0
-        # the same content, whatever path led to it
-        assert "load" in reused(index(store, f"jsonl:{file}"))
 
 
 def test_a_store_of_an_odd_name(tmp_path: Path) -> None:
@@ -535,21 +420,3 @@ def test_odd_columns_and_texts(tmp_path: Path, column: str) -> None:
     missing = run("index", f"jsonl:{file}?text={column}x", "--name", "n", "--store", tmp_path / "none", *FAKE)
     assert missing.exit_code == 1
     assert "missing_column" in missing.output
-
-
-def test_odd_texts_are_shown_and_do_nothing_to_the_terminal(tmp_path: Path) -> None:
-    index(tmp_path / "s", f"jsonl:{rows(tmp_path / 'rows.jsonl', *ODD)}")
-    for question in (*ODD, "' OR 1=1 --"):
-        found = run("search", question, "--index", "test", "--store", tmp_path / "s", "--top-k", "20", "--json")
-        assert found.exit_code == 0, found.output
-        texts = {hit["passage"] for hit in json.loads(found.stdout)}
-        assert texts == {text.strip() for text in ODD}
-    where = ["--store", tmp_path / "s"]
-    shown = run("search", ODD[3], "--index", "test", "--top-k", "20", *where).output
-    shown += run("sql", "SELECT text FROM passages", *where).output
-    assert "DROP TABLE passages" in shown
-    assert "[bold]" in shown
-    assert not {character for character in shown if character < " " and character not in "\n"}
-    assert not {character for character in shown if "\x7f" <= character <= "\x9f"}
-    as_json = run("sql", "SELECT text FROM passages", "--format", "json", *where).stdout
-    assert {row["text"] for row in json.loads(as_json)} == {text.strip() for text in ODD}

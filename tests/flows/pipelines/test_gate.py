@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 from tests.support.evaluating import copied
 from tests.support.indexing import sql, without_catalog
-from tests.support.quoting import trials_here
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.configs.schema import GateConfig, IndexCorpus, RetrieveConfig
@@ -20,13 +19,12 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import find_corpus, read_corpora
-from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus, standing
+from vitalfew.flows.pipelines.re_encode import ReEncoded, index_parameters, re_encode_corpus
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import generations
 from vitalfew.storage.generations import CannotPromote, IndexMoved
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.registry import with_options
-from vitalfew.tasks.reports.shown.gated import markdown_gate
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.score import Score
 
@@ -155,19 +153,6 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     assert re_encode(store).gated is None
 
 
-def test_the_questions_that_became_worse_are_shown_with_what_was_found(folder: Path) -> None:
-    done = re_encode(write(folder, encode={"encoder": DISTURBED}))
-    assert done.gated
-    assert len(done.gated.lost) == 20
-    worst = done.gated.lost[0]
-    assert (worst.before, worst.after) == (1.0, 0.0)
-    assert worst.found_before[0].startswith("✓ ")
-    assert not any(found.startswith("✓ ") for found in worst.found_now)
-    page = markdown_gate(done.generation, done.gated.lost, done.gated.cost)
-    for part in ("| passages | passage\\_recall@10 |", "became worse", "Asking took", done.gated.record.run_id):
-        assert part in page
-
-
 def by_passages() -> Any:
     return with_options(RetrieveConfig(retriever="passage"), "retrieve")
 
@@ -258,29 +243,6 @@ def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.Mo
     assert {name for name, artifact in asked.stages if asked.stages.count((name, artifact)) > 1} == {"score"}  # killed
 
 
-def test_a_name_that_moves_meanwhile_is_compared_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = write(folder, index={"type": "sqfp16"})
-    assert re_encode(store).generation.verdict == "promoted"
-    store = write(folder, index={"type": "sq8"})
-    asked = Asked()
-
-    def meanwhile(parameters: Evaluate) -> Evaluated:
-        outcome = asked(parameters)
-        generations.rollback(store, NAME)
-        return outcome
-
-    with pytest.raises(IndexMoved, match="was not compared with that one"):
-        re_encode(store, meanwhile)  # type: ignore[arg-type]
-    assert current(store) == 1
-    done = re_encode(store, asked)
-    assert done.gated
-    assert (done.gated.record.against, done.generation.verdict, current(store)) == (1, "promoted", 3)
-    said = standing(store, NAME, done.before, 3)
-    assert said.startswith(f"{NAME} stands for generation 3 ({MANY} passages from jsonl:")
-    assert "Before, it stood for generation 1 (" in said
-    assert standing(store, NAME, 3, 2).startswith("Generation 3 stays current; generation 2 is what the corpus gives")
-
-
 def test_a_generation_that_gc_removed_meanwhile_is_not_promoted(folder: Path) -> None:
     store = write(folder, index={"type": "sq8"})
 
@@ -317,32 +279,6 @@ def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path, gate: dic
     assert said in str(refused.value)
     assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
     assert NAME in read_corpora(store)[1]
-
-
-def test_what_the_command_line_refuses(folder: Path) -> None:
-    store = write(folder)
-    with alone_with(store, NAME) as free:
-        assert free
-        busy = run("index", "--corpus", NAME, "--store", store)
-    assert (busy.exit_code, "another run is re-encoding towns" in busy.output) == (1, True)
-    assert "give no others" in run("index", "jsonl:x.jsonl", "--corpus", NAME, "--store", store).output
-    assert "give a data set" in run("index", "--store", store).output
-    assert "'towns'" in run("index", "--corpus", "twons", "--store", store).output
-
-
-def test_a_gate_that_generates_is_quoted_first(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    experiment = {
-        "methods": {"naive": {"retrieve": {"retriever": "passage", "top_k": 2}}},
-        "generate": {"generator": "tests.support.fakes:FirstWords"},
-        "score": {"metrics": ["accuracy"]},
-    }
-    (folder / "experiments" / "answers.yaml").write_text(yaml.safe_dump(experiment))
-    store = write(folder, index={"type": "sq8"}, gate={"experiment": "answers", "margins": {"accuracy": 0.1}})
-    with caplog.at_level("INFO", logger="vitalfew"), trials_here():
-        done = re_encode(store)
-    assert "The gate of towns asks 80 questions twice" in caplog.text
-    assert done.gated
-    assert [each.metric for each in done.gated.record.figures] == ["accuracy"]
 
 
 def doubtful(folder: Path, **gate: Any) -> Path:
@@ -397,30 +333,3 @@ def test_what_a_person_approved_is_not_promoted_over_another_generation(folder: 
     with pytest.raises(IndexMoved, match="generation 2 was not compared with that one"):
         decide(store, candidate, True)
     assert current(store) == 3
-
-
-def test_what_was_promoted_by_hand_is_not_declined_afterwards(folder: Path) -> None:
-    store = doubtful(folder, approve="on_doubt")
-    candidate = re_encode(store).generation
-    generations.promote(store, NAME, candidate.number)
-    with pytest.raises(IndexMoved, match="vitalfew index rollback towns"):
-        decide(store, candidate, False)
-    assert generations.find(store, NAME, 2).verdict == "in doubt"
-    assert current(store) == 2
-
-
-def test_who_sits_at_a_terminal_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = doubtful(folder, approve="on_doubt")
-    questions: list[str] = []
-
-    def yes(question: str) -> bool:
-        questions.append(question)
-        return True
-
-    monkeypatch.setattr("vitalfew.flows.cli.runs.asking", lambda: yes)
-    told = run("index", "--corpus", NAME, "--store", store)
-    assert told.exit_code == 0, told.output
-    assert len(questions) == 1
-    assert questions[0].startswith("Promote generation 2 of towns?")
-    assert "is promoted: a person approved it." in told.output
-    assert current(store) == 2

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
 from tests.support.real_data import real_data
 from tests.support.shared import indexed
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
@@ -29,7 +26,6 @@ from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import BadVectors
 from vitalfew.tasks.retrieve import Searcher
-from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,22 +94,6 @@ def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
     assert reused(other) == {"load", "split"}
 
 
-def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
-    rows = [json.dumps({"title": f"T{n}", "text": f"Passage {n} is here. It is short."}) for n in range(50)]
-    one, other = tmp_path / "one.jsonl", tmp_path / "deep" / "other.jsonl"
-    one.write_text("\n".join(rows))
-    first = index(tmp_path / "s", f"jsonl:{one}")
-    other.parent.mkdir()
-    other.write_text("\n".join(rows))
-    assert reused(index(tmp_path / "s", f"jsonl:{other}")) == reused(first) | {"load", "split", "encode", "index"}
-    other.write_text("\n".join(["", *reversed(rows)]))
-    moved = index(tmp_path / "moved", f"jsonl:{other}")
-    ids = [record.files[0].rows for record in moved.manifests[0].shards]
-    assert ids == [record.files[0].rows for record in first.manifests[0].shards]
-    old, new = (sorted(table(tmp_path / each, "passages")["passage_id"].to_pylist()) for each in ("s", "moved"))
-    assert old == new
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     st.lists(
@@ -136,16 +116,6 @@ def test_rows_in_are_rows_out_and_rejects(tmp_path_factory, rows: list, size: in
     assert len(texts) == len(set(texts))
     rejects = table(folder / "store", "rejects").to_pylist()
     assert all(1 <= row["offset"] <= len(rows) + 1 and row["reason"] and row["source"] for row in rejects)
-
-
-def test_copies_are_kept_once_and_over_long_texts_refused(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    rows = [{"text": "Kept once."}] * 5 + [{"text": "x" * 101}]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    index(tmp_path / "s", f"jsonl:{file}", load={"max_chars": 100})
-    assert table(tmp_path / "s", "passages")["text"].to_pylist() == ["Kept once."]
-    reasons = sql(tmp_path / "s", 'SELECT reason, count(*), min("offset") FROM rejects GROUP BY 1 ORDER BY 1')
-    assert reasons == [("duplicate", 4, 2), ("over_long", 1, 6)]
 
 
 def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,17 +208,6 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
     assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
 
 
-def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
-    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
-    before = contents(tmp_path)
-    lost = sorted((tmp_path / "vectors").glob("*/00002.parquet"))[0]
-    lost.unlink()
-    untouched = lost.with_name("00001.parquet").stat().st_mtime_ns
-    index(tmp_path)
-    assert contents(tmp_path) == before
-    assert lost.with_name("00001.parquet").stat().st_mtime_ns == untouched
-
-
 @pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
 def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
     shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
@@ -272,26 +231,12 @@ def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, w
         index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
 
 
-def test_questions_alone_are_no_corpus(tmp_path: Path) -> None:
-    file = tmp_path / "questions.jsonl"
-    file.write_text('{"question": "Who?", "answers": ["She"]}\n')
-    with pytest.raises(InputError, match="there are no passages to index, only questions"):
-        index(tmp_path / "s", f"jsonl:{file}?question=question")
-
-
 def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"body": "It is called otherwise."}\n')
     with pytest.raises(InputError, match=r"rows\.jsonl.*missing_column.*body"):
         index(tmp_path / "s", f"jsonl:{file}")
     assert read_runs(tmp_path / "s")[-1].state == "failed"
-
-
-def test_whole_passages_need_no_split(tmp_path: Path) -> None:
-    stages = [stage.name for stage in graph(parameters(tmp_path, encode={"units": ["passage"]})).stages]
-    assert stages == ["load", "encode", "index"]
-    index(tmp_path, encode={"units": ["passage"]})
-    assert sql(tmp_path, "SELECT DISTINCT kind FROM vectors") == [("passage",)]
 
 
 def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
@@ -376,14 +321,3 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
     assert "Cancelled" in told
     assert [run.state for run in read_runs(store)] == ["cancelled"]
     assert reused(index(store)) == {"load", "split"}
-
-
-def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
-    done: list[str] = []
-
-    def execute(stages: Sequence[Stage], run_id: str):
-        done.extend(stage.name for stage in stages)
-        return run_serially(stages, run_id)
-
-    graph(parameters(tmp_path)).run(execute)
-    assert done == ["load", "split", "encode", "index"]

@@ -1,6 +1,5 @@
 """What was paid for is not paid for again after a kill, and is in the ledger: of every stage that asks a paid model."""
 
-import copy
 import pickle
 import random
 import signal
@@ -17,19 +16,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support import tiny_models
 from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from tests.support.stages import staged
-from vitalfew.configs.evaluation import GenerateConfig, Questions
+from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.schema import Execution
 from vitalfew.flows.pipelines.run import StageProgress
 from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
-from vitalfew.storage.manifests import PREPARATION
 from vitalfew.storage.upkeep import inventory, removal, verify
 from vitalfew.storage.upkeep.inventory import RetentionPolicy
-from vitalfew.tasks.ask import Ask
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
@@ -53,11 +49,6 @@ def corpus(indexed: Corpus, tmp_path: Path) -> Corpus:
 def server() -> Iterator[PaidServer]:
     with PaidServer() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.llama(tmp_path_factory.mktemp("llama"), positions=2048, tokens=["yes", "no"])
 
 
 @pytest.fixture
@@ -159,48 +150,6 @@ def test_nothing_is_asked_for_twice(corpus: Corpus, server: PaidServer, name: st
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
 
 
-def test_a_run_that_goes_on_takes_over_what_was_finished_since(corpus: Corpus, server: PaidServer) -> None:
-    stage = corpus.stage("generate", server.url)
-    assert interrupted(stage, 12)
-    done = stage.artifact.file("00000.parquet").read_bytes()
-    asked = Ask(corpus.store, corpus.passages, Questions(sample=20, batch=20))
-    asked.run("meanwhile")
-    other = copy.copy(corpus)
-    other.asked = asked.artifact
-    other.stage("generate", server.url).run("meanwhile")
-    by_both = server.paid_again()
-    made = stage.run("again")
-    assert server.paid_again() == by_both > 0
-    assert made.note("reused")
-    assert stage.artifact.file("00000.parquet").read_bytes() == done
-    assert {row["run_id"] for row in ledger(stage) if row["shard"] == PREPARATION} == {"first", "again"}
-
-
-@pytest.mark.parametrize("generator", ["transformers", "sparse_rag"])
-def test_a_local_model_computes_no_batch_twice(corpus: Corpus, llama: Path, generator: str) -> None:
-    """Within a shard, whose batches are of one prompt or two."""
-
-    def stage(corpus: Corpus) -> Generate:
-        local = {"model": str(llama), "precision": "fp32", "device": "cpu", "max_tokens": 4, "batch_tokens": 400}
-        config = GenerateConfig(generator=generator, temperature=0, **local)
-        return staged(Generate, corpus.store, corpus.asked, corpus.evidence(), config)
-
-    alone = stage(corpus.copied(corpus.store.with_name("undisturbed")))
-    alone.run("alone")
-    due = stage(corpus)
-    assert interrupted(due, 6)
-    (path,) = journals.paths(due.artifact)
-    entries = journals.entries(path)
-    assert len(entries) == 6
-    content = path.read_bytes()
-    path.write_bytes(content[:-9])  # torn: that batch is computed again
-    due.run("second")
-    assert rows(due).equals(rows(alone))
-    last = entries[-1].tokens
-    assert tokens(alone) <= tokens(due) <= tokens(alone) + 2 * last
-    assert not journals.paths(due.artifact)
-
-
 def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: PaidServer) -> None:
     due = Undisturbed(corpus, "generate", server)
     stage = corpus.stage("generate", server.url)
@@ -215,29 +164,6 @@ def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: P
     assert rows(stage).equals(due.rows)
     first = next(row for row in ledger(stage) if row["shard"] == 0)
     assert first["wall_seconds"] > max(entry.wall_seconds for entry in paid) > 0
-
-
-def test_failures_are_asked_for_again_and_answers_of_no_use_are_not(corpus: Corpus, server: PaidServer) -> None:
-    reply = server.behave
-
-    def behave(path: str, body: Any, attempt: int) -> Any:
-        answer = reply(path, body, attempt)
-        number = len(server.prompts())
-        if path.endswith("completions") and number == 3:
-            answer.status, answer.body = 400, {"error": {"message": "not today"}}
-        if path.endswith("completions") and number == 4:
-            answer.body = {"usage": answer.body["usage"], "choices": None}
-        return answer
-
-    server.behave = behave
-    stage = corpus.stage("generate", server.url)
-    assert interrupted(stage, 9)
-    stage.run("second")
-    assert server.paid_again() == 1
-    errors = [row["error"] for row in rows(stage).to_pylist() if row["error"]]
-    assert len(errors) == 1
-    assert "cannot be used" in errors[0]
-    assert tokens(stage) == server.tokens_due()
 
 
 @pytest.mark.usefixtures("impatient")

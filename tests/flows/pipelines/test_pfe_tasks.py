@@ -48,15 +48,6 @@ def test_a_task_is_scored_in_its_own_way_whatever_answers(store: Path, name: str
     assert contexts["PFE, full Pareto set"] == contexts["PFE, geometric mean"] == 5 * questions
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_an_index_without_the_tasks_questions_says_so(store: Path, name: str) -> None:
-    parameters = experiment(name, store=store, runner="serial", **FAKES)
-    with pytest.raises(
-        ValueError, match=rf"source LIKE '{TASKS[name]}:%'.*no question matches it; there are 10 of synth"
-    ):
-        evaluated(parameters)
-
-
 @pytest.mark.parametrize("name", TABLE_2)
 def test_self_rag_reads_all_ten_and_votes_in_closed_tasks_alone(name: str) -> None:
     methods = {method.name: method.model_dump() for method in experiment(name).methods}
@@ -96,31 +87,3 @@ def test_the_rivals_of_table_2_share_their_answers_and_tune_their_weights_on_oth
     development = outcome.development
     assert development is not None
     assert len({stages["generate"].artifact for stages in development.methods.values()}) == 2
-
-
-def test_the_first_weights_to_try_are_self_rags_own() -> None:
-    choose = experiment("table2").choose
-    assert choose is not None
-    for name in TUNED:
-        first = next(option.method.select for option in choose.options if option.of == name)
-        assert first == next(method.select for method in experiment("table2").methods if method.name == "Self-RAG")
-
-
-def test_without_mmr_all_ten_are_read() -> None:
-    for method in experiment("table5").methods:
-        refine = method.refine.model_dump()
-        due = ("cut", 10) if "without" in method.name else ("mmr", 5)
-        assert (refine["refiner"], refine["top_k"]) == due
-
-
-@pytest.mark.parametrize("name", [*TABLE_2, "table5", "mmr_ablation"])
-def test_no_answer_is_too_long_where_accuracy_decides(name: str) -> None:
-    score = experiment(name).score.model_dump()
-    assert score["right_by"] == ("choice" if name in CLOSED else "accuracy")
-    assert name in CLOSED or score["max_words"] is None
-
-
-def test_thirty_runs_are_thirty_seeds_of_a_method() -> None:
-    seeds = [*range(1, 31)]
-    methods = experiment("popqa", generate={"seed": seeds, "temperature": 0.7}).methods
-    assert [m.model_dump()["generate"]["seed"] for m in methods if m.name.startswith("Self-RAG ")] == seeds

@@ -8,14 +8,6 @@ from vitalfew.flows.pipelines import run as module
 from vitalfew.flows.pipelines.run import StageProgress
 
 
-def test_one_node_is_not_worth_a_word() -> None:
-    with StageProgress("encode") as progress:
-        progress.expect(100)
-        progress.at_work({"ann/1f09ac"})
-        progress.add(10, 0, "ann/1f09ac")
-        assert "node" not in progress.line()
-
-
 def test_nodes_at_work_and_their_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(module, "HOOK_EVERY", 0.0)
     monkeypatch.setattr(module, "LOG_EVERY", 0.0)
@@ -35,11 +27,3 @@ def test_nodes_at_work_and_their_rows(monkeypatch: pytest.MonkeyPatch, caplog: p
         progress.add(500, 0, "bob/77e0d2")
         progress.at_work(())
     assert told[-1] == "2,000 of 2,000 rows, 3 nodes (ann/1f09ac 1,200 rows; bob/77e0d2 800 rows; eve/b2c110 0 rows)"
-
-
-def test_what_counts_again_begins_without_nodes() -> None:
-    with StageProgress("index") as progress:
-        progress.at_work({"ann/1f09ac", "bob/77e0d2"})
-        progress.at_work(())
-        progress.expect(10)
-        assert progress.line() == "0 of 10 rows"

@@ -11,14 +11,13 @@ from tests.support.towns import towns
 from vitalfew.configs.loading import ConfigError, read_yaml
 from vitalfew.configs.training import TrainOreo
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.forms import TrainForm
-from vitalfew.flows.pipelines.named import RECIPES, find_recipe, recipe_names, training
+from vitalfew.flows.pipelines.named import RECIPES, recipe_names, training
 from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep.inventory import RetentionPolicy
 from vitalfew.storage.upkeep.removal import plan
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.weights import shipped
-from vitalfew.tasks.registry import UnknownName, with_options
+from vitalfew.tasks.registry import with_options
 
 
 @pytest.fixture(scope="module")
@@ -103,21 +102,3 @@ def test_a_recipe_may_have_several_trainings(recipe: str) -> None:
     assert len(training(recipe, {"index": "squad", "ppo": None}).trainings) == 2
     with pytest.raises(ConfigError, match="index"):
         training(recipe, {"datasets": ["squad:x.json"]})
-
-
-def test_recipes_are_found_by_name_or_file(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"unknown recipe 'raeder'.*did you mean 'reader'"):
-        find_recipe("raeder")
-    (tmp_path / "empty.yaml").write_text("epochs: 1\n")
-    with pytest.raises(ConfigError, match="the recipe must name its trainer"):
-        find_recipe(str(tmp_path / "empty.yaml"))
-
-
-def test_a_form_becomes_a_training() -> None:
-    sources = [{"format": "squad", "path": "dev.json"}]
-    given = {"recipe": "reader", "datasets": sources, "passages": sources, "more": ["epochs=1", "load.max_chars=99"]}
-    made = TrainForm.model_validate(given).training()
-    assert (made.recipe, made.datasets, made.passages) == ("reader", ("squad:dev.json",), ("squad:dev.json",))
-    assert (made.train.epochs, made.load.max_chars) == (1, 99)
-    assert with_options(made.train, "").rank == 64
-    assert TrainForm.model_json_schema()["properties"]["recipe"]["enum"] == recipe_names()

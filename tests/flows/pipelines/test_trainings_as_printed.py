@@ -1,6 +1,5 @@
 """Every recipe on tiny stand-ins of the data sets that its paper trains on, by the command, to the end."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.support.fakes import FirstWords
 from tests.support.indexing import index, sql
 from tests.support.oreo import reader
 from tests.support.stand_ins import NAMES, question, write_stand_ins
-from tests.support.tiny_models import bert, llama, t5_generator
+from tests.support.tiny_models import llama, t5_generator
 from vitalfew.flows.cli.main import app
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion
@@ -21,8 +20,6 @@ SPARSE = [
     "yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2", "targets=[q_proj]",
     "check_questions=2",
 ]  # fmt: skip
-SMALL = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "check_questions=2"]
-BY_ARTICLE = ["held_out=2", "choosing=1"]
 BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
 
 
@@ -109,23 +106,6 @@ def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(
     assert "Nothing to do" in again.output, again.output
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "learnt"),
-    [
-        ("hotpotqa:{place}/hotpotqa.json", BY_QUESTION, "9 questions"),
-        ("ctxs:{place}/nq.jsonl", BY_ARTICLE, "9 questions of 9 articles"),
-    ],
-)
-def test_questions_with_gold_passages_learn_from_their_contexts(
-    place: Path, data: str, settings: list[str], learnt: str
-) -> None:
-    given = data.format(place=place)
-    card = sparse(place, "sparse_rag", given, settings=[*settings, f"run_file={given.partition(':')[2]}", "contexts=4"])
-    assert f"{learnt} to learn from" in card
-    assert "3 to 4 contexts per question, the first as a file ranks them;" in card
-    assert "which are relevant is said by labeller `gold`" in card
-
-
 def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     settings = ["split=file", f"held_out=squad:{place / 'squad-dev.json'}", "choosing=4"]
     data = f"squad:{place / 'squad.json'}"
@@ -139,17 +119,6 @@ def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     assert held_out(place) == sorted(
         ["When was the mill built?", *(f"How many people live in {town}?" for town in NAMES[:3])]
     )
-
-
-def test_contexts_may_come_in_several_files(place: Path) -> None:
-    files = [place / "hotpotqa-dev.json", place / "hotpotqa.json"]
-    settings = ["split=file", f"held_out=hotpotqa:{files[0]}", "choosing=1", f"run_file=[{files[0]}, {files[1]}]"]
-    card = sparse(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=settings)
-    assert "8 questions to learn from" in card
-    assert "3 questions held out, of a data set of their own" in card
-    alone = [*SPARSE, f"base={place / 'llama'}", *settings[:3], f"run_file={place / 'retrieved.jsonl'}"]
-    result = command(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=alone)
-    assert "ranks passages for none of the 12 questions" in " ".join(result.output.split())
 
 
 def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
@@ -176,13 +145,6 @@ def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
     assert "none of the 12 questions of this training has a label in that run" in " ".join(other.output.split())
     reader = command(place, "reader", f"squad:{place / 'squad.json'}", settings=[given[-1]])
     assert "trainer reader learns from no labels" in " ".join(reader.output.split())
-
-
-def test_a_labeller_with_models_labels_in_training(place: Path) -> None:
-    data = f"triviaqa:{place / 'triviaqa.json'}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
-    settings = [*BY_QUESTION, f"run_file={place / 'retrieved.jsonl'}", f"label={json.dumps(TWO_ROUND)}"]
-    card = sparse(place, "sparse_rag", *data, settings=settings)
-    assert "which are relevant is said by labeller `two_round`" in card
 
 
 CONTEXTS = ["--passages", "ctxs:{place}/retrieved.jsonl"]
@@ -213,20 +175,6 @@ def test_what_a_data_set_cannot_give_is_said(place: Path, data: list[str], setti
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
-
-
-@pytest.mark.slow
-def test_reader_critic_and_filter_split_by_question(place: Path) -> None:
-    data = f"hotpotqa:{place / 'hotpotqa.json'}"
-    base = bert(place / "bert", 256)
-    train(place, "reader", data, settings=[*SMALL, *BY_QUESTION, f"base={base}", "rank=2"])
-    unseen = held_out(place)
-    assert len(unseen) == 2
-    (place / "out").rename(place / "reader")
-    for recipe in ("critic", "cxmi"):
-        card = train(place, recipe, data, settings=[*SMALL, *BY_QUESTION, f"reader={place / 'reader'}"])
-        assert "2 questions held out" in card
-        assert held_out(place) == unseen
 
 
 LITTLE = [
