@@ -81,23 +81,13 @@ def test_three_methods_from_questions_to_a_table(answered: Path) -> None:
     assert 0 < pareto["passage_recall@5"] <= 1
     assert values(store, outcome, "none")["passage_recall@5"] is None
     # every rank once, best first
-    ranks = sql(
-        store, "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
-    )
-    assert all(
-        found == [*range(1, len(found) + 1)] and [*scores] == sorted(scores, reverse=True) for found, scores in ranks
-    )
+    lists = "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
+    for ranks, scores in sql(store, lists):
+        assert ranks == [*range(1, len(ranks) + 1)]
+        assert [*scores] == sorted(scores, reverse=True)
     # SQL finds a method's rows by its name
-    by_sql = dict(
-        sql(
-            store,
-            "SELECT metric, avg(value) FROM scores JOIN methods USING (fingerprint) "
-            "WHERE method = 'pareto' AND table_name = 'scores' GROUP BY ALL",
-        )
-    )
-    assert {name: pytest.approx(value) for name, value in by_sql.items()} == {
-        name: value for name, value in pareto.items() if name in by_sql
-    }
+    recall = "SELECT avg(value) FROM scores JOIN methods USING (fingerprint) WHERE method = 'pareto'"
+    assert sql(store, f"{recall} AND metric = 'passage_recall@5'") == [(pytest.approx(pareto["passage_recall@5"]),)]
 
 
 def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
@@ -112,13 +102,10 @@ def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
     )
     assert len(labelled) == outcome.methods["naive"]["label"].rows["labels"]
     assert {*labelled} == {(True,)}
-    with pytest.raises(ConfigError, match=r"label\.anwser.*did you mean 'label\.answer'"):
-        graph(parameters(store, merged(THREE, {"label": {"anwser": True}})))
 
 
-@pytest.mark.parametrize("travelled", [False, True])
-def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -> None:
-    """Another corpus takes the index's name after the plan; `travelled`: the stages as Ray's workers get them."""
+def test_hits_are_of_the_corpus_that_was_planned(store: Path) -> None:
+    """Another corpus takes the index's name after the plan; the stages are as Ray's workers get them."""
     given = merged(
         THREE, {"methods": {"keywords": {"retrieve": {"retriever": "bm25"}}}, "questions": {"sample": 12, "batch": 8}}
     )
@@ -127,7 +114,7 @@ def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -
     index(store, "synthetic:passages=40,questions=12,seed=8", bm25={"enabled": True})
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
+        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages], run_id)
 
     outcome = plan.run(execute)
     for method in ("naive", "pareto", "keywords"):
@@ -236,11 +223,10 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
 
 
-@pytest.mark.parametrize("text", ["unit", "passage"])
-def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path, text: str) -> None:
+def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"text": "Xyzzy?", "gold": ["plugh"]}\n')
-    methods = {"words": {"retrieve": {"retriever": "bm25"}, "refine": {"text": text}}}
+    methods = {"words": {"retrieve": {"retriever": "bm25"}}}
     dataset = f"jsonl:{file}?question=text&answers=gold"
     outcome = run(store, {**THREE, "methods": methods, "questions": {"dataset": dataset}})
     assert outcome.methods["words"]["retrieve"].rows["hits"] == 0
@@ -253,7 +239,6 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
     methods = {
         "words": {"refine": {"max_words": 20}},
         "tokens": {"refine": {"max_tokens": 12}},
-        "few": {"refine": {"top_k": 2, "text": "titled"}},
         "passages": {"refine": {"text": "passage", "titles": False}},
     }
     outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
@@ -268,7 +253,6 @@ def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> No
     assert all(sum(len(text.split()) for text in texts) <= 20 for texts, _ in rows["words"])
     assert any(sum(len(text.split()) for text in texts) == 20 for texts, _ in rows["words"])
     assert all(tokens <= 12 for _, tokens in rows["tokens"])
-    assert all(len(texts) == 2 and ": " in texts[0] for texts, _ in rows["few"])
     passages = {row[0].strip() for row in sql(store, "SELECT text FROM passages")}
     assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
 
@@ -279,7 +263,6 @@ def test_reports_are_read_from_the_store(answered: Path) -> None:
     made = read_report(store, find_run(store, "trial"))
     assert made == read_report(store, outcome.run)
     files = write_report(store, made)
-    assert [method.name for method in made.methods] == ["none", "naive", "pareto"]
     assert [method.label for method in made.methods] == ["none", "naive", "pareto (late)"]  # the index's context mode
     assert "<svg" in files.html.read_text()
     assert pq.read_table(files.parquet).num_rows == 3
@@ -299,19 +282,11 @@ def test_reports_are_read_from_the_store(answered: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        (
-            {"retrieve": {"alhpa": 0.5}},
-            ConfigError,
-            r"unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
-        ),
+        ({"retrieve": {"alhpa": 0.5}}, ConfigError, "'retrieve.alhpa'.*did you mean 'retrieve.alpha'"),
         ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
-        ({"retrieve": {"alpha": []}}, ConfigError, "the list must not be empty"),
-        ({"score": {"metrics": ["f_1"]}}, UnknownName, r"unknown metric 'f_1' \(did you mean 'f1'"),
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
-        ({"generate": {**FAKE, "prompt": "shrot_answer"}}, UnknownName, "did you mean 'short_answer'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
         ({"index": None}, ConfigError, "there are no questions; name an index"),
-        ({"methods": {"a": {"retrieve": {"retriever": "passages"}}}}, UnknownName, "did you mean 'passage'"),
     ],
 )
 def test_bad_settings_are_told_before_anything_runs(
