@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from prefect.blocks.system import Secret
 from typer.testing import CliRunner
 
 from tests.support import evaluating
@@ -20,7 +21,9 @@ from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.evaluate import use_secrets
 from vitalfew.flows.pipelines.evaluate import Evaluated
+from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
@@ -305,6 +308,23 @@ def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> 
     with pytest.raises(IndexMismatch, match=r"fused at alpha 0\.5"):
         run(store, index="fused")
     assert run(store, {**THREE, "methods": {"a": {"retrieve": {"retriever": "passage"}}}}, index="passages")
+
+
+def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str, **_: Any) -> Secret:
+        assert name == "openai-api-key"
+        return Secret(value="from the block")
+
+    monkeypatch.setattr(Secret, "load", load)
+    served = {"generator": "openai", "model": "a", "base_url": "http://127.0.0.1:1/v1"}
+    answering = evaluation("trial", {"generate": served, "methods": {"a": {"retrieve": None}}})
+    for given, used in (("from the environment", "from the environment"), ("", "from the block")):
+        monkeypatch.setenv("OPENAI_API_KEY", given)
+        use_secrets(answering)
+        assert os.environ["OPENAI_API_KEY"] == used
+    monkeypatch.delenv("OPENAI_API_KEY")
+    use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
+    assert "OPENAI_API_KEY" not in os.environ
 
 
 @pytest.mark.slow

@@ -132,8 +132,7 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     store = write(folder, gate={"experiment": "retrieval_only"}, encode={"encoder": DISTURBED})
     told = run("index", "--corpus", NAME, "--store", store)
     assert told.exit_code == 0, told.output
-    for part in ("passage_recall@10", "Generation 2 of towns is rejected, on 80 questions", "Asking took"):
-        assert part in told.output
+    assert "Generation 2 of towns is rejected, on 80 questions" in told.output
     assert current(store) == 1
     (hit, *_) = Searcher.named(store, NAME).hits("mill town007", by_passages())
     assert "guild7" in hit.passage
@@ -142,9 +141,6 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     assert sql(store, f"SELECT {columns}, {compared} FROM gates ORDER BY method") == [
         (2, 1, "rejected", "passages", "passage_recall@10", 0.1, 80, "worse", 0, True, True)
     ]
-    listed = json.loads(run("index", "history", NAME, "--store", store, "--json").stdout)
-    assert [each["verdict"] for each in listed] == ["", "rejected"]
-    assert "vitalfew index promote towns 2" in listed[1]["said"]
     asked = Asked()
     again = re_encode(store, asked)  # nothing is asked, and the verdict stays
     assert again.gated
@@ -170,10 +166,7 @@ def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: P
     assert len(asked.evaluations) == 1
     types = [generations.named(store, f"{NAME}{end}").config["index"]["type"] for end in ("", "@1", "@2")]
     assert types == ["sq8", "flat", "sq8"]
-    passages = ("--retriever", "passage")
-    found = run("search", "mill town007", "--index", f"{NAME}@1", "--store", store, "--json", *passages)
-    assert "guild7" in json.loads(found.stdout)[0]["passage"]
-    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, *passages)
+    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, "--retriever", "passage")
     assert "has no generation 7; there are: 1, 2" in missing.output
 
 
@@ -187,13 +180,10 @@ def test_questions_whose_passages_left_the_corpus_are_left_out(folder: Path) -> 
     assert gone.gated
     assert (gone.generation.verdict, gone.gated.record.left_out, current(store)) == ("held", 80, 2)
     assert "none of the 80 questions has its gold passages in both corpora" in gone.gated.record.said
-    held = sql(store, "SELECT generation, verdict, metric, left_out FROM gates WHERE verdict = 'held'")
-    assert held == [(3, "held", None, 80)]
 
 
 def test_too_few_questions_leave_a_doubt_that_more_questions_settle(folder: Path) -> None:
-    few = lines(folder / "few.jsonl", [question(n) for n in range(25)])
-    store = write(folder, index={"type": "sq8"}, gate={"questions": f"jsonl:{few}"})
+    store = doubtful(folder)
     done = re_encode(store)
     assert done.gated
     assert (done.generation.verdict, current(store)) == ("in doubt", 1)
@@ -211,13 +201,6 @@ def test_a_gate_without_questions_holds_and_says_what_to_do(folder: Path) -> Non
     assert done.gated
     assert (done.generation.verdict, current(store), asked.evaluations) == ("held", 1, [])
     assert "have no questions; set gate.questions" in done.gated.record.said
-    again = re_encode(store, asked)
-    assert again.gated
-    assert not again.gated.is_new
-    nothing = lines(folder / "none.jsonl", [{"text": "A passage."}])
-    told = re_encode(write(folder, index={"type": "sq8"}, gate={"questions": f"jsonl:{nothing}"}), asked)
-    assert told.gated
-    assert (told.gated.is_new, told.generation.verdict, current(store)) == (True, "held", 1)
     write(folder, index={"type": "sq8"}, gate=None)
     assert re_encode(store).is_new  # without a gate it is promoted
     assert current(store) == 2
@@ -264,12 +247,7 @@ def test_a_generation_that_gc_removed_meanwhile_is_not_promoted(folder: Path) ->
     [
         ({"margins": {"passage_recall@10": -0.1}}, "gate.margins.passage_recall@10"),
         ({"margins": {"passage_recall@11": 0.1}}, "has no metric 'passage_recall@11'; it has: passage_recall@1"),
-        ({"margins": {"passage_recall@10": 2}}, "accepts any loss (2 % are 0.02)"),
-        ({"margins": {}}, "gate.margins"),
-        ({"experiment": "retrieval_onyl"}, "did you mean 'retrieval_only'?"),
         ({"experiment": "quickstart", "margins": {"accuracy": 0.1}}, "chooses settings"),
-        ({"questions": "golden.jsonl"}, "gate.questions"),
-        ({"margin": {}}, "did you mean 'gate.margins'?"),
     ],
 )
 def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path, gate: dict[str, Any], said: str) -> None:

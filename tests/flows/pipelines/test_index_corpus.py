@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,18 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
-from tests.support.real_data import real_data
 from tests.support.shared import indexed
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
-from vitalfew.storage.staging import Staging
-from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import BadVectors
 from vitalfew.tasks.retrieve import Searcher
 
 ROOT = Path(__file__).parents[3]
+
+
+def command(store: Path, dataset: str, *options: str, encoder: str = "HashEncoder", shard: int = 20) -> list[str]:
+    """`vitalfew index`, for a process of its own."""
+    words = ["index", dataset, "--name", "test", "--store", str(store), *options]
+    settings = [f"encode.encoder=tests.support.fakes:{encoder}", f"load.shard_passages={shard}"]
+    return [sys.executable, "-m", "vitalfew.flows.cli", *words, *(part for one in settings for part in ("--set", one))]
 
 
 def test_tables_of_a_corpus(tmp_path: Path) -> None:
@@ -118,20 +121,13 @@ def test_rows_in_are_rows_out_and_rejects(tmp_path_factory, rows: list, size: in
     assert all(1 <= row["offset"] <= len(rows) + 1 and row["reason"] and row["source"] for row in rejects)
 
 
-def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name, title in (("a.md", "One"), ("b.md", "Two"), ("c.md", "Two")):
         (tmp_path / "folder" / name).write_text(f"# {title}\n\nThe same text.\n")
-    for run_rows in (load.RUN_ROWS, 1):  # within a run of what was read, and between two
-        store = tmp_path / str(run_rows)
-        monkeypatch.setattr(load, "RUN_ROWS", run_rows)
-        index(store, f"folder:{tmp_path / 'folder'}")
-        details = sql(store, 'SELECT detail FROM rejects ORDER BY "offset"')
-        assert details == [(f"{name}.md#two: the same id as row 1 of folder:folder, a.md#one",) for name in "bc"]
-
-
-class Interrupted(Exception):
-    """Stands for whatever ends a run."""
+    index(tmp_path / "store", f"folder:{tmp_path / 'folder'}")
+    details = sql(tmp_path / "store", 'SELECT detail FROM rejects ORDER BY "offset"')
+    assert details == [(f"{name}.md#two: the same id as row 1 of folder:folder, a.md#one",) for name in "bc"]
 
 
 def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,14 +140,14 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
         assert name not in written, f"{name} was done before"
         mark_done(self, record)
         written.append(name)
-        raise Interrupted
+        raise EOFError
 
     monkeypatch.setattr(Artifact, "mark_done", end_after_the_next)
     for attempt in range(100):
         try:
             index(tmp_path / "broken")
             break
-        except Interrupted:
+        except EOFError:
             assert len(written) == attempt + 1
     assert len(written) == 4 + 4 + 4 + 1 + 3  # shards of load, split, encode, index; preparations of the first three
     assert contents(tmp_path / "broken") == contents(indexed())
@@ -159,49 +155,10 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
     assert states == ["failed"] * len(written) + ["completed"]
 
 
-def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "RUN_ROWS", 9)
-    write = Staging.write
-    numbers: list[int] = []
-
-    def end_after_writing(self: Staging, number: int, *content: Any) -> None:
-        write(self, number, *content)
-        numbers.append(number)
-        raise Interrupted
-
-    monkeypatch.setattr(Staging, "write", end_after_writing)
-    for _ in range(100):
-        try:
-            index(tmp_path / "broken")
-            break
-        except Interrupted:
-            continue
-    assert numbers == list(range(8))  # 70 records, 9 in a run, none twice
-    assert contents(tmp_path / "broken") == contents(indexed())
-    assert not list((tmp_path / "broken").glob("*/*/staging"))
-
-
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "vitalfew.flows.cli",
-        "index",
-        "synthetic:passages=150,questions=4,seed=3",
-        "--name",
-        "k",
-    ]
-    command += [
-        "--runner",
-        "serial",
-        "--store",
-        str(tmp_path),
-        "--set",
-        "encode.encoder=tests.support.fakes:HashEncoder",
-        "--set",
-        "load.shard_passages=30",
-    ]
-    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    dataset = "synthetic:passages=150,questions=4,seed=3"
+    given = command(tmp_path, dataset, "--runner", "serial", shard=30)
+    both = [subprocess.Popen(given, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate()[1], process.returncode)[1] for process in both] == [0, 0]
     assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
     # every shard was paid for once
@@ -223,12 +180,10 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
     assert len(reused(outcome)) == 3
 
 
-@pytest.mark.parametrize(
-    ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32 as declared")]
-)
-def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
-    with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
-        index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
+def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:
+    for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32")):
+        with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
+            index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
 
 
 def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
@@ -239,55 +194,21 @@ def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
     assert read_runs(tmp_path / "s")[-1].state == "failed"
 
 
-def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
-    hotpot = real_data("hotpotqa/hotpot_train_sample100.json")
-    wiki = real_data("2wikimultihopqa/corpus.json")
-    datasets = (f"hotpotqa:{hotpot}", f"titletext:{wiki}")
-    outcome = index(tmp_path, *datasets, load={"shard_passages": 4096}, encode={"units": ["passage"]})
-    assert outcome.manifests[0].rows == {"passages": 994 + 6118, "questions": 100, "rejects": 1}
-    # one of 2Wiki's passages is one of HotpotQA's, to the letter
-    sources = dict(sql(tmp_path, "SELECT source, count(*) FROM passages GROUP BY 1"))
-    assert sources == {"hotpotqa:hotpot_train_sample100.json": 994, "titletext:corpus.json": 6118}
-
-
 @pytest.mark.slow
 def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One run of the flow, in a process of its own as a user's is, with a worker that dies in the middle of it."""
-    encoder = "tests.support.fakes:MortalEncoder"
-    environment = {
-        **os.environ,
-        "VITALFEW_TEST_MARK": str(tmp_path / "mark"),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "vitalfew.flows.cli.main",
-        "index",
-        "synthetic:passages=60,questions=10,seed=3",
-        "--name",
-        "test",
-    ]
-    command += [
-        "--set",
-        f"encode.encoder={encoder}",
-        "--set",
-        "load.shard_passages=20",
-        "--workers",
-        "2",
-        "--runner",
-        "ray",
-    ]
-    command += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
-    done = subprocess.run(
-        [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    mark, options = tmp_path / "mark", ("--workers", "2", "--runner", "ray")
+    environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
+    given = command(tmp_path / "ray", SYNTHETIC, *options, encoder="MortalEncoder")
+    given += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
+    done = subprocess.run(given, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "mark").exists()
-    monkeypatch.setenv("VITALFEW_TEST_MARK", str(tmp_path / "mark"))
-    index(tmp_path / "serial", encode={"encoder": encoder}, index={"type": "ivf_sq8"}, bm25={"enabled": True})
+    assert mark.exists()
+    monkeypatch.setenv("VITALFEW_TEST_MARK", str(mark))
+    mortal = {"encoder": "tests.support.fakes:MortalEncoder"}
+    index(tmp_path / "serial", encode=mortal, index={"type": "ivf_sq8"}, bm25={"enabled": True})
     assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
     shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
     assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
@@ -298,19 +219,9 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
     """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
     mark, store = tmp_path / "mark", tmp_path / "store"
     environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
-    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
-    command += [
-        "--set",
-        "encode.encoder=tests.support.fakes:EndlessEncoder",
-        "--set",
-        "load.shard_passages=20",
-        "--workers",
-        "1",
-        "--runner",
-        "ray",
-    ]
+    given = command(store, SYNTHETIC, "--workers", "1", "--runner", "ray", encoder="EndlessEncoder")
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        given, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 120
     while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
