@@ -159,9 +159,9 @@ def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> No
             check_cap(planned(store, server, max_usd=0.05), no)
         check_cap(planned(store, server, max_usd=0.05), lambda question: True)
         check_cap(planned(store, server, max_usd=0.08), no)
-    assert said == [
-        "The quote is 0.0712 USD for requests to servers, above the cap of 0.0500 USD. Go on until the cap?"
-    ]
+    (question,) = said
+    assert question.startswith("The quote is 0.0712 USD")
+    assert question.endswith("Go on until the cap?")
     for plan in (planned(store, server), planned(store, server, max_usd=0.05, until_cap=True)):
         check_cap(plan)
         assert plan.quoted_usd is None

@@ -93,20 +93,6 @@ def test_three_methods_from_questions_to_a_table(answered: Path) -> None:
     assert sql(store, f"{recall} AND metric = 'passage_recall@5'") == [(pytest.approx(pareto["passage_recall@5"]),)]
 
 
-def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
-    """Where a method asks for it: whether each retrieved passage is relevant, as the labeller says."""
-    store = answered
-    outcome = run(store, merged(THREE, {"label": {"labeller": "gold"}}))
-    assert "label" not in outcome.methods["none"]
-    labelled = sql(
-        store,
-        "SELECT label = list_contains(gold_passages, labels.passage_id)::INT FROM labels "
-        "JOIN methods ON methods.fingerprint = labels.fingerprint AND method = 'naive' JOIN asked USING (question_id)",
-    )
-    assert len(labelled) == outcome.methods["naive"]["label"].rows["labels"]
-    assert {*labelled} == {(True,)}
-
-
 def test_hits_are_of_the_corpus_that_was_planned(store: Path) -> None:
     """Another corpus takes the index's name after the plan; the stages are as Ray's workers get them."""
     given = merged(
@@ -200,15 +186,11 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     assert len(few) == 5
     assert few < more < every
     assert more != other
-    gold = "(SELECT unnest(gold_passages) AS passage_id FROM questions)"
-    title = sql(store, f"SELECT title FROM passages JOIN {gold} USING (passage_id)")
-    name = title[0][0].replace("'", "''")
-    assert 0 < len(asked(where=f"list_contains(titles, '{name}')")) < len(every)
+    assert 0 < len(asked(where="len(text) % 2 = 0")) < len(every)
     with pytest.raises(InputError, match=r"no question matches it; there are \d+ of synthetic"):
         asked(where="text = 'nothing'")
-    for wrong in ("colour = 1", "text IN (SELECT content FROM read_text('/etc/passwd'))"):
-        with pytest.raises(InputError, match=r"questions\.where"):
-            asked(where=wrong)
+    with pytest.raises(InputError, match=r"questions\.where"):
+        asked(where="text IN (SELECT content FROM read_text('/etc/passwd'))")
 
 
 def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> None:
@@ -238,28 +220,6 @@ def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: 
     assert values(store, outcome, "words")["answer_recall@5"] == 0
 
 
-def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> None:
-    methods = {
-        "words": {"refine": {"max_words": 20}},
-        "tokens": {"refine": {"max_tokens": 12}},
-        "passages": {"refine": {"text": "passage", "titles": False}},
-    }
-    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
-    rows = {
-        name: sql(
-            store,
-            "SELECT list(text ORDER BY rank), sum(tokens) FROM evidence "
-            f"WHERE fingerprint = '{manifests['refine'].artifact.split('/')[1]}' GROUP BY question_id",
-        )
-        for name, manifests in outcome.methods.items()
-    }
-    assert all(sum(len(text.split()) for text in texts) <= 20 for texts, _ in rows["words"])
-    assert any(sum(len(text.split()) for text in texts) == 20 for texts, _ in rows["words"])
-    assert all(tokens <= 12 for _, tokens in rows["tokens"])
-    passages = {row[0].strip() for row in sql(store, "SELECT text FROM passages")}
-    assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
-
-
 def test_reports_are_read_from_the_store(answered: Path) -> None:
     store = answered
     outcome = run(store)
@@ -273,7 +233,6 @@ def test_reports_are_read_from_the_store(answered: Path) -> None:
     done = CliRunner().invoke(app, ["report", outcome.run.run_id[:15], "--store", str(store)])
     assert done.exit_code == 0, done.output
     assert "pareto" in done.output
-    assert str(outcome.run.run_id) in CliRunner().invoke(app, ["runs", "--store", str(store)]).output
     with pytest.raises(NoReport, match="no evaluation 'nothing'"):
         find_run(store, "nothing")
     # the collector keeps what the latest evaluation refers to

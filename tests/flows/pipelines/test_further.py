@@ -74,9 +74,3 @@ def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
         run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
     with pytest.raises(UnknownName, match="unknown stage"):
         run(store, stages={"frist": {}})
-
-
-def test_null_takes_a_stage_from_a_method(store: Path) -> None:
-    outcome = run(store, {**SETTINGS, "methods": {"all": {}, "without": {"stages": {LONGEST: None}}}})
-    assert "longest" in outcome.methods["all"]
-    assert "longest" not in outcome.methods["without"]

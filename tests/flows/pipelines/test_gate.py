@@ -22,7 +22,7 @@ from vitalfew.flows.pipelines.named import find_corpus, read_corpora
 from vitalfew.flows.pipelines.re_encode import ReEncoded, index_parameters, re_encode_corpus
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import generations
-from vitalfew.storage.generations import CannotPromote, IndexMoved
+from vitalfew.storage.generations import IndexMoved
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.retrieve import Searcher
@@ -224,22 +224,6 @@ def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.Mo
     assert (done.generation.number, done.generation.verdict, current(store)) == (2, "promoted", 2)
     assert len(generations.history(store, NAME)) == 2
     assert {name for name, artifact in asked.stages if asked.stages.count((name, artifact)) > 1} == {"score"}  # killed
-
-
-def test_a_generation_that_gc_removed_meanwhile_is_not_promoted(folder: Path) -> None:
-    store = write(folder, index={"type": "sq8"})
-
-    def meanwhile(parameters: Evaluate) -> Evaluated:
-        outcome = Asked()(parameters)
-        candidate = generations.find(store, NAME, 2)
-        (store / candidate.artifacts["faiss"] / "manifest.json").unlink()
-        return outcome
-
-    with pytest.raises(CannotPromote, match="generation 2 of towns was removed"):
-        re_encode(store, meanwhile)  # type: ignore[arg-type]
-    assert current(store) == 1
-    assert re_encode(store).is_new  # the same command makes it again
-    assert current(store) == 2
 
 
 @pytest.mark.parametrize(

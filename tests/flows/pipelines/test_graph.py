@@ -12,8 +12,8 @@ from tests.support.indexing import parameters
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.flows.pipelines.graph import graph, handed_over
-from vitalfew.flows.pipelines.run import in_order, run_serially
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.tasks.stage import Stage
 
@@ -66,24 +66,3 @@ def test_plans_travel(store: Path) -> None:
         assert [stage.artifact for stage in copy.stages] == [stage.artifact for stage in plan.stages]
         assert copy.done() == there
     assert copy.run(run_serially).report.report.methods[1].name == "naive"
-
-
-def test_a_plan_is_handed_over_for_its_own_parameters_alone(tmp_path: Path) -> None:
-    given = parameters(tmp_path)
-    plan = graph(given)
-    with handed_over(given, plan):
-        assert graph(parameters(tmp_path)) is plan
-        assert graph(parameters(tmp_path, name="other")) is not plan
-    assert graph(given) is not plan
-
-
-def test_stages_come_after_what_they_read() -> None:
-    store = indexed(bm25={"enabled": True})
-    plan = graph(parameters(store, bm25={"enabled": True}))
-    order = ["load", "split", "encode", "index", "terms", "bm25"]
-    assert [stage.name for stage in plan.stages] == order
-    assert in_order(reversed(plan.stages))[0][0].name == "load"
-    steps = graph(trial(store)).steps
-    verbs = ["ask", "encode_questions", "retrieve", "refine", "generate", "score"]
-    assert [step[0].name for step in steps] == verbs
-    assert [len(step) for step in steps] == [1, 1, 1, 1, 2, 2]

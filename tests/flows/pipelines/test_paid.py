@@ -16,13 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support import tiny_models
 from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig
-from vitalfew.configs.schema import Execution
-from vitalfew.flows.pipelines.run import StageProgress
-from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
 from vitalfew.storage.upkeep import inventory, removal, verify
 from vitalfew.storage.upkeep.inventory import RetentionPolicy
@@ -81,12 +79,8 @@ def rows(stage: Stage) -> pa.Table:
     return written.drop_columns([name for name in written.column_names if name.endswith("seconds")])
 
 
-def ledger(stage: Stage) -> list[dict[str, Any]]:
-    return pq.read_table(stage.artifact.ledger).to_pylist()
-
-
 def tokens(stage: Stage) -> int:
-    return sum(row["tokens"] for row in ledger(stage))
+    return sum(row["tokens"] for row in pq.read_table(stage.artifact.ledger).to_pylist())
 
 
 def interrupted(stage: Stage, after: int) -> bool:
@@ -150,6 +144,23 @@ def test_nothing_is_asked_for_twice(corpus: Corpus, server: PaidServer, name: st
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
 
 
+def test_a_local_model_computes_no_batch_twice(corpus: Corpus, tmp_path: Path) -> None:
+    """Within a shard, whose batches are of one prompt or two."""
+    model = tiny_models.llama(tmp_path / "llama", positions=2048)
+    local = {"model": str(model), "precision": "fp32", "device": "cpu", "max_tokens": 4, "batch_tokens": 400}
+    config = GenerateConfig(generator="transformers", temperature=0, **local)
+    other = corpus.copied(corpus.store.with_name("undisturbed"))
+    alone, due = (staged(Generate, each.store, each.asked, each.evidence(), config) for each in (other, corpus))
+    alone.run("alone")
+    assert interrupted(due, 6)
+    (path,) = journals.paths(due.artifact)
+    entries = journals.entries(path)
+    path.write_bytes(path.read_bytes()[:-9])  # torn: that batch is computed again
+    due.run("second")
+    assert rows(due).equals(rows(alone))
+    assert tokens(alone) <= tokens(due) <= tokens(alone) + 2 * entries[-1].tokens
+
+
 def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: PaidServer) -> None:
     due = Undisturbed(corpus, "generate", server)
     stage = corpus.stage("generate", server.url)
@@ -162,12 +173,10 @@ def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: P
     assert server.paid_again() == len(asked) - len(paid)
     assert tokens(stage) == due.tokens == server.tokens_due()
     assert rows(stage).equals(due.rows)
-    first = next(row for row in ledger(stage) if row["shard"] == 0)
-    assert first["wall_seconds"] > max(entry.wall_seconds for entry in paid) > 0
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("name", ["generate", "refine", "split"])
 def test_an_outage_is_no_result(corpus: Corpus, server: PaidServer, name: str) -> None:
     due = Undisturbed(corpus, name, server)
     stage, works = corpus.stage(name, server.url), server.behave
@@ -207,30 +216,7 @@ def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server:
     assert "out of memory" in error
 
 
-@pytest.mark.slow
-def test_workers_of_ray_say_what_is_missing_and_what_they_warn_of(
-    corpus: Corpus, server: PaidServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    works = server.behave
-    answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
-    counting, server.usage = server.usage, lambda prompt: (0, 0)  # type: ignore[method-assign,assignment]
-    options = {"base_url": server.url, "retries": 0}
-    stage = staged(
-        Generate, corpus.store, corpus.asked, None, GenerateConfig(generator="openai", model="tiny", **options)
-    )
-    pool = Workers(1)
-    with ray_cluster(Execution(workers=1, store=corpus.store)), StageProgress("generate") as progress:
-        with pytest.raises(Unanswered, match="out of memory"):
-            pool.run(stage, "first", progress)
-        assert sum("how many tokens" in record.message for record in caplog.records) == 1
-        server.behave, server.usage = works, counting  # type: ignore[method-assign]
-        server.asked.clear()
-        pool.run(stage, "second", progress)
-    assert answered
-    assert not answered & {*server.prompts()}
-
-
-@pytest.mark.parametrize("count", [-7, 10**25, float("inf"), float("nan"), "many", None])
+@pytest.mark.parametrize("count", [-7, float("inf"), "many", None])
 def test_whatever_a_server_counts_its_answers_are_kept(corpus: Corpus, server: PaidServer, count: Any) -> None:
     reply = server.behave
 
@@ -259,8 +245,6 @@ def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: P
     assert (entry.state, entry.usd > 0) == ("unfinished", True)
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
     content = path.read_bytes()
-    path.write_bytes(content + content[:50])  # torn
-    assert [*verify.verify([stage.artifact], lambda read: None)] == []
     path.write_bytes(content.replace(b"to ", b"no ", 1))
     (fault,) = verify.verify([stage.artifact], lambda read: None)
     assert "1 answers differ from what was written" in fault.what
@@ -302,4 +286,3 @@ def test_twenty_kills_at_random_moments(tmp_path: Path, server: PaidServer) -> N
     assert len(distinct) == len(rows(stage)["prompt_id"].unique())
     assert len(server.prompts()) <= len(distinct) + kills * CONCURRENCY
     assert tokens(stage) == server.tokens_due()
-    print(f"{kills} kills: {len(server.prompts())} requests for {len(distinct)} prompts, {tokens(stage)} tokens")
