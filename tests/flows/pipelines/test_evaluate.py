@@ -208,18 +208,6 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
 
 
-def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text('{"text": "Xyzzy?", "gold": ["plugh"]}\n')
-    methods = {"words": {"retrieve": {"retriever": "bm25"}}}
-    dataset = f"jsonl:{file}?question=text&answers=gold"
-    outcome = run(store, {**THREE, "methods": methods, "questions": {"dataset": dataset}})
-    assert outcome.methods["words"]["retrieve"].rows["hits"] == 0
-    assert outcome.methods["words"]["generate"].rows["candidates"] == 1
-    assert values(store, outcome, "words")["contexts"] == 0
-    assert values(store, outcome, "words")["answer_recall@5"] == 0
-
-
 def test_reports_are_read_from_the_store(answered: Path) -> None:
     store = answered
     outcome = run(store)

@@ -7,42 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.evaluating import run
-from tests.support.fakes import FirstWords
-from tests.support.indexing import index, sql
+from tests.support.indexing import index
 from tests.support.oreo import reader
 from tests.support.stand_ins import NAMES, question, write_stand_ins
 from tests.support.tiny_models import llama
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion
 
 SPARSE = [
     "yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2", "targets=[q_proj]",
     "check_questions=2",
 ]  # fmt: skip
 BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
-
-
-class Believer(FirstWords):
-    """Calls every passage relevant."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        return Completion("1", 9, 1, 0.1)
-
-
-class Checker(FirstWords):
-    """Calls a passage relevant that holds an accepted answer."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        accepted = prompt.text.partition("Accepted answers: ")[2].partition("\n")[0]
-        return Completion(str(int(accepted in prompt.contexts[0])), 9, 1, 0.1)
-
-
-TWO_ROUND = {
-    "labeller": "two_round",
-    "rater": {"generator": f"{__name__}:Believer"},
-    "critic": {"generator": f"{__name__}:Checker"},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -112,22 +87,18 @@ def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     )
 
 
-def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
+def test_labels_of_a_run_are_learnt_from(place: Path) -> None:
     file = place / "retrieved.jsonl"
     retrieve = {"retriever": "run_file", "file": str(file), "top_k": 3}
-    methods = {"two rounds": {"label": TWO_ROUND}, "titles": {"label": {"labeller": "title"}}}
-    score = {"metrics": ["passage_recall"]}
-    found = run(
-        place / "store", {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods, "score": score}
-    )
-    data, given = f"ctxs:{file}", [*BY_QUESTION, f"labels={found.run.run_id}:two rounds"]
-    card = sparse(place, "sparse_rag", data, settings=given)
-    assert "the first of those that a run retrieved;\n  which are relevant is said by the labels of a run" in card
-    corrected = "SELECT count(*) FROM labels WHERE rater = 1 AND critic = 0 AND label = 0"
-    assert sql(place / "store", corrected) == [(24,)]
-    settings = [*SPARSE, f"base={place / 'llama'}", "split=question", f"labels={found.run.run_id}"]
-    result = command(place, "sparse_rag", data, settings=settings)
-    assert "has the labels of two rounds, titles; name one" in " ".join(result.output.split())
+    methods = {"titles": {"label": {"labeller": "title"}}, "answers": {"label": {"labeller": "answer_text"}}}
+    settings = {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods}
+    found = run(place / "store", settings, score={"metrics": ["passage_recall"]})
+    given = [*BY_QUESTION, f"labels={found.run.run_id}:titles"]
+    card = sparse(place, "sparse_rag", f"ctxs:{file}", settings=given)
+    assert "which are relevant is said by the labels of a run" in card
+    ambiguous = [*SPARSE, f"base={place / 'llama'}", "split=question", f"labels={found.run.run_id}"]
+    result = command(place, "sparse_rag", f"ctxs:{file}", settings=ambiguous)
+    assert "has the labels of titles, answers; name one" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
