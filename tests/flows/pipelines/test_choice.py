@@ -209,10 +209,3 @@ def test_what_cannot_be_chosen_is_said_with_a_remedy(
 ) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         run(store, **given_settings)
-
-
-def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path: Path) -> None:
-    dataset = questions_file(tmp_path / "q.jsonl", [{"question": f"What is {n}?", "id": str(n)} for n in range(60)])
-    dataset = dataset.replace("&answers=answers", "")
-    with pytest.raises(InputError, match=r"need at least 10 development questions with gold answers.*choose\.by"):
-        run(store, questions={"dataset": dataset})

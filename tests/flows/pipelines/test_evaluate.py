@@ -26,7 +26,7 @@ from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
+from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, read_runs
 from vitalfew.tasks.datasets.base import InputError
@@ -139,38 +139,6 @@ def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(answered: Path, m
     )
     assert 0 < kept[0] < kept[1]
     assert len(log.read_text().splitlines()) == kept[1] - kept[0]
-
-
-def test_a_run_that_ends_anywhere_goes_on_there(store: Path, answered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = answered
-    mark_done, ended = Artifact.mark_done, 0
-    for stop in range(1, 60, 4):
-        done = 0
-
-        def mark(self: Artifact, record: ShardRecord, stop: int = stop) -> ShardRecord:
-            nonlocal done
-            marked = mark_done(self, record)
-            done += 1
-            if done == stop:
-                raise OSError("gone")
-            return marked
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Artifact, "mark_done", mark)
-            try:
-                run(store)
-                break
-            except OSError:
-                ended += 1
-    assert ended > 1
-    run(store)
-    made, due = contents(store), contents(whole)
-    # when two runs ask, what was answered by the first says so
-    assert made.keys() == due.keys()
-    assert {name for name in due if made[name] != due[name]} <= {name for name in due if name.startswith("candidates")}
-    # totals are sums over rows: each shard is paid once
-    query = "SELECT count(*), count(DISTINCT (fingerprint, shard)) FROM costs"
-    assert sql(store, query)[0] == sql(whole, query)[0]
 
 
 def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:

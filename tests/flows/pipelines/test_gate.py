@@ -18,7 +18,7 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.named import find_corpus, read_corpora
+from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import ReEncoded, index_parameters, re_encode_corpus
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import generations
@@ -133,7 +133,8 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     assert told.exit_code == 0, told.output
     assert "Generation 2 of towns is rejected, on 80 questions" in told.output
     assert current(store) == 1
-    (hit, *_) = Searcher.named(store, NAME).hits("mill town007", by_passages())
+    passages = with_options(RetrieveConfig(retriever="passage"), "retrieve")
+    (hit, *_) = Searcher.named(store, NAME).hits("mill town007", passages)
     assert "guild7" in hit.passage
     columns = "generation, against, verdict, method, metric, margin, questions, metric_verdict, left_out"
     compared = "current - candidate > 0.5, low < difference AND difference < high"
@@ -146,10 +147,6 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     assert (again.gated.is_new, again.is_new, asked.evaluations) == (False, False, [])
     assert generations.promote(store, NAME, 2).number == 2  # by hand, all the same
     assert re_encode(store).gated is None
-
-
-def by_passages() -> Any:
-    return with_options(RetrieveConfig(retriever="passage"), "retrieve")
 
 
 def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: Path) -> None:
@@ -209,21 +206,16 @@ def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.Mo
     assert {name for name, artifact in asked.stages if asked.stages.count((name, artifact)) > 1} == {"score"}  # killed
 
 
-@pytest.mark.parametrize(
-    ("gate", "said"),
-    [
-        ({"margins": {"passage_recall@10": -0.1}}, "gate.margins.passage_recall@10"),
+def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path) -> None:
+    for gate, said in (
         ({"margins": {"passage_recall@11": 0.1}}, "has no metric 'passage_recall@11'; it has: passage_recall@1"),
         ({"experiment": "quickstart", "margins": {"accuracy": 0.1}}, "chooses settings"),
-    ],
-)
-def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path, gate: dict[str, Any], said: str) -> None:
-    store = write(tmp_path, gate=gate)
-    with pytest.raises(ConfigError) as refused:
-        find_corpus(NAME, store)
-    assert said in str(refused.value)
-    assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
-    assert NAME in read_corpora(store)[1]
+    ):
+        store = write(tmp_path, gate=gate)
+        with pytest.raises(ConfigError) as refused:
+            find_corpus(NAME, store)
+        assert said in str(refused.value)
+        assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
 
 
 def doubtful(folder: Path, **gate: Any) -> Path:

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
 from tests.support.shared import indexed
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
@@ -153,6 +155,16 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
     assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
     # every shard was paid for once
     assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
+
+
+def test_a_missing_shard_is_noticed_by_the_next_plan_and_made_again(tmp_path: Path) -> None:
+    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
+    before = contents(tmp_path)
+    next(tmp_path.glob("vectors/*/00001.parquet")).unlink()
+    plan = graph(parameters(tmp_path))
+    assert [stage.name for stage in plan.missing()] == ["encode"]
+    assert [manifest.stage for manifest in plan.run(run_serially).new()] == ["encode"]
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
