@@ -1,10 +1,7 @@
-"""The flow evaluate as a whole: tables, grids, reuse, resume, reports, bad input, Ray."""
+"""The flow evaluate as a whole: tables, grids, reuse, reports, bad input, secrets."""
 
-import json
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +32,6 @@ from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.runs import NoReport, find_run
 from vitalfew.tasks.stage import Stage
 
-ROOT = Path(__file__).parents[3]
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
 THREE: dict[str, Any] = {
     "index": "test",
@@ -240,18 +236,3 @@ def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.Monk
     monkeypatch.delenv("OPENAI_API_KEY")
     use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
     assert "OPENAI_API_KEY" not in os.environ
-
-
-@pytest.mark.slow
-def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    copied(store, whole)
-    file = tmp_path / "trial.yaml"
-    file.write_text(json.dumps(THREE))
-    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}
-    for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2", "--runner", "ray"])):
-        command = [sys.executable, "-m", "vitalfew.flows.cli", "evaluate", str(file), "--store", str(place), *options]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "pareto" in done.stdout
-    assert contents(store) == contents(whole)

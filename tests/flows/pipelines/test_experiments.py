@@ -58,20 +58,6 @@ def test_what_concerns_several_methods_is_set_for_those_that_have_it() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("given_settings", "message"),
-    [
-        ({"retrieve": {"alhpa": 1}}, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
-        ({"retrieve": {"alpha": 2}}, r"method pareto: setting 'retrieve\.alpha'.*less than or equal to 1"),
-    ],
-)
-def test_what_no_method_has_is_an_error(given_settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        evaluation("trial", BOTH, given_settings)
-    with pytest.raises(ConfigError, match=message):  # likewise in the experiment's own file
-        evaluation("trial", {**BOTH, **given_settings})
-
-
 def test_a_given_setting_of_other_methods_is_told_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """So that several experiments can be given the same settings."""
     given = {"retrieve": {"unit": "passage"}}
@@ -97,17 +83,13 @@ def test_a_grid_is_of_what_each_of_its_methods_has() -> None:
 
 
 def test_a_stage_of_the_tree_may_be_a_section() -> None:
-    ways: list[dict[str, Any]] = [
-        {"label": {"labeller": "gold"}, "methods": {"a": {"perturb": {"noise": [1, 3]}}, "b": {"label": None}}},
-        {
-            "stages": {"label": {"labeller": "gold"}},
-            "methods": {"a": {"stages": {"perturb": {"noise": [1, 3]}}}, "b": {"stages": {"label": None}}},
-        },
-    ]
-    given: list[dict[str, Any]] = [{"perturb": {"seed": 7}}, {"stages": {"perturb": {"seed": 7}}}]
-    section, stage = (
-        evaluation("trial", {"index": "test", **way}, layer) for way, layer in zip(ways, given, strict=True)
-    )
+    direct = {"label": {"labeller": "gold"}, "methods": {"a": {"perturb": {"noise": [1, 3]}}, "b": {"label": None}}}
+    nested = {
+        "stages": {"label": {"labeller": "gold"}},
+        "methods": {"a": {"stages": {"perturb": {"noise": [1, 3]}}}, "b": {"stages": {"label": None}}},
+    }
+    section = evaluation("trial", {"index": "test", **direct}, {"perturb": {"seed": 7}})
+    stage = evaluation("trial", {"index": "test", **nested}, {"stages": {"perturb": {"seed": 7}}})
     assert section == stage
     assert [method.name for method in section.methods] == ["a noise=1", "a noise=3", "b"]
     first, _, last = recorded(section).values()

@@ -1,4 +1,4 @@
-"""What goes wrong outside of the program: full disks, changed sources, damaged records, odd texts, odd paths."""
+"""What goes wrong outside of the program: full disks, changed sources, damaged records, media, odd texts."""
 
 import json
 import os
@@ -210,17 +210,6 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     assert done.stdout.count("No faults in") == 1
     assert "Read-only file system. A store must be writable" in done.stdout
     assert "Traceback" not in done.stdout
-
-
-def test_a_store_that_is_none(tmp_path: Path) -> None:
-    loop, file = tmp_path / "loop", tmp_path / "file"
-    loop.symlink_to(loop)
-    file.write_text("not a directory")
-    for store in (loop, file, file / "deep"):
-        for arguments in (["index", SYNTHETIC, "--name", "n", *FAKE], ["search", "Who?", "--index", "n"]):
-            done = run(*arguments, "--store", store)
-            assert done.exit_code == 1, done.output
-            assert "store" in done.output
 
 
 ODD = [

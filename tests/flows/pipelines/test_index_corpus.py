@@ -1,4 +1,4 @@
-"""The flow index_corpus as a whole: tables, reuse, resume, conservation of rows, bad input, Ray."""
+"""The flow index_corpus as a whole: tables, reuse, resume, conservation of rows, damage, bad input, Ctrl-C."""
 
 import json
 import os
@@ -47,17 +47,6 @@ def test_tables_of_a_corpus(tmp_path: Path) -> None:
     assert len(load.shards) == 4
     assert outcome.run.state == "completed"
     assert reused(outcome) == set()
-
-
-def test_sentences_give_back_their_passages() -> None:
-    store = indexed()
-    joined: dict[int, str] = {}
-    for row in table(store, "sentences").to_pylist():
-        before = joined.get(row["passage_id"], "")
-        assert row["start"] == len(before)
-        assert row["end"] == row["start"] + len(row["text"])
-        joined[row["passage_id"]] = before + row["text"]
-    assert joined == {row["passage_id"]: row["text"] for row in table(store, "passages").to_pylist()}
 
 
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
@@ -111,15 +100,6 @@ def test_rows_in_are_rows_out_and_rejects(tmp_path_factory, rows: list, size: in
     assert len(texts) == len(set(texts))
     rejects = table(folder / "store", "rejects").to_pylist()
     assert all(1 <= row["offset"] <= len(rows) + 1 and row["reason"] and row["source"] for row in rejects)
-
-
-def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for name, title in (("a.md", "One"), ("b.md", "Two"), ("c.md", "Two")):
-        (tmp_path / "folder" / name).write_text(f"# {title}\n\nThe same text.\n")
-    index(tmp_path / "store", f"folder:{tmp_path / 'folder'}")
-    details = sql(tmp_path / "store", 'SELECT detail FROM rejects ORDER BY "offset"')
-    assert details == [(f"{name}.md#two: the same id as row 1 of folder:folder, a.md#one",) for name in "bc"]
 
 
 def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,26 +174,6 @@ def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"rows\.jsonl.*missing_column.*body"):
         index(tmp_path / "s", f"jsonl:{file}")
     assert read_runs(tmp_path / "s")[-1].state == "failed"
-
-
-@pytest.mark.slow
-def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One run of the flow, in a process of its own as a user's is, with a worker that dies in the middle of it."""
-    mark, options = tmp_path / "mark", ("--workers", "2", "--runner", "ray")
-    environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
-    given = command(tmp_path / "ray", SYNTHETIC, *options, encoder="MortalEncoder")
-    given += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
-    done = subprocess.run(given, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert mark.exists()
-    monkeypatch.setenv("VITALFEW_TEST_MARK", str(mark))
-    mortal = {"encoder": "tests.support.fakes:MortalEncoder"}
-    index(tmp_path / "serial", encode=mortal, index={"type": "ivf_sq8"}, bm25={"enabled": True})
-    assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
-    shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
-    assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
 
 
 @pytest.mark.slow
