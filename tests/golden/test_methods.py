@@ -49,7 +49,8 @@ def test_methods(golden: Callable[[str, str], None], tmp_path: Path) -> None:
     store = vf.Store(copied(valley() / "store", tmp_path / "store"), progress=False)
     experiment = tmp_path / "papers.yaml"
     experiment.write_text(EXPERIMENT.format(model=llama(tmp_path / "llama", positions=1024)))
-    report = store.evaluate(str(experiment), "valley", runner="serial", settings=ANSWERING)
+    answering = {"generate": ANSWERING["generate"]}
+    report = store.evaluate(str(experiment), "valley", runner="serial", settings=answering)
     text = f"# questions\n{questions(store, report)}"
     for method in methods(report):
         text += f"\n# {method}: answer, contexts, tokens\n{answers(store, report, method)}"
