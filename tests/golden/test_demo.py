@@ -1,4 +1,4 @@
-"""Golden: the commands that `vitalfew demo` prints, and the rows and columns of its table.
+"""Golden: the commands that `vitalfew demo` prints, and its methods, metrics and numbers of questions.
 
 Its figures are left out: the demo computes in the precision that a machine chooses, and they differ from processor to
 processor. Those of the same experiment in fp32 are in `quickstart/`. The demo reads the manual that comes with
@@ -21,7 +21,9 @@ PYTHON = (3, 11, 7)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info[:3] != PYTHON, reason="the manual of another Python is another text")
-def test_demo(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+def test_demo(golden: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the language model that this user may have in the cache: the demo would ask it, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     printed = vitalfew("demo", "--store", tmp_path / "store")
     commands = [line.partition(" --store")[0] for line in printed.splitlines() if line.startswith("$ vitalfew ")]
     report = vf.Store(tmp_path / "store", progress=False).report()

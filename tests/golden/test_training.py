@@ -37,7 +37,7 @@ def test_training_a_reader(golden: Callable[[str, str], None], place: Path) -> N
     golden("training/reader.txt", _described(place, "reader"))
 
 
-@pytest.mark.parametrize("recipe", ["critic", "cxmi", "sparse_rag"])
+@pytest.mark.parametrize("recipe", ["critic", "sparse_rag", pytest.param("cxmi", marks=pytest.mark.slow)])
 def test_training(golden: Callable[[str, str], None], recipe: str, place: Path) -> None:
     reader = f"reader={place / 'reader'}"
     given = {

@@ -1,8 +1,6 @@
 """The public API on a small store: typed, lazy, and with the figures and the errors of the command line."""
 
 import asyncio
-import copy
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +8,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import vitalfew as vf
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.main import app
 from vitalfew.storage import files
 from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.datasets.base import InputError
@@ -32,36 +28,6 @@ def test_the_import_takes_no_library() -> None:
     assert all(callable(getattr(vf, name)) for name in vf.__all__)
     with pytest.raises(AttributeError, match="Store"):
         vf.Shop  # noqa: B018
-
-
-def test_a_search_is_that_of_the_command_line(store: vf.Store) -> None:
-    index = store.index("towns")
-    hits = index.search(QUESTION, top_k=5, alpha=0.5)
-    done = CliRunner().invoke(
-        app,
-        [
-            "search",
-            QUESTION,
-            "--index",
-            "towns",
-            "--top-k",
-            "5",
-            "--alpha",
-            "0.5",
-            "--json",
-            "--store",
-            str(store.place),
-        ],
-    )
-    assert [vars(hit) for hit in hits] == json.loads(done.stdout)
-    assert hits.pl().shape == (5, 13)
-    assert [hit.passage[hit.start : hit.end] for hit in hits] == [hit.text for hit in hits]
-    assert copy.deepcopy(index).search(QUESTION, top_k=5, alpha=0.5).pl().equals(hits.pl())
-    assert list(hits.pl()["text"]) == [hit.text for hit in hits]
-    assert asyncio.run(index.asearch(QUESTION, top_k=5, alpha=0.5)).pl().equals(hits.pl())
-    assert index.passage(hits[0].passage_id)["text"] == hits[0].passage
-    assert hits[0].text in repr(hits)
-    assert "<table>" in hits._repr_html_()
 
 
 def test_hits_have_at_most_max_tokens(store: vf.Store) -> None:

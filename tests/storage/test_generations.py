@@ -2,9 +2,7 @@
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -182,24 +180,6 @@ def test_a_name_that_is_removed_takes_its_history_along_and_no_other(store: Path
 
 
 # At once
-
-
-def test_of_builds_at_once_none_is_lost(store: Path) -> None:
-    record(store, 1)
-    several = [built(store, number) for number in range(2, 8)]
-    start = threading.Barrier(len(several))
-
-    def build(one: NamedIndex) -> int:
-        start.wait()
-        return generations.record(store, one).number
-
-    with ThreadPoolExecutor(len(several)) as pool:
-        got = [*pool.map(build, several)]
-    assert sorted(got) == [2, 3, 4, 5, 6, 7]
-    assert numbers(store) == [1, 2, 3, 4, 5, 6, 7]
-    now = find_index(store, "notes")
-    assert sorted([*now.before, now.generation]) == [1, 2, 3, 4, 5, 6, 7]
-    assert now.reached == 7
 
 
 def test_a_promotion_that_a_bad_network_cuts_off_is_done_once(proxy: FaultyProxy, tmp_path: Path) -> None:

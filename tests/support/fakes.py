@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -108,20 +107,6 @@ class GpuEncoder(HashEncoder):
     def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
         with Path(os.environ["VITALFEW_TEST_MARK"]).open("a") as mark:
             print(os.getpid(), os.environ.get("CUDA_VISIBLE_DEVICES"), file=mark)
-        return super().encode(texts, tick)
-
-
-class MortalEncoder(HashEncoder):
-    """Kills its own process the first time it encodes anywhere, as the kernel kills one that is out of memory.
-
-    The file that VITALFEW_TEST_MARK names says that it has happened.
-    """
-
-    def encode(self, texts: Sequence[str], tick: TextTick = _no_tick) -> Encoded:
-        mark = Path(os.environ["VITALFEW_TEST_MARK"])
-        if not mark.exists():
-            mark.write_text("killed")
-            os.kill(os.getpid(), signal.SIGKILL)
         return super().encode(texts, tick)
 
 

@@ -1,19 +1,14 @@
 """What work is charged at: dated prices, prices by model, the energy of a GPU, and the model in the ledger."""
 
-import re
-import socket
 import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.support.indexing import index, sql
-from vitalfew.flows.cli.main import app
 from vitalfew.storage import costs, usage
-from vitalfew.storage.costs import Meter, charge, read_prices, working_on
+from vitalfew.storage.costs import Meter, charge, read_prices
 
 LISTS = """
 - {dated: 2027-03-01, cpu_core_hour: 0.10, gpu_hour: 3.0, million_tokens: {"openai:large": 2.0}}
@@ -51,30 +46,6 @@ def test_a_single_list_and_what_is_refused(prices: Path) -> None:
     costs._price_lists.cache_clear()
     with pytest.raises(ValueError, match="'cpu'"):
         charge(1, 1, 1)
-
-
-def test_the_ledger_names_the_model(tmp_path: Path) -> None:
-    index(tmp_path)
-    named = dict(sql(tmp_path, "SELECT DISTINCT stage, model FROM costs"))
-    assert named == {"load": None, "split": "punkt", "encode": "tests.support.fakes:HashEncoder", "index": None}
-
-
-def test_the_ledger_names_the_node(tmp_path: Path) -> None:
-    index(tmp_path)
-    assert sql(tmp_path, "SELECT DISTINCT node FROM costs") == [(socket.gethostname(),)]
-    assert "node" not in _shown(tmp_path)  # the only one
-    with working_on("ann/1f09ac"):
-        index(tmp_path, encode={"context": "passage"})
-    own = socket.gethostname()
-    named = sql(tmp_path, "SELECT node, list(DISTINCT stage ORDER BY stage) FROM spending() GROUP BY 1")
-    assert dict(named) == {own: ["encode", "index", "load", "split"], "ann/1f09ac": ["encode", "index"]}
-    assert all(re.search(rf"^{name} +[\d,]+", _shown(tmp_path), re.MULTILINE) for name in (own, "ann/1f09ac"))
-
-
-def _shown(store: Path) -> str:
-    result = CliRunner().invoke(app, ["costs", "--store", str(store)], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 class Gpu:

@@ -160,15 +160,6 @@ def test_an_address_that_is_no_stores_is_refused_and_no_folder_made(
     assert [path.name for path in tmp_path.iterdir()] == ["settings.yaml"]
 
 
-def test_a_files_own_store_holds_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "settings.yaml"
-    file.write_text("store: mine\n")
-    assert run("index", SYNTHETIC, "--name", "n", *FAKE, "--config", file).exit_code == 0
-    assert (tmp_path / "mine" / "indexes" / "n.json").exists()
-    assert not (tmp_path / "store").exists()
-
-
 @pytest.mark.parametrize("width", [60, 120])
 def test_every_figure_of_a_table_is_whole_where_texts_take_several_lines(width: int) -> None:
     figures = ("1,254,184", "12,345.6", "0.00370", "20,480")

@@ -1,7 +1,6 @@
 """`vitalfew questions`: from a folder of documents to questions that an evaluation asks."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,6 @@ from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.indexing import table
 from tests.support.prices import priced
 from vitalfew.flows.cli.main import app
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.datasets.written import written
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder"]
 TOWNS = ("Velmar", "Orvik", "Hale", "Tarn", "Sund", "Brakel")
@@ -59,41 +55,8 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     assert gold == {row["id"]: [passages[int(row["id"].partition("/")[2])]] for row in rows}
 
 
-def test_a_set_is_asked_by_its_name_as_its_exported_file_is(store: str) -> None:
-    done("questions", "write", "--index", "towns", "--n", "8", "--runner", "serial")
-    done("questions", "export", "towns", "--out", "towns.jsonl")
-    by_name, by_file = (
-        read_report(store, done("evaluate", "retrieval_only", "--index", "towns", *asked(dataset)))
-        for dataset in ("written:towns", "jsonl:towns.jsonl")
-    )
-    assert by_name == by_file
-    assert len(by_name) == 8
-    assert all(gold and supporting for _, gold, supporting, _ in by_name.values())
-    half = done(
-        "evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"), "--set", "questions.half=test"
-    )
-    assert f"{sum(name.startswith('test/') for name in by_name)} questions of written:towns, test half" in half
-    done("questions", "write", "--index", "towns", "--n", "5", "--runner", "serial")
-    assert "5 questions" in done("evaluate", "retrieval_only", "--index", "towns", *asked("written:towns"))
-    (kept,) = [line for line in done("store", "gc").splitlines() if written(Path(store), "towns").name in line]
-    assert "kept" in kept
-
-
 def asked(dataset: str) -> list[str]:
     return ["--set", f"questions.dataset={dataset}", "--runner", "serial"]
-
-
-def read_report(store: str, output: str) -> dict[str, tuple[object, ...]]:
-    """What was asked in the run of a report: by source id, the gold passages, the supporting facts and the answers."""
-    (run,) = re.findall(r"\(run (\S+)\)", output)
-    (asked_of,) = {
-        tables["asked"] for tables in next(r for r in read_runs(Path(store)) if r.run_id == run).methods.values()
-    }
-    rows = Artifact(Path(store), *asked_of.split("/")).read(0, "asked").to_pylist()
-    return {
-        row["source_id"]: (row["question_id"], row["gold_passages"], row["supporting_facts"], row["answers"])
-        for row in rows
-    }
 
 
 def test_an_edited_file_is_not_written_over(store: str) -> None:

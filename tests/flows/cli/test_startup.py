@@ -62,21 +62,5 @@ def test_a_search_imports_only_what_it_searches_with(store: str) -> None:
     without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 
-@pytest.mark.parametrize(
-    ("generator", "heavy"),
-    [
-        # The report is computed and drawn with the others.
-        ("tests.support.fakes:FirstWords", HEAVY - {"faiss", "matplotlib", "scipy", "sklearn"}),
-        ("reader", {"ray", "prefect", "torch", "transformers"}),
-    ],
-)
-def test_a_finished_evaluation_starts_nothing(store: str, generator: str, heavy: set[str]) -> None:
-    trial = Path(store).with_name("trial.yaml")
-    trial.write_text(json.dumps({"index": "test", "generate": {"generator": generator}, "methods": {"naive": {}}}))
-    evaluate = ["evaluate", str(trial), "--store", store]
-    assert CliRunner().invoke(app, [*evaluate, "--runner", "serial"]).exit_code == 0
-    without(heavy, evaluate)
-
-
 def test_the_version_is_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"vitalfew {version('vitalfew')}\n"

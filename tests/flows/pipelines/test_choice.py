@@ -9,29 +9,23 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from tests.support import evaluating
 from tests.support.evaluating import copied, searchable, values
 from tests.support.indexing import contents, sql, without_catalog
 from vitalfew.configs.evaluation import Chosen, Evaluate, Questions
-from vitalfew.configs.loading import ConfigError, merged, parse_assignments
+from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import LoadConfig
-from vitalfew.flows.forms import EvaluateForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.ask import HASHED, Ask
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.load import Load
 from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.runs import find_run
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.shown.page import page
-from vitalfew.tasks.reports.shown.terminal import terminal_report
 from vitalfew.tasks.stage import Stage
 
 ALPHAS = [1.0, 0.3, 0.0]
@@ -99,40 +93,22 @@ def test_the_report_is_of_test_questions_alone_and_says_what_was_chosen(store: P
     assert development
     assert (development.run.name, outcome.run.name) == ("trial/development", "trial")
     assert chosen(outcome).run == development.run.run_id
-    ids = [
+    tested = outcome.methods["pareto"]["score"].artifact
+    tried = [stages["score"].artifact for stages in development.methods.values()]
+    ids, *of_development = (
         {row[0] for row in sql(store, f"SELECT question_id FROM scores WHERE fingerprint = '{name.partition('/')[2]}'")}
-        for name in (outcome.methods["pareto"]["score"].artifact, *(
-            stages["score"].artifact for stages in development.methods.values()
-        ))
-    ]  # fmt: skip
-    assert all(not ids[0] & of_development for of_development in ids[1:])
-    everybody = {row[0] for row in sql(store, "SELECT question_id FROM questions")}
-    assert ids[0] | ids[1] == everybody
+        for name in (tested, *tried)
+    )
+    assert all(not ids & own for own in of_development)
+    assert ids | of_development[0] == {row[0] for row in sql(store, "SELECT question_id FROM questions")}
     assert [*development.methods] == [f"pareto alpha={alpha}" for alpha in ALPHAS]  # nothing else is multiplied
     assert [*outcome.methods] == ["none", "naive", "pareto"]
     report = read_report(store, find_run(store, "trial"))
-    assert report.asked.questions == len(ids[0])
-    assert all(d.questions <= len(ids[0]) for method in report.methods for d in method.differences.values())
-    console = Console(width=100, record=True)
-    console.print(terminal_report(report, 100))
+    assert report.asked.questions == len(ids)
     (taken,) = (tried for tried in chosen(outcome).tried if tried.taken)
-    for text in (console.export_text(), markdown_report(report).replace("\\", ""), page(report)):
-        flat = " ".join(text.split())
-        assert f"Chosen by answer recall@5 on {len(ids[1])} development questions" in flat
-        assert "halved by a hash" in flat
-        assert f"retrieve.alpha={taken.values['retrieve.alpha']}" in flat
-        assert f"{taken.figure:.3f}" in flat
-    row = {name: value for name, value in zip(*_csv(outcome), strict=True)}
-    assert json.loads(row["chosen.settings"]) == taken.values
-    assert (row["chosen.by"], row["chosen.questions"]) == ("answer_recall@5", str(len(ids[1])))
-
-
-def _csv(outcome: Evaluated) -> tuple[list[str], list[str]]:
-    """The heads and the last method's cells."""
-    import csv
-
-    rows = [*csv.reader(outcome.report.csv.open(encoding="utf-8"))]
-    return rows[0], rows[-1]
+    flat = " ".join(markdown_report(report).replace("\\", "").split())
+    assert f"Chosen by answer recall@5 on {len(of_development[0])} development questions" in flat
+    assert f"retrieve.alpha={taken.values['retrieve.alpha']}" in flat
 
 
 def test_a_choice_goes_on_where_it_was_killed_and_then_costs_nothing(store: Path, tmp_path: Path) -> None:
@@ -204,24 +180,6 @@ def test_the_halves_are_the_questions(
             assert hashed[half] == len(asked[half])
 
 
-def test_no_answer_of_the_test_half_has_a_say(store: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "questions"
-    folder.mkdir()
-    texts = [row[0] for row in sql(store, "SELECT DISTINCT text FROM questions ORDER BY text LIMIT 20")]
-
-    def tried(test_answers: Sequence[str]) -> Any:
-        rows = [
-            {"question": text, "answers": ["the" if n < 10 else test_answers[n - 10]], "id": f"{half}/{n}"}
-            for n, (text, half) in enumerate(zip(texts, ["development"] * 10 + ["test"] * 10, strict=True))
-        ]
-        dataset = questions_file(folder / f"{len([*folder.iterdir()])}.jsonl", rows)
-        outcome = run(store, questions={"dataset": dataset})
-        assert "halves of the data set" in markdown_report(outcome.report.report)
-        return chosen(outcome).model_dump(exclude={"run"})
-
-    assert tried(["nothing"] * 10) == tried(["the", "Velmar", "of", "the", "the"] * 2)
-
-
 def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(store: Path) -> None:
     both = {**CHOICE, "choose": {"retrieve.alpha": [0.3, 1.0], "by": "answer_recall@5"}}
     several = parameters(store, both, choose={"retrieve": {"top_k": [2, 5]}})  # as --set choose.retrieve.top_k=[2,5]
@@ -229,53 +187,7 @@ def test_several_settings_are_tried_together_and_what_is_given_is_not_chosen(sto
     assert [(option.of, *option.values.values()) for option in several.choose.options] == [
         ("naive", 2), ("naive", 5), ("pareto", 2, 0.3), ("pareto", 2, 1.0), ("pareto", 5, 0.3), ("pareto", 5, 1.0)
     ]  # fmt: skip
-    fixed = parameters(store, retrieve={"alpha": 0.5})
-    assert fixed.choose is None
-    assert parameters(store, choose=None).choose is None
-    swept = parameters(store, both, retrieve={"top_k": [2, 5]})
-    assert [method.name for method in swept.methods] == [
-        "none", "naive top_k=2", "naive top_k=5", "pareto top_k=2", "pareto top_k=5"
-    ]  # fmt: skip
-    assert swept.choose
-    assert {option.of for option in swept.choose.options} == {"pareto top_k=2", "pareto top_k=5"}
-
-
-def test_a_method_may_choose_for_itself_or_have_a_value_of_its_own(store: Path) -> None:
-    own: dict[str, Any] = merged(CHOICE, {"methods": {"fixed": {"retrieve": {"alpha": 0.5}}}})
-    own["methods"]["pareto"] = {"choose": {"retrieve.alpha": [0.2, 0.9]}}
-    both = parameters(store, {**own, "choose": {"by": "answer_recall@5"}})
-    assert both.choose
-    assert [option.values for option in both.choose.options] == [{"retrieve.alpha": 0.2}, {"retrieve.alpha": 0.9}]
-    narrower = parameters(store, {**own, "choose": {"retrieve.alpha": ALPHAS}})
-    assert narrower.choose == both.choose.model_copy(update={"by": "accuracy"})
-    assert parameters(store, own, choose=None).choose is None
-
-
-def test_where_another_method_is_given_its_own_settings_are_not_chosen(store: Path) -> None:
-    one_by_one = {"generate": {"per_context": True}, "critique": {"critic": "tests.support.fakes:WordCritic"}}
-    tuned = {"select": {"selector": "weighted_sum"}, "choose": {"select.weight_issup": [1.0, 2.0]}}
-    settings = merged(CHOICE, {"choose": {"by": "accuracy"}, "methods": {"naive": {**one_by_one, **tuned}}})
-    del settings["choose"]["retrieve.alpha"]
-    own = parameters(store, settings).choose
-    assert own is not None
-    assert [option.values for option in own.options] == [{"select.weight_issup": weight} for weight in (1.0, 2.0)]
-    given_settings = parameters(store, settings, select={"selector": "pareto_set"})
-    assert given_settings.choose is None
-    with pytest.raises(ConfigError, match=r"method naive: choose: the method has no setting select\.weight_of_nothing"):
-        parameters(
-            store, merged(settings, {"methods": {"naive": {"choose": {"select.weight_of_nothing": [1.0, 2.0]}}}})
-        )
-
-
-def test_yaml_takes_no_key_for_true(store: Path, tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("choose: {retrieve.alpha: [0.3, 1], on: development, by: f1}\nmethods: {pareto: null}\n")
-    choice = evaluation(*find(str(file)), {"index": "test", "store": store}).choose
-    assert choice
-    assert (choice.by, len(choice.options)) == ("f1", 2)
-    given_inline = parse_assignments(["choose={retrieve.alpha: [0, 1], on: test}"])
-    with pytest.raises(ConfigError, match=r"choose\.on must be 'development'"):
-        parameters(store, **given_inline)
+    assert parameters(store, retrieve={"alpha": 0.5}).choose is None
 
 
 def test_seeds_choose_together(store: Path) -> None:
@@ -288,10 +200,6 @@ def test_seeds_choose_together(store: Path) -> None:
     ("given_settings", "error", "message"),
     [
         ({"choose": {"by": "acuracy"}}, ConfigError, r"choose\.by = acuracy.*accuracy, exact_match"),
-        ({"choose": {"on": "test"}}, ConfigError, r"choose\.on must be 'development'"),
-        ({"choose": {"retrieve.alhpa": [1]}}, ConfigError, r"'retrieve\.alhpa' \(did you mean 'retrieve\.alpha'"),
-        ({"choose": {"retrieve.alpha": 1}}, ConfigError, r"choose\.retrieve\.alpha must be .*\[0\.3, 0\.5, 0\.8\]"),
-        ({"choose": {"critique.critic": ["judge"]}}, ConfigError, r"no method of trial has a section `critique`"),
         ({"questions": {"half": "test"}}, ConfigError, r"questions\.half.*choose=null"),
         ({"questions": {"sample": 5}}, InputError, r"need at least 10 development questions, got 5.*choose=null"),
     ],
@@ -301,20 +209,3 @@ def test_what_cannot_be_chosen_is_said_with_a_remedy(
 ) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         run(store, **given_settings)
-
-
-def test_questions_without_answers_choose_nothing_by_them(store: Path, tmp_path: Path) -> None:
-    dataset = questions_file(tmp_path / "q.jsonl", [{"question": f"What is {n}?", "id": str(n)} for n in range(60)])
-    dataset = dataset.replace("&answers=answers", "")
-    with pytest.raises(
-        InputError, match=r"need at least 10 development questions with gold answers, for .*got 0.*choose\.by"
-    ):
-        run(store, questions={"dataset": dataset})
-    assert run(store, questions={"dataset": dataset}, choose={"by": "prompt_tokens"}).run.state == "completed"
-    assert [each.state for each in read_runs(store)[-3:]] == ["failed", "completed", "completed"]
-
-
-def test_the_form_chooses_as_the_command_does(store: Path) -> None:
-    form = EvaluateForm(experiment="quickstart", index="test", store=store)
-    by_name = evaluation(*find("quickstart"), {"index": "test", "store": store})
-    assert form.evaluation() == by_name

@@ -1,16 +1,14 @@
-"""The flow evaluate as a whole: tables, grids, reuse, resume, reports, bad input, Ray."""
+"""The flow evaluate as a whole: tables, grids, reuse, reports, bad input, secrets."""
 
-import json
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from prefect.blocks.system import Secret
 from typer.testing import CliRunner
 
 from tests.support import evaluating
@@ -20,21 +18,20 @@ from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, merged
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.evaluate import use_secrets
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.storage.artifacts import Artifact, Manifest, ShardRecord
+from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
 from vitalfew.tasks.report import read_report, write_report
 from vitalfew.tasks.reports.runs import NoReport, find_run
-from vitalfew.tasks.splitters.tokens import count_tokens
 from vitalfew.tasks.stage import Stage
 
-ROOT = Path(__file__).parents[3]
 FAKE = {"generator": "tests.support.fakes:FirstWords"}
 THREE: dict[str, Any] = {
     "index": "test",
@@ -83,62 +80,17 @@ def test_three_methods_from_questions_to_a_table(answered: Path) -> None:
     assert 0 < pareto["passage_recall@5"] <= 1
     assert values(store, outcome, "none")["passage_recall@5"] is None
     # every rank once, best first
-    ranks = sql(
-        store, "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
-    )
-    assert all(
-        found == [*range(1, len(found) + 1)] and [*scores] == sorted(scores, reverse=True) for found, scores in ranks
-    )
+    lists = "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
+    for ranks, scores in sql(store, lists):
+        assert ranks == [*range(1, len(ranks) + 1)]
+        assert [*scores] == sorted(scores, reverse=True)
     # SQL finds a method's rows by its name
-    by_sql = dict(
-        sql(
-            store,
-            "SELECT metric, avg(value) FROM scores JOIN methods USING (fingerprint) "
-            "WHERE method = 'pareto' AND table_name = 'scores' GROUP BY ALL",
-        )
-    )
-    assert {name: pytest.approx(value) for name, value in by_sql.items()} == {
-        name: value for name, value in pareto.items() if name in by_sql
-    }
+    recall = "SELECT avg(value) FROM scores JOIN methods USING (fingerprint) WHERE method = 'pareto'"
+    assert sql(store, f"{recall} AND metric = 'passage_recall@5'") == [(pytest.approx(pareto["passage_recall@5"]),)]
 
 
-def test_the_passages_of_the_hits_are_labelled(answered: Path) -> None:
-    """Where a method asks for it: whether each retrieved passage is relevant, as the labeller says."""
-    store = answered
-    outcome = run(store, merged(THREE, {"label": {"labeller": "gold"}}))
-    assert "label" not in outcome.methods["none"]
-    labelled = sql(
-        store,
-        "SELECT label = list_contains(gold_passages, labels.passage_id)::INT FROM labels "
-        "JOIN methods ON methods.fingerprint = labels.fingerprint AND method = 'naive' JOIN asked USING (question_id)",
-    )
-    assert len(labelled) == outcome.methods["naive"]["label"].rows["labels"]
-    assert {*labelled} == {(True,)}
-    with pytest.raises(ConfigError, match=r"label\.anwser.*did you mean 'label\.answer'"):
-        graph(parameters(store, merged(THREE, {"label": {"anwser": True}})))
-
-
-def test_hits_are_what_a_search_finds(answered: Path) -> None:
-    from vitalfew.configs.schema import RetrieveConfig
-    from vitalfew.tasks.retrieve import Searcher
-
-    store = answered
-    searcher = Searcher.named(store, "test")
-    for retriever in ("passage", "core_context"):
-        table = "passage" if retriever == "passage" else "sentence"
-        (question, text) = sql(store, "SELECT question_id, text FROM asked ORDER BY 1 LIMIT 1")[0]
-        rows = sql(
-            store,
-            "SELECT unit_id, passage_id, trim(text), title FROM hits "
-            f"WHERE unit = '{table}' AND question_id = {question} ORDER BY rank",
-        )
-        found = searcher.hits(text, RetrieveConfig(retriever=retriever, top_k=5))
-        assert rows == [(hit.unit_id, hit.passage_id, hit.text.strip(), hit.title) for hit in found]
-
-
-@pytest.mark.parametrize("travelled", [False, True])
-def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -> None:
-    """Another corpus takes the index's name after the plan; `travelled`: the stages as Ray's workers get them."""
+def test_hits_are_of_the_corpus_that_was_planned(store: Path) -> None:
+    """Another corpus takes the index's name after the plan; the stages are as Ray's workers get them."""
     given = merged(
         THREE, {"methods": {"keywords": {"retrieve": {"retriever": "bm25"}}}, "questions": {"sample": 12, "batch": 8}}
     )
@@ -147,7 +99,7 @@ def test_hits_are_of_the_corpus_that_was_planned(store: Path, travelled: bool) -
     index(store, "synthetic:passages=40,questions=12,seed=8", bm25={"enabled": True})
 
     def execute(stages: Sequence[Stage], run_id: str) -> list[Manifest]:
-        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages] if travelled else stages, run_id)
+        return run_serially([pickle.loads(pickle.dumps(stage)) for stage in stages], run_id)
 
     outcome = plan.run(execute)
     for method in ("naive", "pareto", "keywords"):
@@ -185,38 +137,6 @@ def test_a_second_run_does_nothing_and_a_grid_only_what_is_new(answered: Path, m
     assert len(log.read_text().splitlines()) == kept[1] - kept[0]
 
 
-def test_a_run_that_ends_anywhere_goes_on_there(store: Path, answered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = answered
-    mark_done, ended = Artifact.mark_done, 0
-    for stop in range(1, 60, 4):
-        done = 0
-
-        def mark(self: Artifact, record: ShardRecord, stop: int = stop) -> ShardRecord:
-            nonlocal done
-            marked = mark_done(self, record)
-            done += 1
-            if done == stop:
-                raise OSError("gone")
-            return marked
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Artifact, "mark_done", mark)
-            try:
-                run(store)
-                break
-            except OSError:
-                ended += 1
-    assert ended > 1
-    run(store)
-    made, due = contents(store), contents(whole)
-    # when two runs ask, what was answered by the first says so
-    assert made.keys() == due.keys()
-    assert {name for name in due if made[name] != due[name]} <= {name for name in due if name.startswith("candidates")}
-    # totals are sums over rows: each shard is paid once
-    query = "SELECT count(*), count(DISTINCT (fingerprint, shard)) FROM costs"
-    assert sql(store, query)[0] == sql(whole, query)[0]
-
-
 def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     every = {row[0] for row in sql(store, "SELECT question_id FROM questions")}
 
@@ -230,15 +150,11 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     assert len(few) == 5
     assert few < more < every
     assert more != other
-    gold = "(SELECT unnest(gold_passages) AS passage_id FROM questions)"
-    title = sql(store, f"SELECT title FROM passages JOIN {gold} USING (passage_id)")
-    name = title[0][0].replace("'", "''")
-    assert 0 < len(asked(where=f"list_contains(titles, '{name}')")) < len(every)
+    assert 0 < len(asked(where="len(text) % 2 = 0")) < len(every)
     with pytest.raises(InputError, match=r"no question matches it; there are \d+ of synthetic"):
         asked(where="text = 'nothing'")
-    for wrong in ("colour = 1", "text IN (SELECT content FROM read_text('/etc/passwd'))"):
-        with pytest.raises(InputError, match=r"questions\.where"):
-            asked(where=wrong)
+    with pytest.raises(InputError, match=r"questions\.where"):
+        asked(where="text IN (SELECT content FROM read_text('/etc/passwd'))")
 
 
 def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> None:
@@ -256,70 +172,12 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
 
 
-@pytest.mark.parametrize("text", ["unit", "passage"])
-def test_an_empty_retrieval_is_answered_without_contexts(store: Path, tmp_path: Path, text: str) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text('{"text": "Xyzzy?", "gold": ["plugh"]}\n')
-    methods = {"words": {"retrieve": {"retriever": "bm25"}, "refine": {"text": text}}}
-    dataset = f"jsonl:{file}?question=text&answers=gold"
-    outcome = run(store, {**THREE, "methods": methods, "questions": {"dataset": dataset}})
-    assert outcome.methods["words"]["retrieve"].rows["hits"] == 0
-    assert outcome.methods["words"]["generate"].rows["candidates"] == 1
-    assert values(store, outcome, "words")["contexts"] == 0
-    assert values(store, outcome, "words")["answer_recall@5"] == 0
-
-
-def test_contexts_are_cut_to_a_budget_and_widened_to_passages(store: Path) -> None:
-    methods = {
-        "words": {"refine": {"max_words": 20}},
-        "tokens": {"refine": {"max_tokens": 12}},
-        "few": {"refine": {"top_k": 2, "text": "titled"}},
-        "passages": {"refine": {"text": "passage", "titles": False}},
-    }
-    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
-    rows = {
-        name: sql(
-            store,
-            "SELECT list(text ORDER BY rank), sum(tokens) FROM evidence "
-            f"WHERE fingerprint = '{manifests['refine'].artifact.split('/')[1]}' GROUP BY question_id",
-        )
-        for name, manifests in outcome.methods.items()
-    }
-    assert all(sum(len(text.split()) for text in texts) <= 20 for texts, _ in rows["words"])
-    assert any(sum(len(text.split()) for text in texts) == 20 for texts, _ in rows["words"])
-    assert all(tokens <= 12 for _, tokens in rows["tokens"])
-    assert all(len(texts) == 2 and ": " in texts[0] for texts, _ in rows["few"])
-    passages = {row[0].strip() for row in sql(store, "SELECT text FROM passages")}
-    assert all(set(texts) <= passages and len(set(texts)) == len(texts) for texts, _ in rows["passages"])
-
-
-def test_contexts_show_what_their_index_was_encoded_from(store: Path) -> None:
-    """The run records it, whether or not anybody said it."""
-    index(store, CORPUS, name="bare", encode={"text": "unit"})
-    methods = {
-        "titled": {},
-        "bare": {"index": "bare"},
-        "said": {"index": "bare", "refine": {"text": "titled"}},
-        "none": {"retrieve": None},
-    }
-    outcome = run(store, {**THREE, "methods": methods}, questions={"sample": 15})
-    recorded = {method["name"]: method["refine"]["text"] for method in outcome.run.config["methods"]}
-    assert recorded == {"titled": "titled", "bare": "unit", "said": "titled", "none": None}
-    titles = {row[0] for row in sql(store, "SELECT title FROM passages")}
-    for name in ("titled", "bare", "said"):
-        fingerprint = outcome.methods[name]["refine"].artifact.split("/")[1]
-        rows = sql(store, f"SELECT text, tokens FROM evidence WHERE fingerprint = '{fingerprint}'")
-        assert all((text.partition(": ")[0] in titles) == (name != "bare") for text, _ in rows)
-        assert all(tokens == count_tokens(text) for text, tokens in rows)
-
-
 def test_reports_are_read_from_the_store(answered: Path) -> None:
     store = answered
     outcome = run(store)
     made = read_report(store, find_run(store, "trial"))
     assert made == read_report(store, outcome.run)
     files = write_report(store, made)
-    assert [method.name for method in made.methods] == ["none", "naive", "pareto"]
     assert [method.label for method in made.methods] == ["none", "naive", "pareto (late)"]  # the index's context mode
     assert "<svg" in files.html.read_text()
     assert pq.read_table(files.parquet).num_rows == 3
@@ -327,7 +185,6 @@ def test_reports_are_read_from_the_store(answered: Path) -> None:
     done = CliRunner().invoke(app, ["report", outcome.run.run_id[:15], "--store", str(store)])
     assert done.exit_code == 0, done.output
     assert "pareto" in done.output
-    assert str(outcome.run.run_id) in CliRunner().invoke(app, ["runs", "--store", str(store)]).output
     with pytest.raises(NoReport, match="no evaluation 'nothing'"):
         find_run(store, "nothing")
     # the collector keeps what the latest evaluation refers to
@@ -339,19 +196,11 @@ def test_reports_are_read_from_the_store(answered: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        (
-            {"retrieve": {"alhpa": 0.5}},
-            ConfigError,
-            r"unknown setting 'retrieve.alhpa' \(did you mean 'retrieve.alpha'",
-        ),
+        ({"retrieve": {"alhpa": 0.5}}, ConfigError, "'retrieve.alhpa'.*did you mean 'retrieve.alpha'"),
         ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
-        ({"retrieve": {"alpha": []}}, ConfigError, "the list must not be empty"),
-        ({"score": {"metrics": ["f_1"]}}, UnknownName, r"unknown metric 'f_1' \(did you mean 'f1'"),
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
-        ({"generate": {**FAKE, "prompt": "shrot_answer"}}, UnknownName, "did you mean 'short_answer'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
         ({"index": None}, ConfigError, "there are no questions; name an index"),
-        ({"methods": {"a": {"retrieve": {"retriever": "passages"}}}}, UnknownName, "did you mean 'passage'"),
     ],
 )
 def test_bad_settings_are_told_before_anything_runs(
@@ -360,16 +209,6 @@ def test_bad_settings_are_told_before_anything_runs(
     with pytest.raises(error, match=message):
         run(store, {**THREE, **settings})
     assert [each.flow for each in read_runs(store)] == ["index_corpus"]
-
-
-def test_prompts_are_strict(store: Path, tmp_path: Path) -> None:
-    prompt = tmp_path / "mine.jinja"
-    prompt.write_text("{{ question }} {{ colour }}")
-    with pytest.raises(ConfigError, match="unknown variable colour; known: contexts, question"):
-        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
-    prompt.write_text("{{ question }")
-    with pytest.raises(ConfigError, match=r"mine\.jinja"):
-        run(store, {**THREE, "generate": {**FAKE, "prompt": str(prompt)}})
 
 
 def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> None:
@@ -382,76 +221,18 @@ def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> 
     assert run(store, {**THREE, "methods": {"a": {"retrieve": {"retriever": "passage"}}}}, index="passages")
 
 
-def test_an_index_of_other_weights_is_refused_by_name(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.fakes import HashEncoder
-
-    identity = HashEncoder.identity
-    monkeypatch.setattr(HashEncoder, "identity", lambda self: identity(self) | {"files": {"model": "other"}})
-    with pytest.raises(IndexMismatch, match=r"was encoded by .* with other weights"):
-        run(store)
-
-
 def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.blocks.system import Secret
-
-    from vitalfew.flows import evaluate as flow
-
     def load(name: str, **_: Any) -> Secret:
-        if name != "openai-api-key":
-            raise ValueError(f"Unable to find block document named {name}")
+        assert name == "openai-api-key"
         return Secret(value="from the block")
 
     monkeypatch.setattr(Secret, "load", load)
-    monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
     served = {"generator": "openai", "model": "a", "base_url": "http://127.0.0.1:1/v1"}
     answering = evaluation("trial", {"generate": served, "methods": {"a": {"retrieve": None}}})
-    flow.use_secrets(answering)
-    assert os.environ["OPENAI_API_KEY"] == "from the environment"
+    for given, used in (("from the environment", "from the environment"), ("", "from the block")):
+        monkeypatch.setenv("OPENAI_API_KEY", given)
+        use_secrets(answering)
+        assert os.environ["OPENAI_API_KEY"] == used
     monkeypatch.delenv("OPENAI_API_KEY")
-    flow.use_secrets(answering)
-    assert os.environ["OPENAI_API_KEY"] == "from the block"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    judged = {"critique": {"critic": "judge", "engine": "openai", "model": "a"}, "select": {}}
-    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None, **judged}}}))
-    assert os.environ["OPENAI_API_KEY"] == "from the block"
-    monkeypatch.delenv("OPENAI_API_KEY")
-    flow.use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
+    use_secrets(evaluation("trial", {"methods": {"a": {"retrieve": None}}}))
     assert "OPENAI_API_KEY" not in os.environ
-    monkeypatch.setattr(Secret, "load", lambda name: load("another"))
-    flow.use_secrets(answering)
-    assert "OPENAI_API_KEY" not in os.environ
-
-
-@pytest.mark.slow
-def test_ray_and_prefect_give_the_same_rows(store: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "whole"
-    copied(store, whole)
-    file = tmp_path / "trial.yaml"
-    file.write_text(json.dumps(THREE))
-    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "COLUMNS": "200"}
-    for place, options in ((whole, ["--runner", "serial"]), (store, ["--workers", "2", "--runner", "ray"])):
-        command = [sys.executable, "-m", "vitalfew.flows.cli", "evaluate", str(file), "--store", str(place), *options]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert "pareto" in done.stdout
-    assert contents(store) == contents(whole)
-
-
-def test_a_fact_of_which_a_budget_left_two_words_is_not_found(store: Path, tmp_path: Path) -> None:
-    context = ["The old lamp of the harbour town was first lit by Ada.", "Ships saw it."]
-    row = {
-        "question": "Who lit it?",
-        "answer": "Ada",
-        "context": [["Lamp", context]],
-        "supporting_facts": [["Lamp", 0]],
-    }
-    corpus = tmp_path / "hotpot.json"
-    corpus.write_text(json.dumps([row]))
-    index(store, f"hotpotqa:{corpus}", name="lamp", encode={"text": "unit"})
-    score = {"metrics": ["supporting_facts", "useful_information"]}
-    methods = {str(words): {"refine": {"max_words": words}} for words in (2, 8, 14)}
-    settings = {"index": "lamp", "generate": None, "retrieve": {"retriever": "passage"}, "score": score}
-    outcome = run(store, {**settings, "methods": methods})
-    shown = {name: values(store, outcome, name) for name in methods}
-    assert [shown[name]["sp_recall"] for name in methods] == [0, 1, 1]
-    assert [shown[name]["useful_information"] for name in methods] == [0, 1, 0.5]

@@ -1,42 +1,28 @@
-"""What goes wrong outside of the program: full disks, changed sources, damaged records, odd texts, odd paths."""
+"""What goes wrong outside of the program: full disks, changed sources, damaged records, media, odd texts."""
 
-import errno
 import json
 import os
-import resource
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, sql
 from tests.support.shared import indexed
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
-from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.files import NotWritten, directory
 from vitalfew.storage.runs import read_runs
 from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.datasets.tables import JsonLines
 
 ROOT = Path(__file__).parents[3]
-FAKE = [
-    "--set",
-    "encode.encoder=tests.support.fakes:HashEncoder",
-    "--set",
-    "load.shard_passages=20",
-    "--runner",
-    "serial",
-]
+ENCODER = "encode.encoder=tests.support.fakes:HashEncoder"
+FAKE = ["--set", ENCODER, "--set", "load.shard_passages=20", "--runner", "serial"]
 
 
 def run(*arguments: str | Path) -> Result:
@@ -45,25 +31,10 @@ def run(*arguments: str | Path) -> Result:
     return done
 
 
-def command(store: Path, *datasets: str) -> list[str]:
-    given = [sys.executable, "-m", "vitalfew.flows.cli", "index", *(datasets or [SYNTHETIC]), "--name", "test"]
-    return [*given, "--store", str(store), *FAKE]
-
-
 def rows(path: Path, *texts: str, column: str = "text") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps({column: text}) + "\n" for text in texts), encoding="utf-8")
     return path
-
-
-def half_written(store: Path) -> list[Path]:
-    return [path for path in store.rglob("*") if path.name.endswith(".tmp")]
-
-
-@pytest.fixture(scope="module")
-def whole() -> dict[str, str]:
-    """What an undisturbed run gives."""
-    return contents(indexed())
 
 
 def in_namespace(script: str) -> subprocess.CompletedProcess[str]:
@@ -77,13 +48,11 @@ def in_namespace(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([unshare, "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True)
 
 
-# Full disks
-
-
-def test_a_disk_that_is_really_full(tmp_path: Path, whole: dict[str, str]) -> None:
-    disk, after = tmp_path / "disk", tmp_path / "after"
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    disk, after, whole = tmp_path / "disk", tmp_path / "after", contents(indexed())
     disk.mkdir()
-    given = shlex.join(command(disk / "store"))
+    words = ["index", SYNTHETIC, "--name", "test", "--store", str(disk / "store"), *FAKE]
+    given = shlex.join([sys.executable, "-m", "vitalfew.flows.cli", *words])
     done = in_namespace(
         f"mount -t tmpfs -o size=460k disk {disk} && {{ {given}; echo status $?; find {disk} -name '*.tmp';"
         f"cp -a {disk}/store {after}-full; cp -a {disk}/store {after}; }} 2>&1"
@@ -135,113 +104,12 @@ def test_a_catalog_for_which_there_is_no_room_is_not_left_without_its_tables(tmp
     assert {*done.stdout.splitlines()} == {"refused True []", "whole [(True,)]"}, done
 
 
-def test_a_file_that_may_not_grow_further(tmp_path: Path, whole: dict[str, str]) -> None:
-    """A limit of the process, which needs no rights to set: the same as a quota."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
-
-    done = subprocess.run(command(tmp_path), cwd=ROOT, preexec_fn=limit, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert f"Error: {tmp_path}/" in done.stderr, done.stderr
-    assert "File too large" in done.stderr
-    assert "ulimit" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not half_written(tmp_path)
-    assert read_runs(tmp_path)[-1].state == "failed"
-    assert contents(tmp_path).items() < whole.items()
-    index(tmp_path)
-    assert contents(tmp_path) == whole
+SHORT = [f"Passage {n} is here. It is short." for n in range(30)]
 
 
-def attempt(store: Path) -> str | None:
-    """What an index run, its catalog too, tells where it cannot write; None where it comes to its end."""
-    try:
-        graph(parameters(store)).run(run_serially)
-    except NotWritten as error:
-        return str(error)
-    return None
-
-
-def test_every_write_may_be_the_one_that_fails(
-    tmp_path: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk is full at every third write in turn, further on with each run; each run goes on from the last."""
-    flush = directory.flush
-    failures = 0
-    for allowed in range(4, 400, 3):
-        left = [allowed]
-
-        def full(path: Path, left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] < 0 and path.suffix == ".tmp":
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            flush(path)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(directory, "flush", full)
-            told = attempt(tmp_path)
-        if told is None:
-            break
-        failures += 1
-        assert str(tmp_path) in told
-        assert "make room" in told
-        assert not half_written(tmp_path)
-        assert contents(tmp_path).items() <= whole.items()
-    assert failures > 5
-    graph(parameters(tmp_path)).run(run_serially)  # with a catalog, which fails no run
-    assert contents(tmp_path) == whole
-
-
-# Extremes
-
-
-@pytest.mark.parametrize("megabytes", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_a_passage_of_megabytes(tmp_path: Path, megabytes: int) -> None:
-    sentences = "It was built in 1874 by Dr. A. Smith. Who lived there? " * 19_000 * megabytes
-    endless, ends = "x" * 1_000_000 * megabytes, ". ! ? " * 180_000 * megabytes
-    file = rows(tmp_path / "rows.jsonl", sentences, endless, ends, "Two sentences. Are here.")
-    index(tmp_path / "default", f"jsonl:{file}")
-    assert sql(tmp_path / "default", "SELECT reason, count(*) FROM rejects GROUP BY 1") == [("over_long", 3)]
-    began, before = time.monotonic(), psutil.Process().memory_info().rss
-    index(tmp_path / "raised", f"jsonl:{file}", load={"max_chars": 10_000_000}, split={"sample_chars": 200_000})
-    assert time.monotonic() - began < 60
-    (peak,) = sql(tmp_path / "raised", "SELECT max(peak_memory_bytes) FROM costs")[0]
-    assert peak - before < 1 << 30
-    assert table(tmp_path / "raised", "passages").num_rows == 4
-    ((longest, count),) = sql(tmp_path / "raised", "SELECT max(length(text)), count(*) FROM sentences")
-    assert longest == len(ends) - 1
-    assert count > 19_000 * megabytes
-
-
-@pytest.mark.parametrize("copies", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_many_copies(tmp_path: Path, copies: int) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"text": "The same passage. It has two sentences."}\n' * copies)
-    began = time.monotonic()
-    index(tmp_path / "s", f"jsonl:{file}", load={"shard_passages": 4096})
-    assert time.monotonic() - began < 30
-    assert table(tmp_path / "s", "passages").num_rows == 1
-    assert sql(tmp_path / "s", 'SELECT reason, count(*), min("offset"), max("offset") FROM rejects GROUP BY 1') == [
-        ("duplicate", copies - 1, 2, copies)
-    ]
-
-
-# Sources that change while they are read
-
-
-def grow(path: Path) -> None:
+def append(path: Path) -> None:
     with path.open("a") as file:
         file.write('{"text": "One more passage. It came late."}\n')
-
-
-def shrink(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2 + 7)
-
-
-def replace(path: Path) -> None:
-    other = rows(path.with_name("new"), *(f"Other passage {n}. It is new." for n in range(60)))
-    os.replace(other, path)
 
 
 def rewrite(path: Path) -> None:
@@ -249,68 +117,39 @@ def rewrite(path: Path) -> None:
     path.write_text(path.read_text().replace("short", "brief"))
 
 
-SHORT = [f"Passage {n} is here. It is short." for n in range(60)]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What an index of the short passages is."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    index(folder / "store", f"jsonl:{rows(folder / 'rows.jsonl', *SHORT)}")
-    return contents(folder / "store")
-
-
-@pytest.mark.parametrize("change", [grow, shrink, replace, rewrite, Path.unlink])
+@pytest.mark.parametrize("change", [append, rewrite, Path.unlink])
 def test_a_source_that_changes_while_it_is_read(
-    tmp_path: Path, undisturbed: dict[str, str], change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = rows(tmp_path / "rows.jsonl", *SHORT)
-    original = file.read_bytes()
-    monkeypatch.setattr(load, "RUN_ROWS", 9)
-    records = JsonLines.records
+    file, records = rows(tmp_path / "rows.jsonl", *SHORT), JsonLines.records
 
     def disturbed(self: JsonLines):
         for number, record in enumerate(records(self)):
-            if number == 30:
+            if number == 20:
                 change(file)
             yield record
 
     with monkeypatch.context() as patch:
+        patch.setattr(load, "RUN_ROWS", 9)
         patch.setattr(JsonLines, "records", disturbed)
         with pytest.raises(InputError, match=r"rows\.jsonl was changed or replaced while it was read.*run again"):
             index(tmp_path / "s", f"jsonl:{file}")
     assert read_runs(tmp_path / "s")[-1].state == "failed"
     assert contents(tmp_path / "s") == {}
-    if file.exists():
-        index(tmp_path / "new", f"jsonl:{file}")
-        index(tmp_path / "s", f"jsonl:{file}")
-        assert contents(tmp_path / "s") == contents(tmp_path / "new")
-    # what was staged before the change is still that of the old content
-    file.write_bytes(original)
-    index(tmp_path / "s", f"jsonl:{file}")
-    assert undisturbed.items() <= contents(tmp_path / "s").items()
-
-
-# Damaged records
+    rows(file, *SHORT)
+    index(tmp_path / "s", f"jsonl:{file}")  # what was staged before the change is that of the old content
+    index(tmp_path / "new", f"jsonl:{file}")
+    assert contents(tmp_path / "s") == contents(tmp_path / "new")
 
 
 def halve(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def zeros(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
 def other_json(path: Path) -> None:
     path.write_text('{"shards": [{}], "preparation": null}')
 
 
-def no_object(path: Path) -> None:
-    path.write_text("[1]")
-
-
-DAMAGES = [halve, zeros, other_json, no_object]
 RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.json", "indexes/*.json"]
 
 
@@ -318,7 +157,7 @@ RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.jso
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the index of `rows.jsonl` beside it."""
     folder = tmp_path_factory.mktemp("short")
-    file = rows(folder / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
+    file = rows(folder / "rows.jsonl", *SHORT)
     index(folder / "store", f"jsonl:{file}")
     return folder / "store"
 
@@ -346,75 +185,15 @@ def test_damaged_records_of_a_whole_store(
     assert run("search", "Who?", "--index", "test", "--store", store).exit_code == 0
 
 
-class Interrupted(Exception):
-    """Stands for whatever ends a run."""
-
-
-def interrupt(store: Path, stage: str, shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run an index that ends right after it has marked a shard of a stage."""
-    mark_done = Artifact.mark_done
-
-    def end(self: Artifact, record: ShardRecord) -> ShardRecord:
-        marked = mark_done(self, record)
-        if (self.table, record.shard) == (stage, shard):
-            raise Interrupted
-        return marked
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Artifact, "mark_done", end)
-        with pytest.raises(Interrupted):
-            index(store)
-
-
-@pytest.mark.parametrize(
-    ("stage", "shard", "damage"),
-    [
-        ("passages", 1, halve),
-        ("passages", 1, no_object),
-        ("sentences", -1, zeros),
-        ("sentences", -1, other_json),
-        ("vectors", 2, halve),
-        ("vectors", 2, other_json),
-    ],
-)
-def test_damaged_records_of_an_unfinished_store(
-    tmp_path: Path, whole: dict[str, str], stage: str, shard: int, damage: Callable[[Path], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    interrupt(tmp_path, stage, shard, monkeypatch)
-    for path in [*tmp_path.glob("*/*/*.json"), *tmp_path.glob("*/*/done/*.json"), *tmp_path.glob("*/*/staging/*.json")]:
-        damage(path)
-    index(tmp_path)
-    assert contents(tmp_path) == whole
-    assert not list(tmp_path.glob("*/*/staging"))
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_parameters_are_learnt_again(
-    tmp_path: Path, whole: dict[str, str], damage: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(tmp_path, "sentences", 0, monkeypatch)
-    (parameters,) = tmp_path.glob("sentences/*/parameters.json")
-    damage(parameters)
-    index(tmp_path)
-    assert contents(tmp_path) == whole
-
-
-# Stores that cannot be written
-
-
 def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     shutil.copytree(indexed(), tmp_path / "store")
     where = ["--store", str(tmp_path / "other")]
     commands = [
         ["search", "Who built it?", "--index", "test", "--top-k", "1", *where],
         ["sql", "SELECT count(*) AS passages FROM passages", *where],
-        ["store", "ls", *where],
         ["store", "verify", *where],
-        ["store", "gc", *where],
         ["index", SYNTHETIC, "--name", "new", *FAKE, *where],
         ["store", "rm", "test", *where],
-        ["store", "gc", "--delete", *where],
     ]
     script = tmp_path / "script.py"
     script.write_text(
@@ -427,88 +206,10 @@ def test_a_store_on_read_only_media(tmp_path: Path) -> None:
         f"PYTHONPATH={ROOT} {sys.executable} {script} 2>&1"
     )
     statuses = [line.split()[-1] for line in done.stdout.splitlines() if line.strip().startswith("status ")]
-    assert statuses == ["0", "0", "0", "0", "0", "1", "1", "0"], done.stdout
+    assert statuses == ["0", "0", "0", "1", "1"], done.stdout
     assert done.stdout.count("No faults in") == 1
     assert "Read-only file system. A store must be writable" in done.stdout
     assert "Traceback" not in done.stdout
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="permissions do not stop root")
-def test_a_directory_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    done = run("index", SYNTHETIC, "--name", "n", "--store", tmp_path / "store", *FAKE)
-    tmp_path.chmod(0o700)
-    assert done.exit_code == 1
-    assert "A store must be writable" in done.output
-
-
-@pytest.mark.parametrize("kind", ["file", "below a file", "dangling link", "loop"])
-def test_a_store_that_is_none(tmp_path: Path, kind: str) -> None:
-    store = tmp_path / "store"
-    if kind == "dangling link":
-        store.symlink_to(tmp_path / "gone" / "deep")
-    elif kind == "loop":
-        store.symlink_to(store)
-    else:
-        store.write_text("not a directory")
-        store = store / "deep" if kind == "below a file" else store
-    for arguments in (
-        ["index", SYNTHETIC, "--name", "n", *FAKE],
-        ["search", "Who?", "--index", "n"],
-        ["sql", "SELECT 1"],
-        ["store", "ls"],
-    ):
-        done = run(*arguments, "--store", store)
-        if kind != "dangling link" or arguments[0] != "index":
-            assert done.exit_code == 1, done.output
-            assert "store" in done.output
-
-
-# Paths and names
-
-
-def test_links_and_dots_in_paths(tmp_path: Path) -> None:
-    file = rows(tmp_path / "data" / "rows.jsonl", *(f"Passage {n} is here. It is short." for n in range(30)))
-    index(tmp_path / "plain", f"jsonl:{file}")
-    link = tmp_path / "link.jsonl"
-    link.symlink_to(file)
-    (tmp_path / "real").mkdir()
-    (tmp_path / "linked").symlink_to(tmp_path / "real")
-    dotted = tmp_path / "data" / ".." / "linked" / ".." / "data" / "rows.jsonl"
-    for number, path in enumerate((link, dotted)):
-        store = tmp_path / "linked" / ".." / "linked" / str(number)
-        index(store, f"jsonl:{path}")
-        assert contents(store).keys() == contents(tmp_path / "plain").keys()
-        assert sql(store, "SELECT count(*) FROM passages") == [(30,)]
-        assert run("search", "Which passage?", "--index", "test", "--store", store).exit_code == 0
-        assert run("store", "verify", "--store", store).exit_code == 0
-        # the same content, whatever path led to it
-        assert "load" in reused(index(store, f"jsonl:{file}"))
-
-
-def test_a_store_of_an_odd_name(tmp_path: Path) -> None:
-    store = tmp_path / 'it\'s [a] *store?; DROP "x" \n ünïcode'
-    index(store)
-    assert sql(store, "SELECT count(*) FROM passages JOIN artifacts USING (fingerprint)") == [(60,)]
-    assert run("search", "Who built it?", "--index", "test", "--store", store).exit_code == 0
-    assert run("store", "verify", "--store", store).exit_code == 0
-
-
-@pytest.mark.parametrize("name", ["../indexes/test", "..", "../../x", "/etc/passwd", "a/b", "", "a\0b", "a\n"])
-def test_names_lead_nowhere_else(tmp_path: Path, short: Path, name: str) -> None:
-    shutil.copytree(short, tmp_path, dirs_exist_ok=True)
-    before = sorted(path.name for path in (tmp_path / "indexes").iterdir())
-    for arguments in (
-        ["search", "Who?", "--index", name],
-        ["index", SYNTHETIC, "--name", name, *FAKE],
-        ["store", "rm", name],
-        ["store", "verify", "--index", name],
-    ):
-        done = run(*arguments, "--store", tmp_path)
-        assert done.exit_code == 1, done.output
-        assert "no index" in done.output or "name" in done.output
-    assert sorted(path.name for path in (tmp_path / "indexes").iterdir()) == before
-    assert [path.name for path in (tmp_path / "indexes").glob("*.json")] == ["test.json"]
 
 
 ODD = [
@@ -517,33 +218,13 @@ ODD = [
     "A NUL \0 is in here. \0",
     "An escape \x1b[31mred\x1b[0m and a bell \x07. \x1b]0;title\x07 It is here.",
     "A C1 \x9b31m control. \x85 Next line.",
-    "Right-to-left \u202e and zero \u200b width. \ufeff A mark.",
-    "\U0001f600 An emoji. \U0001f468\u200d\U0001f469\u200d\U0001f467 Another.",
-    "'; COPY (SELECT 1) TO '/tmp/vitalfew-must-not-exist'; --",
 ]
-COLUMNS = ["te'xt", 'te"xt\n', "text); DROP TABLE passages;--", "a=b", "{}[]%s\\", "ü\u202e"]
 
 
-@pytest.mark.parametrize("column", COLUMNS)
-def test_odd_columns_and_texts(tmp_path: Path, column: str) -> None:
-    file = rows(tmp_path / "rows.jsonl", *ODD, column=column)
-    index(tmp_path / "s", f"jsonl:{file}?text={column}")
-    stored = {text for (text,) in sql(tmp_path / "s", "SELECT text FROM passages")}
-    assert stored == {text.strip() for text in ODD}
-    parts = sql(tmp_path / "s", "SELECT passage_id, string_agg(text, '' ORDER BY position) FROM sentences GROUP BY 1")
-    assert {text for _, text in parts} == stored
-    missing = run("index", f"jsonl:{file}?text={column}x", "--name", "n", "--store", tmp_path / "none", *FAKE)
-    assert missing.exit_code == 1
-    assert "missing_column" in missing.output
-
-
-def test_odd_texts_are_shown_and_do_nothing_to_the_terminal(tmp_path: Path) -> None:
-    index(tmp_path / "s", f"jsonl:{rows(tmp_path / 'rows.jsonl', *ODD)}")
-    for question in (*ODD, "' OR 1=1 --"):
-        found = run("search", question, "--index", "test", "--store", tmp_path / "s", "--top-k", "20", "--json")
-        assert found.exit_code == 0, found.output
-        texts = {hit["passage"] for hit in json.loads(found.stdout)}
-        assert texts == {text.strip() for text in ODD}
+def test_odd_columns_and_texts_are_kept_and_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    column = "te'xt\"); DROP TABLE passages;--\n"
+    index(tmp_path / "s", f"jsonl:{rows(tmp_path / 'rows.jsonl', *ODD, column=column)}?text={column}")
+    assert {text for (text,) in sql(tmp_path / "s", "SELECT text FROM passages")} == {text.strip() for text in ODD}
     where = ["--store", tmp_path / "s"]
     shown = run("search", ODD[3], "--index", "test", "--top-k", "20", *where).output
     shown += run("sql", "SELECT text FROM passages", *where).output
@@ -551,5 +232,3 @@ def test_odd_texts_are_shown_and_do_nothing_to_the_terminal(tmp_path: Path) -> N
     assert "[bold]" in shown
     assert not {character for character in shown if character < " " and character not in "\n"}
     assert not {character for character in shown if "\x7f" <= character <= "\x9f"}
-    as_json = run("sql", "SELECT text FROM passages", "--format", "json", *where).stdout
-    assert {row["text"] for row in json.loads(as_json)} == {text.strip() for text in ODD}

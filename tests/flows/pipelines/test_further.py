@@ -51,18 +51,11 @@ def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) 
 
 def test_a_table_that_no_list_has_is_a_view_with_its_comments(store: Path) -> None:
     run(store)
-    wrong = """
-        SELECT count(*)
-        FROM longest AS l JOIN methods AS m ON m.fingerprint = l.fingerprint AND m.table_name = 'longest'
-        JOIN methods AS o ON o.method = m.method AND o.run_id = m.run_id AND o.table_name = 'evidence'
-        WHERE l.tokens <> (SELECT max(e.tokens) FROM evidence AS e
-            WHERE e.fingerprint = o.fingerprint AND e.question_id = l.question_id)"""
-    assert sql(store, wrong) == [(0,)]
-    assert sql(store, "SELECT count(*) > 0 FROM longest") == [(True,)]
+    longest = "SELECT max(tokens) FROM longest JOIN methods USING (fingerprint) WHERE method = 'all'"
+    evidence = "SELECT max(tokens) FROM evidence JOIN methods USING (fingerprint) WHERE method = 'all'"
+    assert sql(store, longest) == sql(store, evidence) != [(None,)]
     shown = CliRunner().invoke(app, ["tables", "longest", "--store", str(store)]).output
     assert "the longest context of a question" in shown
-    assert "its length (words)" in " ".join(shown.split())
-    assert "longest" in CliRunner().invoke(app, ["tables", "--store", str(store)]).output
 
 
 def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
@@ -74,9 +67,3 @@ def test_wrong_settings_say_what_is_wrong(store: Path) -> None:
         run(store, {**SETTINGS, "retrieve": None, "methods": {"none": {}}, "stages": {FIRST: {}}})
     with pytest.raises(UnknownName, match="unknown stage"):
         run(store, stages={"frist": {}})
-
-
-def test_null_takes_a_stage_from_a_method(store: Path) -> None:
-    outcome = run(store, {**SETTINGS, "methods": {"all": {}, "without": {"stages": {LONGEST: None}}}})
-    assert "longest" in outcome.methods["all"]
-    assert "longest" not in outcome.methods["without"]

@@ -18,14 +18,13 @@ from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.gate import await_person, decide, wants_person
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.named import find_corpus, read_corpora
-from vitalfew.flows.pipelines.re_encode import ReEncoded, alone_with, index_parameters, re_encode_corpus, standing
+from vitalfew.flows.pipelines.named import find_corpus
+from vitalfew.flows.pipelines.re_encode import ReEncoded, index_parameters, re_encode_corpus
 from vitalfew.flows.pipelines.run import Outcome, run_serially
 from vitalfew.storage import generations
-from vitalfew.storage.generations import CannotPromote, IndexMoved
+from vitalfew.storage.generations import IndexMoved
 from vitalfew.storage.runs import find_index
 from vitalfew.tasks.registry import with_options
-from vitalfew.tasks.reports.shown.gated import markdown_gate
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.score import Score
 
@@ -85,13 +84,12 @@ class Asked:
 
     def __call__(self, parameters: Evaluate) -> Evaluated:
         self.evaluations.append(parameters)
-        plan = graph(parameters)
 
         def execute(stages: Any, run_id: str) -> Any:
             self.stages += [(stage.name, stage.artifact.name) for stage in stages]
             return run_serially(stages, run_id)
 
-        return plan.run(execute)  # type: ignore[return-value]
+        return graph(parameters).run(execute)  # type: ignore[return-value]
 
 
 def index(parameters: IndexCorpus) -> Outcome:
@@ -133,42 +131,22 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     store = write(folder, gate={"experiment": "retrieval_only"}, encode={"encoder": DISTURBED})
     told = run("index", "--corpus", NAME, "--store", store)
     assert told.exit_code == 0, told.output
-    for part in ("passage_recall@10", "Generation 2 of towns is rejected, on 80 questions", "Asking took"):
-        assert part in told.output
+    assert "Generation 2 of towns is rejected, on 80 questions" in told.output
     assert current(store) == 1
-    (hit, *_) = Searcher.named(store, NAME).hits("mill town007", by_passages())
+    passages = with_options(RetrieveConfig(retriever="passage"), "retrieve")
+    (hit, *_) = Searcher.named(store, NAME).hits("mill town007", passages)
     assert "guild7" in hit.passage
     columns = "generation, against, verdict, method, metric, margin, questions, metric_verdict, left_out"
     compared = "current - candidate > 0.5, low < difference AND difference < high"
     assert sql(store, f"SELECT {columns}, {compared} FROM gates ORDER BY method") == [
         (2, 1, "rejected", "passages", "passage_recall@10", 0.1, 80, "worse", 0, True, True)
     ]
-    listed = json.loads(run("index", "history", NAME, "--store", store, "--json").stdout)
-    assert [each["verdict"] for each in listed] == ["", "rejected"]
-    assert "vitalfew index promote towns 2" in listed[1]["said"]
     asked = Asked()
     again = re_encode(store, asked)  # nothing is asked, and the verdict stays
     assert again.gated
     assert (again.gated.is_new, again.is_new, asked.evaluations) == (False, False, [])
     assert generations.promote(store, NAME, 2).number == 2  # by hand, all the same
     assert re_encode(store).gated is None
-
-
-def test_the_questions_that_became_worse_are_shown_with_what_was_found(folder: Path) -> None:
-    done = re_encode(write(folder, encode={"encoder": DISTURBED}))
-    assert done.gated
-    assert len(done.gated.lost) == 20
-    worst = done.gated.lost[0]
-    assert (worst.before, worst.after) == (1.0, 0.0)
-    assert worst.found_before[0].startswith("✓ ")
-    assert not any(found.startswith("✓ ") for found in worst.found_now)
-    page = markdown_gate(done.generation, done.gated.lost, done.gated.cost)
-    for part in ("| passages | passage\\_recall@10 |", "became worse", "Asking took", done.gated.record.run_id):
-        assert part in page
-
-
-def by_passages() -> Any:
-    return with_options(RetrieveConfig(retriever="passage"), "retrieve")
 
 
 def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: Path) -> None:
@@ -184,10 +162,7 @@ def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: P
     assert len(asked.evaluations) == 1
     types = [generations.named(store, f"{NAME}{end}").config["index"]["type"] for end in ("", "@1", "@2")]
     assert types == ["sq8", "flat", "sq8"]
-    passages = ("--retriever", "passage")
-    found = run("search", "mill town007", "--index", f"{NAME}@1", "--store", store, "--json", *passages)
-    assert "guild7" in json.loads(found.stdout)[0]["passage"]
-    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, *passages)
+    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, "--retriever", "passage")
     assert "has no generation 7; there are: 1, 2" in missing.output
 
 
@@ -200,22 +175,6 @@ def test_questions_whose_passages_left_the_corpus_are_left_out(folder: Path) -> 
     gone = re_encode(write(folder, range(MANY, 2 * MANY)))
     assert gone.gated
     assert (gone.generation.verdict, gone.gated.record.left_out, current(store)) == ("held", 80, 2)
-    assert "none of the 80 questions has its gold passages in both corpora" in gone.gated.record.said
-    held = sql(store, "SELECT generation, verdict, metric, left_out FROM gates WHERE verdict = 'held'")
-    assert held == [(3, "held", None, 80)]
-
-
-def test_too_few_questions_leave_a_doubt_that_more_questions_settle(folder: Path) -> None:
-    few = lines(folder / "few.jsonl", [question(n) for n in range(25)])
-    store = write(folder, index={"type": "sq8"}, gate={"questions": f"jsonl:{few}"})
-    done = re_encode(store)
-    assert done.gated
-    assert (done.generation.verdict, current(store)) == ("in doubt", 1)
-    needed = max(each.settled_by or 0 for each in done.gated.record.figures)
-    assert 25 < needed < 80
-    assert f"About {needed} questions would settle it." in done.gated.record.said
-    settled = re_encode(write(folder, index={"type": "sq8"}))
-    assert (settled.generation.number, settled.generation.verdict, current(store)) == (2, "promoted", 2)
 
 
 def test_a_gate_without_questions_holds_and_says_what_to_do(folder: Path) -> None:
@@ -225,16 +184,6 @@ def test_a_gate_without_questions_holds_and_says_what_to_do(folder: Path) -> Non
     assert done.gated
     assert (done.generation.verdict, current(store), asked.evaluations) == ("held", 1, [])
     assert "have no questions; set gate.questions" in done.gated.record.said
-    again = re_encode(store, asked)
-    assert again.gated
-    assert not again.gated.is_new
-    nothing = lines(folder / "none.jsonl", [{"text": "A passage."}])
-    told = re_encode(write(folder, index={"type": "sq8"}, gate={"questions": f"jsonl:{nothing}"}), asked)
-    assert told.gated
-    assert (told.gated.is_new, told.generation.verdict, current(store)) == (True, "held", 1)
-    write(folder, index={"type": "sq8"}, gate=None)
-    assert re_encode(store).is_new  # without a gate it is promoted
-    assert current(store) == 2
 
 
 def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,91 +206,16 @@ def test_a_kill_at_any_moment_loses_nothing(folder: Path, monkeypatch: pytest.Mo
     assert {name for name, artifact in asked.stages if asked.stages.count((name, artifact)) > 1} == {"score"}  # killed
 
 
-def test_a_name_that_moves_meanwhile_is_compared_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = write(folder, index={"type": "sqfp16"})
-    assert re_encode(store).generation.verdict == "promoted"
-    store = write(folder, index={"type": "sq8"})
-    asked = Asked()
-
-    def meanwhile(parameters: Evaluate) -> Evaluated:
-        outcome = asked(parameters)
-        generations.rollback(store, NAME)
-        return outcome
-
-    with pytest.raises(IndexMoved, match="was not compared with that one"):
-        re_encode(store, meanwhile)  # type: ignore[arg-type]
-    assert current(store) == 1
-    done = re_encode(store, asked)
-    assert done.gated
-    assert (done.gated.record.against, done.generation.verdict, current(store)) == (1, "promoted", 3)
-    said = standing(store, NAME, done.before, 3)
-    assert said.startswith(f"{NAME} stands for generation 3 ({MANY} passages from jsonl:")
-    assert "Before, it stood for generation 1 (" in said
-    assert standing(store, NAME, 3, 2).startswith("Generation 3 stays current; generation 2 is what the corpus gives")
-
-
-def test_a_generation_that_gc_removed_meanwhile_is_not_promoted(folder: Path) -> None:
-    store = write(folder, index={"type": "sq8"})
-
-    def meanwhile(parameters: Evaluate) -> Evaluated:
-        outcome = Asked()(parameters)
-        candidate = generations.find(store, NAME, 2)
-        (store / candidate.artifacts["faiss"] / "manifest.json").unlink()
-        return outcome
-
-    with pytest.raises(CannotPromote, match="generation 2 of towns was removed"):
-        re_encode(store, meanwhile)  # type: ignore[arg-type]
-    assert current(store) == 1
-    assert re_encode(store).is_new  # the same command makes it again
-    assert current(store) == 2
-
-
-@pytest.mark.parametrize(
-    ("gate", "said"),
-    [
-        ({"margins": {"passage_recall@10": -0.1}}, "gate.margins.passage_recall@10"),
+def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path) -> None:
+    for gate, said in (
         ({"margins": {"passage_recall@11": 0.1}}, "has no metric 'passage_recall@11'; it has: passage_recall@1"),
-        ({"margins": {"passage_recall@10": 2}}, "accepts any loss (2 % are 0.02)"),
-        ({"margins": {}}, "gate.margins"),
-        ({"experiment": "retrieval_onyl"}, "did you mean 'retrieval_only'?"),
         ({"experiment": "quickstart", "margins": {"accuracy": 0.1}}, "chooses settings"),
-        ({"questions": "golden.jsonl"}, "gate.questions"),
-        ({"margin": {}}, "did you mean 'gate.margins'?"),
-    ],
-)
-def test_a_wrong_gate_is_refused_when_its_file_is_read(tmp_path: Path, gate: dict[str, Any], said: str) -> None:
-    store = write(tmp_path, gate=gate)
-    with pytest.raises(ConfigError) as refused:
-        find_corpus(NAME, store)
-    assert said in str(refused.value)
-    assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
-    assert NAME in read_corpora(store)[1]
-
-
-def test_what_the_command_line_refuses(folder: Path) -> None:
-    store = write(folder)
-    with alone_with(store, NAME) as free:
-        assert free
-        busy = run("index", "--corpus", NAME, "--store", store)
-    assert (busy.exit_code, "another run is re-encoding towns" in busy.output) == (1, True)
-    assert "give no others" in run("index", "jsonl:x.jsonl", "--corpus", NAME, "--store", store).output
-    assert "give a data set" in run("index", "--store", store).output
-    assert "'towns'" in run("index", "--corpus", "twons", "--store", store).output
-
-
-def test_a_gate_that_generates_is_quoted_first(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    experiment = {
-        "methods": {"naive": {"retrieve": {"retriever": "passage", "top_k": 2}}},
-        "generate": {"generator": "tests.support.fakes:FirstWords"},
-        "score": {"metrics": ["accuracy"]},
-    }
-    (folder / "experiments" / "answers.yaml").write_text(yaml.safe_dump(experiment))
-    store = write(folder, index={"type": "sq8"}, gate={"experiment": "answers", "margins": {"accuracy": 0.1}})
-    with caplog.at_level("INFO", logger="vitalfew"):
-        done = re_encode(store)
-    assert "The gate of towns asks 80 questions twice" in caplog.text
-    assert done.gated
-    assert [each.metric for each in done.gated.record.figures] == ["accuracy"]
+    ):
+        store = write(tmp_path, gate=gate)
+        with pytest.raises(ConfigError) as refused:
+            find_corpus(NAME, store)
+        assert said in str(refused.value)
+        assert str(tmp_path / "corpora" / f"{NAME}.yaml") in str(refused.value)
 
 
 def doubtful(folder: Path, **gate: Any) -> Path:
@@ -379,8 +253,7 @@ def test_a_person_decides_once(folder: Path, is_approved: bool, verdict: str, nu
     assert sql(store, "SELECT DISTINCT verdict, approval FROM gates") == [("in doubt", "waiting")]
     decided = decide(store, generations.find(store, NAME, 2), is_approved, "seen by hand.")
     assert (decided.generation.verdict, current(store)) == (verdict, number)
-    assert f"which was in doubt, is {verdict}: a person" in decided.record.said
-    assert "seen by hand." in decided.record.said
+    assert f"is {verdict}: a person" in decided.record.said
     assert decided.record.figures == done.gated.record.figures
     again = re_encode(store)
     assert again.gated is None or not (again.gated.is_new or wants_person(gate, again.gated))
@@ -396,30 +269,3 @@ def test_what_a_person_approved_is_not_promoted_over_another_generation(folder: 
     with pytest.raises(IndexMoved, match="generation 2 was not compared with that one"):
         decide(store, candidate, True)
     assert current(store) == 3
-
-
-def test_what_was_promoted_by_hand_is_not_declined_afterwards(folder: Path) -> None:
-    store = doubtful(folder, approve="on_doubt")
-    candidate = re_encode(store).generation
-    generations.promote(store, NAME, candidate.number)
-    with pytest.raises(IndexMoved, match="vitalfew index rollback towns"):
-        decide(store, candidate, False)
-    assert generations.find(store, NAME, 2).verdict == "in doubt"
-    assert current(store) == 2
-
-
-def test_who_sits_at_a_terminal_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = doubtful(folder, approve="on_doubt")
-    questions: list[str] = []
-
-    def yes(question: str) -> bool:
-        questions.append(question)
-        return True
-
-    monkeypatch.setattr("vitalfew.flows.cli.runs.asking", lambda: yes)
-    told = run("index", "--corpus", NAME, "--store", store)
-    assert told.exit_code == 0, told.output
-    assert len(questions) == 1
-    assert questions[0].startswith("Promote generation 2 of towns?")
-    assert "is promoted: a person approved it." in told.output
-    assert current(store) == 2

@@ -1,4 +1,4 @@
-"""The flow index_corpus as a whole: tables, reuse, resume, conservation of rows, bad input, Ray."""
+"""The flow index_corpus as a whole: tables, reuse, resume, conservation of rows, damage, bad input, Ctrl-C."""
 
 import json
 import os
@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,21 +15,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
-from tests.support.real_data import real_data
 from tests.support.shared import indexed
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
-from vitalfew.storage.staging import Staging
-from vitalfew.tasks import load
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import BadVectors
 from vitalfew.tasks.retrieve import Searcher
-from vitalfew.tasks.stage import Stage
 
 ROOT = Path(__file__).parents[3]
+
+
+def command(store: Path, dataset: str, *options: str, encoder: str = "HashEncoder", shard: int = 20) -> list[str]:
+    """`vitalfew index`, for a process of its own."""
+    words = ["index", dataset, "--name", "test", "--store", str(store), *options]
+    settings = [f"encode.encoder=tests.support.fakes:{encoder}", f"load.shard_passages={shard}"]
+    return [sys.executable, "-m", "vitalfew.flows.cli", *words, *(part for one in settings for part in ("--set", one))]
 
 
 def test_tables_of_a_corpus(tmp_path: Path) -> None:
@@ -46,27 +47,6 @@ def test_tables_of_a_corpus(tmp_path: Path) -> None:
     assert len(load.shards) == 4
     assert outcome.run.state == "completed"
     assert reused(outcome) == set()
-
-
-def test_sentences_give_back_their_passages() -> None:
-    store = indexed()
-    joined: dict[int, str] = {}
-    for row in table(store, "sentences").to_pylist():
-        before = joined.get(row["passage_id"], "")
-        assert row["start"] == len(before)
-        assert row["end"] == row["start"] + len(row["text"])
-        joined[row["passage_id"]] = before + row["text"]
-    assert joined == {row["passage_id"]: row["text"] for row in table(store, "passages").to_pylist()}
-
-
-def test_supporting_facts_lie_in_stored_passages() -> None:
-    store = indexed()
-    texts = {row["passage_id"]: row["text"] for row in table(store, "passages").to_pylist()}
-    questions = table(store, "questions").to_pylist()
-    assert len(questions) == 10
-    for question in questions:
-        facts = [texts[fact["passage_id"]][fact["start"] : fact["end"]] for fact in question["supporting_facts"]]
-        assert any(answer in fact for answer in question["answers"] for fact in facts)
 
 
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
@@ -98,22 +78,6 @@ def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
     assert reused(other) == {"load", "split"}
 
 
-def test_a_file_may_move_and_a_row_may_change_its_place(tmp_path: Path) -> None:
-    rows = [json.dumps({"title": f"T{n}", "text": f"Passage {n} is here. It is short."}) for n in range(50)]
-    one, other = tmp_path / "one.jsonl", tmp_path / "deep" / "other.jsonl"
-    one.write_text("\n".join(rows))
-    first = index(tmp_path / "s", f"jsonl:{one}")
-    other.parent.mkdir()
-    other.write_text("\n".join(rows))
-    assert reused(index(tmp_path / "s", f"jsonl:{other}")) == reused(first) | {"load", "split", "encode", "index"}
-    other.write_text("\n".join(["", *reversed(rows)]))
-    moved = index(tmp_path / "moved", f"jsonl:{other}")
-    ids = [record.files[0].rows for record in moved.manifests[0].shards]
-    assert ids == [record.files[0].rows for record in first.manifests[0].shards]
-    old, new = (sorted(table(tmp_path / each, "passages")["passage_id"].to_pylist()) for each in ("s", "moved"))
-    assert old == new
-
-
 @settings(max_examples=12, deadline=None)
 @given(
     st.lists(
@@ -138,35 +102,9 @@ def test_rows_in_are_rows_out_and_rejects(tmp_path_factory, rows: list, size: in
     assert all(1 <= row["offset"] <= len(rows) + 1 and row["reason"] and row["source"] for row in rejects)
 
 
-def test_copies_are_kept_once_and_over_long_texts_refused(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    rows = [{"text": "Kept once."}] * 5 + [{"text": "x" * 101}]
-    file.write_text("\n".join(map(json.dumps, rows)))
-    index(tmp_path / "s", f"jsonl:{file}", load={"max_chars": 100})
-    assert table(tmp_path / "s", "passages")["text"].to_pylist() == ["Kept once."]
-    reasons = sql(tmp_path / "s", 'SELECT reason, count(*), min("offset") FROM rejects GROUP BY 1 ORDER BY 1')
-    assert reasons == [("duplicate", 4, 2), ("over_long", 1, 6)]
-
-
-def test_a_copy_names_its_file_and_that_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "folder").mkdir()
-    for name, title in (("a.md", "One"), ("b.md", "Two"), ("c.md", "Two")):
-        (tmp_path / "folder" / name).write_text(f"# {title}\n\nThe same text.\n")
-    for run_rows in (load.RUN_ROWS, 1):  # within a run of what was read, and between two
-        store = tmp_path / str(run_rows)
-        monkeypatch.setattr(load, "RUN_ROWS", run_rows)
-        index(store, f"folder:{tmp_path / 'folder'}")
-        details = sql(store, 'SELECT detail FROM rejects ORDER BY "offset"')
-        assert details == [(f"{name}.md#two: the same id as row 1 of folder:folder, a.md#one",) for name in "bc"]
-
-
-class Interrupted(Exception):
-    """Stands for whatever ends a run."""
-
-
 def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ends the run before each done-marker in turn: the next run redoes only what has none."""
-    written: list[str] = []
+    due, written = contents(indexed()), list[str]()
     mark_done = Artifact.mark_done
 
     def end_after_the_next(self: Artifact, record: ShardRecord) -> None:
@@ -174,79 +112,39 @@ def test_a_run_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch: pyt
         assert name not in written, f"{name} was done before"
         mark_done(self, record)
         written.append(name)
-        raise Interrupted
+        raise EOFError
 
     monkeypatch.setattr(Artifact, "mark_done", end_after_the_next)
     for attempt in range(100):
         try:
             index(tmp_path / "broken")
             break
-        except Interrupted:
+        except EOFError:
             assert len(written) == attempt + 1
     assert len(written) == 4 + 4 + 4 + 1 + 3  # shards of load, split, encode, index; preparations of the first three
-    assert contents(tmp_path / "broken") == contents(indexed())
+    assert contents(tmp_path / "broken") == due
     states = [run.state for run in read_runs(tmp_path / "broken")]
     assert states == ["failed"] * len(written) + ["completed"]
 
 
-def test_reading_a_source_goes_on_after_the_last_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load, "RUN_ROWS", 9)
-    write = Staging.write
-    numbers: list[int] = []
-
-    def end_after_writing(self: Staging, number: int, *content: Any) -> None:
-        write(self, number, *content)
-        numbers.append(number)
-        raise Interrupted
-
-    monkeypatch.setattr(Staging, "write", end_after_writing)
-    for _ in range(100):
-        try:
-            index(tmp_path / "broken")
-            break
-        except Interrupted:
-            continue
-    assert numbers == list(range(8))  # 70 records, 9 in a run, none twice
-    assert contents(tmp_path / "broken") == contents(indexed())
-    assert not list((tmp_path / "broken").glob("*/*/staging"))
-
-
 def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "vitalfew.flows.cli",
-        "index",
-        "synthetic:passages=150,questions=4,seed=3",
-        "--name",
-        "k",
-    ]
-    command += [
-        "--runner",
-        "serial",
-        "--store",
-        str(tmp_path),
-        "--set",
-        "encode.encoder=tests.support.fakes:HashEncoder",
-        "--set",
-        "load.shard_passages=30",
-    ]
-    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    dataset = "synthetic:passages=150,questions=4,seed=3"
+    given = command(tmp_path, dataset, "--runner", "serial", shard=30)
+    both = [subprocess.Popen(given, cwd=ROOT, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [(process.communicate()[1], process.returncode)[1] for process in both] == [0, 0]
     assert sql(tmp_path, "SELECT state, count(*) FROM runs GROUP BY 1") == [("completed", 2)]
     # every shard was paid for once
     assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
 
 
-def test_a_missing_shard_is_done_again_and_nothing_else(tmp_path: Path) -> None:
+def test_a_missing_shard_is_noticed_by_the_next_plan_and_made_again(tmp_path: Path) -> None:
     shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
-    lost = sorted((tmp_path / "vectors").glob("*/00002.parquet"))[0]
-    lost.unlink()
-    untouched = lost.with_name("00001.parquet").stat().st_mtime_ns
-    index(tmp_path)
+    next(tmp_path.glob("vectors/*/00001.parquet")).unlink()
+    plan = graph(parameters(tmp_path))
+    assert [stage.name for stage in plan.missing()] == ["encode"]
+    assert [manifest.stage for manifest in plan.run(run_serially).new()] == ["encode"]
     assert contents(tmp_path) == before
-    assert lost.with_name("00001.parquet").stat().st_mtime_ns == untouched
 
 
 @pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
@@ -264,19 +162,10 @@ def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: st
     assert len(reused(outcome)) == 3
 
 
-@pytest.mark.parametrize(
-    ("encoder", "words"), [("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32 as declared")]
-)
-def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path, encoder: str, words: str) -> None:
-    with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
-        index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
-
-
-def test_questions_alone_are_no_corpus(tmp_path: Path) -> None:
-    file = tmp_path / "questions.jsonl"
-    file.write_text('{"question": "Who?", "answers": ["She"]}\n')
-    with pytest.raises(InputError, match="there are no passages to index, only questions"):
-        index(tmp_path / "s", f"jsonl:{file}?question=question")
+def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:
+    for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32")):
+        with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
+            index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
 
 
 def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
@@ -287,85 +176,14 @@ def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
     assert read_runs(tmp_path / "s")[-1].state == "failed"
 
 
-def test_whole_passages_need_no_split(tmp_path: Path) -> None:
-    stages = [stage.name for stage in graph(parameters(tmp_path, encode={"units": ["passage"]})).stages]
-    assert stages == ["load", "encode", "index"]
-    index(tmp_path, encode={"units": ["passage"]})
-    assert sql(tmp_path, "SELECT DISTINCT kind FROM vectors") == [("passage",)]
-
-
-def test_several_datasets_are_one_corpus(tmp_path: Path) -> None:
-    hotpot = real_data("hotpotqa/hotpot_train_sample100.json")
-    wiki = real_data("2wikimultihopqa/corpus.json")
-    datasets = (f"hotpotqa:{hotpot}", f"titletext:{wiki}")
-    outcome = index(tmp_path, *datasets, load={"shard_passages": 4096}, encode={"units": ["passage"]})
-    assert outcome.manifests[0].rows == {"passages": 994 + 6118, "questions": 100, "rejects": 1}
-    # one of 2Wiki's passages is one of HotpotQA's, to the letter
-    sources = dict(sql(tmp_path, "SELECT source, count(*) FROM passages GROUP BY 1"))
-    assert sources == {"hotpotqa:hotpot_train_sample100.json": 994, "titletext:corpus.json": 6118}
-
-
-@pytest.mark.slow
-def test_ray_and_prefect_give_the_same_bytes_even_if_a_worker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One run of the flow, in a process of its own as a user's is, with a worker that dies in the middle of it."""
-    encoder = "tests.support.fakes:MortalEncoder"
-    environment = {
-        **os.environ,
-        "VITALFEW_TEST_MARK": str(tmp_path / "mark"),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "vitalfew.flows.cli.main",
-        "index",
-        "synthetic:passages=60,questions=10,seed=3",
-        "--name",
-        "test",
-    ]
-    command += [
-        "--set",
-        f"encode.encoder={encoder}",
-        "--set",
-        "load.shard_passages=20",
-        "--workers",
-        "2",
-        "--runner",
-        "ray",
-    ]
-    command += ["--set", "index.type=ivf_sq8", "--set", "bm25.enabled=true"]
-    done = subprocess.run(
-        [*command, "--store", str(tmp_path / "ray")], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "mark").exists()
-    monkeypatch.setenv("VITALFEW_TEST_MARK", str(tmp_path / "mark"))
-    index(tmp_path / "serial", encode={"encoder": encoder}, index={"type": "ivf_sq8"}, bm25={"enabled": True})
-    assert contents(tmp_path / "ray") == contents(tmp_path / "serial")
-    shards = sql(tmp_path / "ray", "SELECT shard, count(*) FROM costs WHERE stage = 'encode' GROUP BY 1 ORDER BY 1")
-    assert shards == [(shard, 1) for shard in (-1, 0, 1, 2, 3)]
-
-
 @pytest.mark.slow
 def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> None:
     """A terminal's Ctrl-C: the whole group of processes is interrupted, workers and Prefect's server among them."""
     mark, store = tmp_path / "mark", tmp_path / "store"
     environment = {**os.environ, "VITALFEW_TEST_MARK": str(mark), "PREFECT_HOME": str(tmp_path / "prefect")}
-    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", SYNTHETIC, "--name", "test", "--store", str(store)]
-    command += [
-        "--set",
-        "encode.encoder=tests.support.fakes:EndlessEncoder",
-        "--set",
-        "load.shard_passages=20",
-        "--workers",
-        "1",
-        "--runner",
-        "ray",
-    ]
+    given = command(store, SYNTHETIC, "--workers", "1", "--runner", "ray", encoder="EndlessEncoder")
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        given, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 120
     while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -376,14 +194,3 @@ def test_ctrl_c_ends_the_run_and_its_workers_within_seconds(tmp_path: Path) -> N
     assert "Cancelled" in told
     assert [run.state for run in read_runs(store)] == ["cancelled"]
     assert reused(index(store)) == {"load", "split"}
-
-
-def test_every_stage_can_be_run_by_a_plain_call(tmp_path: Path) -> None:
-    done: list[str] = []
-
-    def execute(stages: Sequence[Stage], run_id: str):
-        done.extend(stage.name for stage in stages)
-        return run_serially(stages, run_id)
-
-    graph(parameters(tmp_path)).run(execute)
-    assert done == ["load", "split", "encode", "index"]

@@ -1,6 +1,5 @@
 """What was paid for is not paid for again after a kill, and is in the ledger: of every stage that asks a paid model."""
 
-import copy
 import pickle
 import random
 import signal
@@ -21,15 +20,9 @@ from tests.support import tiny_models
 from tests.support.fakes import Reply
 from tests.support.paid import CONCURRENCY, Corpus, PaidServer
 from tests.support.stages import staged
-from vitalfew.configs.evaluation import GenerateConfig, Questions
-from vitalfew.configs.schema import Execution
-from vitalfew.flows.pipelines.run import StageProgress
-from vitalfew.flows.ray_pool import Workers, ray_cluster
+from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.storage import files, journals
-from vitalfew.storage.manifests import PREPARATION
-from vitalfew.storage.upkeep import inventory, removal, verify
-from vitalfew.storage.upkeep.inventory import RetentionPolicy
-from vitalfew.tasks.ask import Ask
+from vitalfew.storage.upkeep import inventory, verify
 from vitalfew.tasks.generate import Generate
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.stage import Stage
@@ -53,11 +46,6 @@ def corpus(indexed: Corpus, tmp_path: Path) -> Corpus:
 def server() -> Iterator[PaidServer]:
     with PaidServer() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_models.llama(tmp_path_factory.mktemp("llama"), positions=2048, tokens=["yes", "no"])
 
 
 @pytest.fixture
@@ -90,12 +78,8 @@ def rows(stage: Stage) -> pa.Table:
     return written.drop_columns([name for name in written.column_names if name.endswith("seconds")])
 
 
-def ledger(stage: Stage) -> list[dict[str, Any]]:
-    return pq.read_table(stage.artifact.ledger).to_pylist()
-
-
 def tokens(stage: Stage) -> int:
-    return sum(row["tokens"] for row in ledger(stage))
+    return sum(row["tokens"] for row in pq.read_table(stage.artifact.ledger).to_pylist())
 
 
 def interrupted(stage: Stage, after: int) -> bool:
@@ -159,46 +143,21 @@ def test_nothing_is_asked_for_twice(corpus: Corpus, server: PaidServer, name: st
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
 
 
-def test_a_run_that_goes_on_takes_over_what_was_finished_since(corpus: Corpus, server: PaidServer) -> None:
-    stage = corpus.stage("generate", server.url)
-    assert interrupted(stage, 12)
-    done = stage.artifact.file("00000.parquet").read_bytes()
-    asked = Ask(corpus.store, corpus.passages, Questions(sample=20, batch=20))
-    asked.run("meanwhile")
-    other = copy.copy(corpus)
-    other.asked = asked.artifact
-    other.stage("generate", server.url).run("meanwhile")
-    by_both = server.paid_again()
-    made = stage.run("again")
-    assert server.paid_again() == by_both > 0
-    assert made.note("reused")
-    assert stage.artifact.file("00000.parquet").read_bytes() == done
-    assert {row["run_id"] for row in ledger(stage) if row["shard"] == PREPARATION} == {"first", "again"}
-
-
-@pytest.mark.parametrize("generator", ["transformers", "sparse_rag"])
-def test_a_local_model_computes_no_batch_twice(corpus: Corpus, llama: Path, generator: str) -> None:
+def test_a_local_model_computes_no_batch_twice(corpus: Corpus, tmp_path: Path) -> None:
     """Within a shard, whose batches are of one prompt or two."""
-
-    def stage(corpus: Corpus) -> Generate:
-        local = {"model": str(llama), "precision": "fp32", "device": "cpu", "max_tokens": 4, "batch_tokens": 400}
-        config = GenerateConfig(generator=generator, temperature=0, **local)
-        return staged(Generate, corpus.store, corpus.asked, corpus.evidence(), config)
-
-    alone = stage(corpus.copied(corpus.store.with_name("undisturbed")))
+    model = tiny_models.llama(tmp_path / "llama", positions=2048)
+    local = {"model": str(model), "precision": "fp32", "device": "cpu", "max_tokens": 4, "batch_tokens": 400}
+    config = GenerateConfig(generator="transformers", temperature=0, **local)
+    other = corpus.copied(corpus.store.with_name("undisturbed"))
+    alone, due = (staged(Generate, each.store, each.asked, each.evidence(), config) for each in (other, corpus))
     alone.run("alone")
-    due = stage(corpus)
     assert interrupted(due, 6)
     (path,) = journals.paths(due.artifact)
     entries = journals.entries(path)
-    assert len(entries) == 6
-    content = path.read_bytes()
-    path.write_bytes(content[:-9])  # torn: that batch is computed again
+    path.write_bytes(path.read_bytes()[:-9])  # torn: that batch is computed again
     due.run("second")
     assert rows(due).equals(rows(alone))
-    last = entries[-1].tokens
-    assert tokens(alone) <= tokens(due) <= tokens(alone) + 2 * last
-    assert not journals.paths(due.artifact)
+    assert tokens(alone) <= tokens(due) <= tokens(alone) + 2 * entries[-1].tokens
 
 
 def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: PaidServer) -> None:
@@ -213,35 +172,10 @@ def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: P
     assert server.paid_again() == len(asked) - len(paid)
     assert tokens(stage) == due.tokens == server.tokens_due()
     assert rows(stage).equals(due.rows)
-    first = next(row for row in ledger(stage) if row["shard"] == 0)
-    assert first["wall_seconds"] > max(entry.wall_seconds for entry in paid) > 0
-
-
-def test_failures_are_asked_for_again_and_answers_of_no_use_are_not(corpus: Corpus, server: PaidServer) -> None:
-    reply = server.behave
-
-    def behave(path: str, body: Any, attempt: int) -> Any:
-        answer = reply(path, body, attempt)
-        number = len(server.prompts())
-        if path.endswith("completions") and number == 3:
-            answer.status, answer.body = 400, {"error": {"message": "not today"}}
-        if path.endswith("completions") and number == 4:
-            answer.body = {"usage": answer.body["usage"], "choices": None}
-        return answer
-
-    server.behave = behave
-    stage = corpus.stage("generate", server.url)
-    assert interrupted(stage, 9)
-    stage.run("second")
-    assert server.paid_again() == 1
-    errors = [row["error"] for row in rows(stage).to_pylist() if row["error"]]
-    assert len(errors) == 1
-    assert "cannot be used" in errors[0]
-    assert tokens(stage) == server.tokens_due()
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("name", STAGES)
+@pytest.mark.parametrize("name", ["generate", "refine", "split"])
 def test_an_outage_is_no_result(corpus: Corpus, server: PaidServer, name: str) -> None:
     due = Undisturbed(corpus, name, server)
     stage, works = corpus.stage(name, server.url), server.behave
@@ -281,30 +215,7 @@ def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server:
     assert "out of memory" in error
 
 
-@pytest.mark.slow
-def test_workers_of_ray_say_what_is_missing_and_what_they_warn_of(
-    corpus: Corpus, server: PaidServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    works = server.behave
-    answered = failing(server, lambda prompt: len(prompt) % 3 == 0)
-    counting, server.usage = server.usage, lambda prompt: (0, 0)  # type: ignore[method-assign,assignment]
-    options = {"base_url": server.url, "retries": 0}
-    stage = staged(
-        Generate, corpus.store, corpus.asked, None, GenerateConfig(generator="openai", model="tiny", **options)
-    )
-    pool = Workers(1)
-    with ray_cluster(Execution(workers=1, store=corpus.store)), StageProgress("generate") as progress:
-        with pytest.raises(Unanswered, match="out of memory"):
-            pool.run(stage, "first", progress)
-        assert sum("how many tokens" in record.message for record in caplog.records) == 1
-        server.behave, server.usage = works, counting  # type: ignore[method-assign]
-        server.asked.clear()
-        pool.run(stage, "second", progress)
-    assert answered
-    assert not answered & {*server.prompts()}
-
-
-@pytest.mark.parametrize("count", [-7, 10**25, float("inf"), float("nan"), "many", None])
+@pytest.mark.parametrize("count", [-7, float("inf"), "many", None])
 def test_whatever_a_server_counts_its_answers_are_kept(corpus: Corpus, server: PaidServer, count: Any) -> None:
     reply = server.behave
 
@@ -328,23 +239,12 @@ def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: P
     stage = corpus.stage("generate", server.url)
     assert interrupted(stage, 9)
     (path,) = journals.paths(stage.artifact)
-    paid = sum(entry.tokens for entry in journals.entries(path))
     (entry,) = [entry for entry in inventory.survey(corpus.store) if entry.artifact == stage.artifact]
     assert (entry.state, entry.usd > 0) == ("unfinished", True)
     assert [*verify.verify([stage.artifact], lambda read: None)] == []
-    content = path.read_bytes()
-    path.write_bytes(content + content[:50])  # torn
-    assert [*verify.verify([stage.artifact], lambda read: None)] == []
-    path.write_bytes(content.replace(b"to ", b"no ", 1))
+    path.write_bytes(path.read_bytes().replace(b"to ", b"no ", 1))
     (fault,) = verify.verify([stage.artifact], lambda read: None)
     assert "1 answers differ from what was written" in fault.what
-    path.write_bytes(content)
-    policy = RetentionPolicy()
-    plan = removal.plan(corpus.store, policy)
-    going = [each for each in plan.removals if each.name == stage.artifact.name]
-    assert [why for _, why in removal.remove(corpus.store, going, policy)] == [None]
-    assert not files.exists(path)
-    assert tokens(stage) == paid
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -376,4 +276,3 @@ def test_twenty_kills_at_random_moments(tmp_path: Path, server: PaidServer) -> N
     assert len(distinct) == len(rows(stage)["prompt_id"].unique())
     assert len(server.prompts()) <= len(distinct) + kills * CONCURRENCY
     assert tokens(stage) == server.tokens_due()
-    print(f"{kills} kills: {len(server.prompts())} requests for {len(distinct)} prompts, {tokens(stage)} tokens")

@@ -1,6 +1,5 @@
-"""Every recipe on tiny stand-ins of the data sets that its paper trains on, by the command, to the end."""
+"""Recipes on tiny stand-ins of the data sets that their papers train on, by the command, to the end."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,44 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.evaluating import run
-from tests.support.fakes import FirstWords
-from tests.support.indexing import index, sql
+from tests.support.indexing import index
 from tests.support.oreo import reader
 from tests.support.stand_ins import NAMES, question, write_stand_ins
-from tests.support.tiny_models import bert, llama, t5_generator
+from tests.support.tiny_models import llama
 from vitalfew.flows.cli.main import app
-from vitalfew.tasks.generators.base import Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion
 
 SPARSE = [
     "yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2", "targets=[q_proj]",
     "check_questions=2",
 ]  # fmt: skip
-SMALL = ["precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "check_questions=2"]
-BY_ARTICLE = ["held_out=2", "choosing=1"]
 BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
-
-
-class Believer(FirstWords):
-    """Calls every passage relevant."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        return Completion("1", 9, 1, 0.1)
-
-
-class Checker(FirstWords):
-    """Calls a passage relevant that holds an accepted answer."""
-
-    def _answer(self, prompt: Prompt) -> Completion:
-        accepted = prompt.text.partition("Accepted answers: ")[2].partition("\n")[0]
-        return Completion(str(int(accepted in prompt.contexts[0])), 9, 1, 0.1)
-
-
-TWO_ROUND = {
-    "labeller": "two_round",
-    "rater": {"generator": f"{__name__}:Believer"},
-    "critic": {"generator": f"{__name__}:Checker"},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -90,40 +62,14 @@ def held_out(place: Path) -> list[str]:
     return (place / "out" / "held_out.txt").read_text().splitlines()
 
 
-@pytest.mark.parametrize(
-    ("recipe", "questions"), [("sparse_rag", "popqa:popqa.tsv"), ("sparse_rag_paper", "triviaqa:triviaqa.json")]
-)
-def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(
-    place: Path, recipe: str, questions: str
-) -> None:
-    name, _, file = questions.partition(":")
-    data = f"{name}:{place / file}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
+def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(place: Path) -> None:
+    data = f"popqa:{place / 'popqa.tsv'}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
     settings = [*BY_QUESTION, f"run_file={place / 'retrieved.jsonl'}", "label.labeller=answer_text"]
-    card = sparse(place, recipe, *data, settings=settings)
+    card = sparse(place, "sparse_rag", *data, settings=settings)
     assert "9 questions to learn from" in card
     assert "2 questions held out, chosen by a hash with seed 100" in card
     assert "3 to 3 contexts per question, the first as a file ranks them" in card
     assert set(held_out(place)) < {question(number) for number in range(len(NAMES))}
-    shown = ["train", str(place / "out" / "recipe.yaml"), *data, "--store", str(place / "store"), "--runner", "serial"]
-    again = CliRunner().invoke(app, shown)
-    assert "Nothing to do" in again.output, again.output
-
-
-@pytest.mark.parametrize(
-    ("data", "settings", "learnt"),
-    [
-        ("hotpotqa:{place}/hotpotqa.json", BY_QUESTION, "9 questions"),
-        ("ctxs:{place}/nq.jsonl", BY_ARTICLE, "9 questions of 9 articles"),
-    ],
-)
-def test_questions_with_gold_passages_learn_from_their_contexts(
-    place: Path, data: str, settings: list[str], learnt: str
-) -> None:
-    given = data.format(place=place)
-    card = sparse(place, "sparse_rag", given, settings=[*settings, f"run_file={given.partition(':')[2]}", "contexts=4"])
-    assert f"{learnt} to learn from" in card
-    assert "3 to 4 contexts per question, the first as a file ranks them;" in card
-    assert "which are relevant is said by labeller `gold`" in card
 
 
 def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
@@ -131,8 +77,6 @@ def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     data = f"squad:{place / 'squad.json'}"
     card = sparse(place, "sparse_rag", data, settings=settings)
     assert "vitalfew train recipe.yaml squad:squad.json --out DIR" in card
-    again = command(place, str(place / "out" / "recipe.yaml"), data, settings=[])
-    assert "Nothing to do" in again.output, again.output
     # "When was the mill built?" is asked of every town, so that it is held out, too
     assert "5 questions to learn from" in card
     assert "4 questions held out, of a data set of their own" in card
@@ -141,92 +85,29 @@ def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
     )
 
 
-def test_contexts_may_come_in_several_files(place: Path) -> None:
-    files = [place / "hotpotqa-dev.json", place / "hotpotqa.json"]
-    settings = ["split=file", f"held_out=hotpotqa:{files[0]}", "choosing=1", f"run_file=[{files[0]}, {files[1]}]"]
-    card = sparse(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=settings)
-    assert "8 questions to learn from" in card
-    assert "3 questions held out, of a data set of their own" in card
-    alone = [*SPARSE, f"base={place / 'llama'}", *settings[:3], f"run_file={place / 'retrieved.jsonl'}"]
-    result = command(place, "sparse_rag", f"hotpotqa:{files[1]}", settings=alone)
-    assert "ranks passages for none of the 12 questions" in " ".join(result.output.split())
-
-
-def test_two_round_labels_of_a_run_are_learnt_from(place: Path) -> None:
+def test_labels_of_a_run_are_learnt_from(place: Path) -> None:
     file = place / "retrieved.jsonl"
     retrieve = {"retriever": "run_file", "file": str(file), "top_k": 3}
-    methods = {"two rounds": {"label": TWO_ROUND}, "titles": {"label": {"labeller": "title"}}}
-    score = {"metrics": ["passage_recall"]}
-    found = run(
-        place / "store", {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods, "score": score}
-    )
-    data, given = f"ctxs:{file}", [*BY_QUESTION, f"labels={found.run.run_id}:two rounds"]
-    card = sparse(place, "sparse_rag", data, settings=given)
-    assert "the first of those that a run retrieved;\n  which are relevant is said by the labels of a run" in card
-    corrected = "SELECT count(*) FROM labels WHERE rater = 1 AND critic = 0 AND label = 0"
-    assert sql(place / "store", corrected) == [(24,)]
-    settings = [*SPARSE, f"base={place / 'llama'}", "split=question"]
-    for more, message in (
-        ([f"labels={found.run.run_id}"], "has the labels of two rounds, titles; name one of these methods"),
-        (["labels=nothing"], "no evaluation 'nothing'"),
+    methods = {"titles": {"label": {"labeller": "title"}}, "answers": {"label": {"labeller": "answer_text"}}}
+    settings = {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods}
+    found = run(place / "store", settings, score={"metrics": ["passage_recall"]})
+    given = [*BY_QUESTION, f"labels={found.run.run_id}:titles"]
+    card = sparse(place, "sparse_rag", f"ctxs:{file}", settings=given)
+    assert "which are relevant is said by the labels of a run" in card
+    ambiguous = [*SPARSE, f"base={place / 'llama'}", "split=question", f"labels={found.run.run_id}"]
+    result = command(place, "sparse_rag", f"ctxs:{file}", settings=ambiguous)
+    assert "has the labels of titles, answers; name one" in " ".join(result.output.split())
+
+
+def test_what_a_data_set_cannot_give_is_said(place: Path) -> None:
+    data, base = f"squad:{place / 'squad.json'}", [*SPARSE, f"base={place / 'llama'}"]
+    for settings, message in (
+        (["split=question", f"run_file={place / 'retrieved.jsonl'}"], "ranks passages for none of the 24 questions"),
+        (["split=file"], "split=file needs the data set to hold out"),
     ):
-        result = command(place, "sparse_rag", data, settings=[*settings, *more])
+        result = command(place, "sparse_rag", data, settings=[*base, *settings])
+        assert result.exit_code == 1
         assert message in " ".join(result.output.split())
-    other = command(place, "sparse_rag", f"hotpotqa:{place / 'hotpotqa.json'}", settings=[*settings, given[-1]])
-    assert "none of the 12 questions of this training has a label in that run" in " ".join(other.output.split())
-    reader = command(place, "reader", f"squad:{place / 'squad.json'}", settings=[given[-1]])
-    assert "trainer reader learns from no labels" in " ".join(reader.output.split())
-
-
-def test_a_labeller_with_models_labels_in_training(place: Path) -> None:
-    data = f"triviaqa:{place / 'triviaqa.json'}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
-    settings = [*BY_QUESTION, f"run_file={place / 'retrieved.jsonl'}", f"label={json.dumps(TWO_ROUND)}"]
-    card = sparse(place, "sparse_rag", *data, settings=settings)
-    assert "which are relevant is said by labeller `two_round`" in card
-
-
-CONTEXTS = ["--passages", "ctxs:{place}/retrieved.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("data", "settings", "message"),
-    [
-        (
-            ["triviaqa:{place}/triviaqa.json", *CONTEXTS],
-            [],
-            "name data sets like squad or hotpotqa, or use --set split",
-        ),
-        (["triviaqa:{place}/triviaqa.json", *CONTEXTS], ["split=question"], "labeller gold calls gold passages"),
-        (["popqa:{place}/popqa.tsv"], ["split=question", "run_file={place}/nq.jsonl"], "nq.jsonl, line 1: passage"),
-        (
-            ["squad:{place}/squad.json"],
-            ["split=question", "run_file={place}/retrieved.jsonl"],
-            "ranks passages for none of the 24 questions",
-        ),
-        (["squad:{place}/squad.json"], ["split=file"], "split=file needs the data set to hold out"),
-        (["squad:{place}/squad.json"], ["split=file", "held_out=squad:none.json"], "none.json does not exist"),
-    ],
-)
-def test_what_a_data_set_cannot_give_is_said(place: Path, data: list[str], settings: list[str], message: str) -> None:
-    data, settings = ([one.replace("{place}", str(place)) for one in own] for own in (data, settings))
-    result = command(place, "sparse_rag", *data, settings=[*SPARSE, f"base={place / 'llama'}", *settings])
-    assert result.exit_code == 1
-    assert message in " ".join(result.output.split())
-    assert "Traceback" not in result.output
-
-
-@pytest.mark.slow
-def test_reader_critic_and_filter_split_by_question(place: Path) -> None:
-    data = f"hotpotqa:{place / 'hotpotqa.json'}"
-    base = bert(place / "bert", 256)
-    train(place, "reader", data, settings=[*SMALL, *BY_QUESTION, f"base={base}", "rank=2"])
-    unseen = held_out(place)
-    assert len(unseen) == 2
-    (place / "out").rename(place / "reader")
-    for recipe in ("critic", "cxmi"):
-        card = train(place, recipe, data, settings=[*SMALL, *BY_QUESTION, f"reader={place / 'reader'}"])
-        assert "2 questions held out" in card
-        assert held_out(place) == unseen
 
 
 LITTLE = [
@@ -235,34 +116,15 @@ LITTLE = [
 ]  # fmt: skip
 
 
-def oreo(place: Path, recipe: str, base: Path, contexts: str, settings: list[str]) -> str:
-    """Train a policy from a base on questions with these contexts, and return its card."""
-    reads = f"retrieve={{retriever: run_file, top_k: 4, file: {place / contexts}}}"
-    collects = f"collect.reader={{generator: reader, model: {place / 'tiny' / 'reader'}}}"
-    trains = [f"{part}.{one}" for part in ("sft", "contrastive", "ppo") for one in (*LITTLE, f"base={base}")]
-    return train(
-        place, recipe, "--index", "test", settings=[reads, collects, *trains, "contrastive.beams=2", *settings]
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("recipe", "questions"), [("oreo", "triviaqa:triviaqa.json"), ("oreo_t5", "popqa:popqa.tsv")])
-def test_oreo_learns_from_questions_without_gold_passages(place: Path, tiny: Path, recipe: str, questions: str) -> None:
-    name, _, file = questions.partition(":")
-    base = tiny if recipe == "oreo" else t5_generator(place / "t5")
-    given = [f"questions.dataset={name}:{place / file}", *(f"collect.{one}" for one in BY_QUESTION)]
-    layers = ["sft.layers=1"] if recipe == "oreo" else []
-    card = oreo(place, recipe, base, "retrieved.jsonl", [*given, *layers])
-    assert "9 questions with an evidence text to learn from" in card
-    assert "2 questions held out" in card
-
-
 def test_oreo_holds_a_data_set_out(place: Path, tiny: Path) -> None:
-    alone = ["contrastive=null", "ppo=null", "sft.layers=1"]
+    reads = f"retrieve={{retriever: run_file, top_k: 4, file: {place / 'hotpotqa.json'}}}"
+    collects = f"collect.reader={{generator: reader, model: {tiny}}}"
+    alone = ["contrastive=null", "ppo=null", *(f"sft.{one}" for one in (*LITTLE, "layers=1", f"base={tiny}"))]
     held = f"collect.held_out=hotpotqa:{place / 'hotpotqa-dev.json'}"
     given = [f"questions.dataset=hotpotqa:{place / 'hotpotqa.json'}", "collect.split=file", held, "collect.choosing=2"]
     index(place / "store", f"hotpotqa:{place / 'hotpotqa.json'}", name="hotpotqa")
-    card = oreo(place, "oreo", tiny, "hotpotqa.json", ["index=hotpotqa", *given, *alone])
+    settings = ["index=hotpotqa", reads, collects, *given, *alone]
+    card = train(place, "oreo", "--index", "test", settings=settings)
     assert "7 questions with an evidence text to learn from" in card
     assert "3 questions held out" in card
     without = command(place, "oreo", "--index", "test", settings=["collect.split=file", held])

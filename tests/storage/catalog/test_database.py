@@ -124,19 +124,6 @@ def test_the_best_method_by_each_metric(store: Path) -> None:
     assert sql(store, "SELECT * FROM best('another')") == []
 
 
-def test_the_worst_questions_come_with_their_answers(store: Path) -> None:
-    rows = sql(store, "SELECT value, question, gold, answer, method FROM worst('trial', 'pareto', 'f1', n := 4)")
-    assert len(rows) == 4
-    ((lowest,),) = sql(
-        store,
-        "SELECT min(value) FROM scores JOIN methods USING (fingerprint) WHERE metric = 'f1' AND method = 'pareto'",
-    )
-    assert rows[0][0] == lowest
-    assert all(question and gold and answer and method == "pareto" for _, question, gold, answer, method in rows)
-    dearest = sql(store, "SELECT value FROM worst(of_metric := 'prompt_tokens', n := 3)")
-    assert dearest[0] == sql(store, "SELECT max(value) FROM scores WHERE metric = 'prompt_tokens'")[0]
-
-
 def test_a_questions_story_is_told_in_order(store: Path) -> None:
     ((question, text),) = sql(store, "SELECT question_id, text FROM asked ORDER BY ALL LIMIT 1")
     by_id = sql(store, f"SELECT method, step, text FROM story({question}, 'trial')")
@@ -203,19 +190,6 @@ def test_what_a_re_encoding_changed(tmp_path: Path) -> None:
     assert len(near) == len({*near}) == 3  # what two indexes share is compared once
 
 
-def test_passages_that_were_never_retrieved(store: Path) -> None:
-    unseen = {row[0] for row in sql(store, "SELECT passage_id FROM never_retrieved('test')")}
-    seen = {row[0] for row in sql(store, "SELECT DISTINCT passage_id FROM hits")}
-    assert unseen | seen == {row[0] for row in sql(store, "SELECT passage_id FROM passages")}
-    assert unseen
-    assert not unseen & seen
-    ((text, cut),) = sql(store, "SELECT p.text, n.text FROM never_retrieved(chars := 7) AS n JOIN passages AS p "
-                                "USING (passage_id) LIMIT 1")  # fmt: skip
-    assert cut == f"{text[:7]}…"
-    with pytest.raises(duckdb.Error, match="no index 'another'; there are: test"):
-        sql(store, "FROM never_retrieved('another')")
-
-
 def test_questions_that_were_answered_worse(store: Path) -> None:
     rows = sql(store, "SELECT method, question, gold, value_a, value_b, answer_a, answer_b, context_a, context_b "
                       "FROM regressed('trial', 'longer', chars := 0)")  # fmt: skip
@@ -230,20 +204,6 @@ def test_questions_that_were_answered_worse(store: Path) -> None:
     for runs in ("'nobody', 'trial'", "'trial', 'nobody'"):
         with pytest.raises(duckdb.Error, match="no run 'nobody'; there are: longer, trial"):
             sql(store, f"FROM regressed({runs})")
-
-
-def test_nearest_sentences(store: Path) -> None:
-    ((sentence, text),) = sql(store, "SELECT sentence_id, text FROM sentences ORDER BY ALL LIMIT 1")
-    found = sql(store, f"SELECT sentence_id, similarity FROM nearest({sentence}, n := 7)")
-    assert len(found) == 7
-    assert sentence not in [other for other, _ in found]
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-    vector = f"(SELECT vector FROM vectors WHERE id = {sentence} AND kind = 'core')"
-    itself = sql(store, f"SELECT text, similarity FROM nearest_to({vector}, n := 1)")
-    assert itself[0][0] == text
-    assert itself[0][1] == pytest.approx(1, abs=1e-5)
-    assert sql(store, "FROM nearest(1)") == []
-    assert sql(store, "FROM nearest_to([1, 2, 3])") == []  # no vector is that short
 
 
 def test_costs(store: Path, bare: Path) -> None:

@@ -11,14 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from tests.support.damage import flip
-from tests.support.indexing import contents, index, parameters, sql
+from tests.support.indexing import contents, index, sql
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.pipelines.graph import graph
 from vitalfew.storage import generations
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.files import this_process
@@ -324,29 +321,3 @@ def test_gc_does_not_guess(store: Path, record: str) -> None:
     assert done.exit_code == 1, done.output
     assert "is damaged" in done.output or "can be read" in done.output
     assert tree(store) == before
-
-
-CONTEXTS = ("passage", "pooled", "late", "exact")
-
-
-@settings(max_examples=3, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*CONTEXTS, "rm", "gc"])), max_size=6))
-def test_every_named_index_survives_whatever_was_done(tmp_path_factory, steps: list[tuple[str, str]]) -> None:
-    store = tmp_path_factory.mktemp("steps")
-    named: dict[str, str] = {}
-    for name, step in steps:
-        if step == "gc":
-            gc(store, "--delete")
-        elif step == "rm":
-            assert store_command("rm", name, "--store", store).exit_code == (0 if named.pop(name, None) else 1)
-        else:
-            index(store, name=name, encode={"context": step}, load={"shard_passages": 60})
-            named[name] = step
-    gc(store, "--delete")
-    wanted = {
-        stage.artifact.name
-        for name, step in named.items()
-        for stage in graph(parameters(store, name=name, encode={"context": step}, load={"shard_passages": 60})).stages
-    }
-    assert names(store) == wanted
-    assert store_command("verify", "--store", store).exit_code == 0

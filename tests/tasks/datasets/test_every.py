@@ -7,7 +7,6 @@ import lzma
 import re
 import shutil
 from collections.abc import Callable
-from itertools import cycle, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,23 +57,6 @@ def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path
     assert all(isinstance(record, Passage | Question) for _, record in records)
     files = dataset(name, path, **SAMPLES[name].options).files()
     assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
-
-
-@pytest.mark.parametrize(("name", "packer"), [*zip(UNPACKED, cycle(PACKERS))])
-def test_packed_copies_give_the_same_records(tmp_path: Path, name: str, packer: str) -> None:
-    sample = SAMPLES[name]
-    records = records_of(name, sample.write(tmp_path / "plain"))
-    packed = {file: PACKERS[packer](content) for file, content in sample.files.items()}
-    path = Sample(packed, sample.path).write(tmp_path / "packed")
-    assert records_of(name, path) == records
-    for file, content in packed.items():
-        (tmp_path / "packed" / file).write_bytes(content[:-2])
-        if name == "folder":
-            assert [r.reason for _, r in read(name, path) if not isinstance(r, Passage)] == ["unreadable_file"]
-        else:
-            with pytest.raises(InputError, match=rf"{file} is packed with .* and cut short or broken"):
-                read(name, path, **sample.options)
-        (tmp_path / "packed" / file).write_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -129,37 +111,6 @@ def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> 
     else:
         with pytest.raises(InputError, match="is empty when unpacked"):
             read(name, path, **sample.options)
-
-
-@pytest.mark.parametrize("name", HERE)
-def test_paths_with_links_and_dots_lead_to_the_same_records(tmp_path: Path, name: str) -> None:
-    sample = SAMPLES[name]
-    path = sample.write(tmp_path / "corpus")
-    records = records_of(name, path)
-    (tmp_path / "link").symlink_to(path)
-    (tmp_path / "linked").symlink_to(tmp_path / "corpus")
-    (tmp_path / "other").mkdir()
-    for other in (
-        tmp_path / "link",
-        tmp_path / "linked" / sample.path,
-        tmp_path / "other" / ".." / "corpus" / sample.path,
-    ):
-        assert records_of(name, other) == records
-        assert len(dataset(name, other, **sample.options).files()) == len(sample.files)
-
-
-@pytest.mark.parametrize("name", ["jsonl", "csv", "msmarco", "dpr_wiki", "nq_open", "popqa"])
-def test_a_file_that_grows_while_it_is_read_gives_what_was_there(tmp_path: Path, name: str) -> None:
-    sample = SAMPLES[name]
-    path = sample.write(tmp_path)
-    records = records_of(name, path)
-    stream = dataset(name, path, **sample.options).records()
-    first = list(islice(stream, 1))
-    for file, content in sample.files.items():
-        with open(tmp_path / file, "ab") as target:
-            target.write(content.splitlines(keepends=True)[-1][:-3])  # a line that is not written to its end
-    rest = list(stream)
-    assert [pair for pair in first + rest if pair in records] == records
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

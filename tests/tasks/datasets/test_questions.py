@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.real_data import real_data
 from tests.tasks.datasets.test_datasets import check, only, read, write
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Record, Reject
@@ -217,13 +216,6 @@ def meeting(*turns: Any, specific: Any = (), general: Any = (), **changes: Any) 
 def facts(records: Records, question: Question) -> list[str]:
     texts = {passage_id(passage.text): passage.text for passage in only(Passage, records)}
     return [texts[span.passage_id][span.start : span.end] for span in question.supporting_facts]
-
-
-def test_qmsum_validation_set_is_complete() -> None:
-    records = read("qmsum", real_data("qmsum/val.jsonl"))
-    check(records)
-    assert (len(only(Passage, records)), len(only(Question, records)), rejects(records)) == (1324, 237 + 35, [])
-    assert max(len(passage.text.split()) for passage in only(Passage, records)) <= 300
 
 
 def test_qmsum_joins_turns_to_contexts_and_finds_the_gold_turns_in_them(tmp_path: Path) -> None:
