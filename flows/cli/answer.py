@@ -8,17 +8,8 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import parse_assignments
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    out,
-    prepare,
-    say,
-    table,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, prepare, say, table
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import Configured, RagAnswer
@@ -28,15 +19,15 @@ USUAL = "quickstart:ParetoRAG"
 
 def answer(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to answer.")],
-    index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
+    index: options.Index = None,
     method: Annotated[
         str, typer.Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
     ] = USUAL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    max_usd: MaxUsdOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
+    as_json: options.Json = False,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Answer a question by an evaluated method, with the sentences it was answered from.
 

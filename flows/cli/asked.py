@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from vitalfew.configs.loading import parse_assignments
+from vitalfew.flows.cli.options import at
 from vitalfew.flows.cli.questions import write
-from vitalfew.flows.cli.steps import at, sets, step
+from vitalfew.flows.cli.steps import sets, step
 from vitalfew.tasks.datasets.base import InputError
 
 RETRIEVAL, ANSWERS = "start", "start_answers"

@@ -1,53 +1,14 @@
 """The command `check`."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, explanation, out, say, say_error
-
-if TYPE_CHECKING:
-    from vitalfew.tasks.reports.baselines import Baseline
-
-
-class ExitStatus(IntEnum):
-    """The verdict of a check for the shell, and with it for continuous integration."""
-
-    no_worse = 0
-    worse = 1
-    in_doubt = 2
-    not_compared = 3
-
-
-class CheckCommand(TyperCommand):
-    """A command whose errors, of every kind, have one exit status that differs from those of the verdicts."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            if hasattr(error, "exit_code"):  # Typer explains errors of usage, and ends with this status
-                error.exit_code = ExitStatus.not_compared
-            raise
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if isinstance(error, typer.Exit):
-                raise
-            if hasattr(error, "format_message"):
-                error.exit_code = ExitStatus.not_compared  # type: ignore[attr-defined]
-                raise
-            if (message := explanation(error)) is None:
-                raise
-            say_error(message)
-            raise typer.Exit(ExitStatus.not_compared) from None
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, say
 
 
 def check(
@@ -88,7 +49,7 @@ def check(
     write: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the run as a baseline, and compare nothing.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Check that an evaluation is no worse than a baseline: a gate for pull requests.
 
@@ -102,7 +63,10 @@ def check(
     do); 3, nothing was compared: an error.
     """
     if write:
-        _refuse_with_write(against, margin, common, markdown, junit)
+        if against or margin or common or markdown or junit:
+            raise typer.BadParameter(
+                "--write compares nothing: check against the old baseline first, then write the new"
+            )
         _write(store, run, method, write)
         return
     if against is None:
@@ -115,27 +79,19 @@ def check(
     checked = checked_run(store, run, method, against, _margins(margin), common)
     out.print(terminal_check(checked))
     write_check(checked, markdown, junit)
-    status = {WORSE: ExitStatus.worse, IN_DOUBT: ExitStatus.in_doubt}
-    raise typer.Exit(status.get(checked.decision.verdict, ExitStatus.no_worse))
-
-
-def _refuse_with_write(*others: Any) -> None:
-    if any(others):
-        raise typer.BadParameter("--write compares nothing: check against the old baseline first, then write the new")
+    raise typer.Exit({WORSE: 1, IN_DOUBT: 2}.get(checked.decision.verdict, 0))
 
 
 def _margins(given: Sequence[str] | None) -> dict[str, float]:
     """Margins by metric. Raises BadParameter."""
     margins: dict[str, float] = {}
     for each in given or ():
-        metric, equals, text = each.partition("=")
-        metric = metric.strip()
+        metric, _, text = (part.strip() for part in each.partition("="))
         try:
             loss = float(text)
         except ValueError:
-            equals = ""
-            loss = 0.0
-        if not equals or not metric:
+            metric = ""
+        if not metric:
             raise typer.BadParameter(f"--margin {each}: write METRIC=LOSS, for example --margin accuracy=0.02")
         if not 0 <= loss < float("inf"):
             raise typer.BadParameter(f"--margin {each}: a margin is the loss that is accepted, 0 or more")
@@ -151,13 +107,10 @@ def _write(store: Path, run: str, method: str | None, path: Path) -> None:
     from vitalfew.tasks.reports.baselines import write_baseline
 
     baseline = write_baseline(store, run, method, path)
-    out.print(_said(baseline, path), soft_wrap=True)
-    say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {escape(str(path))} --margin METRIC=LOSS")
-
-
-def _said(baseline: "Baseline", path: Path) -> str:
     metrics = dict.fromkeys(metric for method in baseline.methods.values() for metric in method.metrics)
-    return escape(
+    told = (
         f"{path}: {len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}; "
         f"metrics {', '.join(metrics)}"
     )
+    out.print(escape(told), soft_wrap=True)
+    say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {escape(str(path))} --margin METRIC=LOSS")

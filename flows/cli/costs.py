@@ -13,20 +13,8 @@ from rich.table import Column, Table
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    ConfigOption,
-    RunnerOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    WorkersOption,
-    err,
-    layers,
-    out,
-    prepare,
-    table,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, out, prepare, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
 
@@ -52,12 +40,12 @@ def plan(
             help="For an experiment, the index to search; for `questions`, the one to write from.",
         ),
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    config: options.Config = None,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Estimate the tokens, time and USD of `index`, `evaluate` or `questions write` before running it.
 
@@ -84,15 +72,15 @@ def plan(
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner}
     if what == ["questions"]:
-        _plan_writing(layers(config, assignments, index=index, **given))
+        _plan_writing(options.layers(config, assignments, index=index, **given))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
                 "--config is for the settings of an index; for an experiment, use --set or change its file"
             )
-        _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
+        _plan_evaluation(what[0], options.layers(None, assignments, index=index, **given))
     else:
-        _plan_index(layers(config, assignments, datasets=what, name="planned", **given))
+        _plan_index(options.layers(config, assignments, datasets=what, name="planned", **given))
 
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
@@ -116,7 +104,7 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
-    name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
+    name, settings = find(experiment, given[-1].get("store", options.STORE))
     plan = _settled(graph(evaluation(name, settings, *given)))
     assert isinstance(plan, EvaluationPlan)
     with err.status("Planning …") as status:
@@ -294,7 +282,7 @@ def costs(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
     ] = "",
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Show the costs of runs by stage and model, by method, day, run and node, and compare them with the quote.
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.options import at
 from vitalfew.flows.cli.runs import evaluate, index, search
-from vitalfew.flows.cli.steps import at, command, step, took
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare
+from vitalfew.flows.cli.steps import command, step, took
+from vitalfew.flows.cli.terminal import out, prepare
 
 CORPUS, INDEX = "python_manual", "demo"
 KEYWORDS = "bm25.enabled=true"
@@ -15,8 +17,8 @@ WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{
 
 
 def demo(
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
 ) -> None:
     """Index, search and evaluate real text, with a table and a plot, in two or three minutes.
 
@@ -37,12 +39,12 @@ def demo(
     here: dict[str, Any] = {"store": store, "verbose": verbose}
     seconds: dict[str, float] = {}
     with step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *there):
-        index([CORPUS], INDEX, assignments=[KEYWORDS], runner=Runner.serial, **here)
+        index([CORPUS], INDEX, assignments=[KEYWORDS], runner="serial", **here)
     question = _question(store)
     with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)
     with step(seconds, "evaluate", experiment, "--index", INDEX, *there):
-        written = evaluate(experiment, INDEX, runner=Runner.serial, **here)
+        written = evaluate(experiment, INDEX, runner="serial", **here)
     with step(seconds, "compare", *equal_tokens, *there):
         _compare(store, *equal_tokens)
     out.print(bars(written.report, out.width))

@@ -8,8 +8,9 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.doctor import POOL
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, table
+from vitalfew.flows.cli.terminal import err, out, prepare, say, table
 
 if TYPE_CHECKING:
     from vitalfew.flows.workers.deploy import Change
@@ -22,12 +23,7 @@ def deploy(
     pool: Annotated[
         str, typer.Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
     ] = POOL,
-    corpora: Annotated[
-        Path | None,
-        typer.Option(
-            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
-        ),
-    ] = None,
+    corpora: options.Corpora = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -63,8 +59,8 @@ def deploy(
     replace: Annotated[
         bool, typer.Option("--replace", help="Take over deployments that are of another store.")
     ] = False,
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
 ) -> None:
     """Register all flows and corpora with a Prefect server, for workers on any machine.
 

@@ -13,6 +13,11 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import typer
+from rich.markup import escape
+
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -21,6 +26,17 @@ if TYPE_CHECKING:
     from vitalfew.storage.runs import Run
 
 POOL = "vitalfew"
+
+
+def doctor(store: options.Store = options.STORE) -> None:
+    """Check this machine and this store, and show how to fix any problems."""
+    checks = checkup(store)
+    shown = table(show_header=False)
+    for check in checks:
+        mark = "[green]ok[/]" if check.fine else "[red]no[/]" if check.needed else "[yellow]--[/]"
+        shown.add_row(mark, check.what, escape(check.found))
+    out.print(shown)
+    raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import fitted, out, say, table
 
 if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
@@ -17,8 +18,8 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the i
 
 def history(
     name: NameArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
+    as_json: options.Json = False,
+    store: options.Store = options.STORE,
 ) -> None:
     """List the generations of an index: its finished builds, and which of them a search finds.
 
@@ -69,7 +70,7 @@ def promote(
     generation: Annotated[
         int | None, typer.Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Let an index's name stand for another generation: searches find it at once, and servers follow within seconds.
 
@@ -82,7 +83,7 @@ def promote(
     _tell(generations.promote(store, name, generation))
 
 
-def rollback(name: NameArgument, store: StoreOption = DEFAULT_STORE) -> None:
+def rollback(name: NameArgument, store: options.Store = options.STORE) -> None:
     """Let an index's name stand for the generation that was current before.
 
     Nothing is encoded. It holds until another generation is built or promoted: to index the same corpus again with the

@@ -5,18 +5,19 @@ from typing import Annotated
 import typer
 
 from vitalfew.configs.loading import parse_assignments
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.answer import USUAL
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, MaxUsdOption, SetOption, StoreOption, prepare
+from vitalfew.flows.cli.terminal import prepare
 
 
 def mcp(
     method: Annotated[
         str, typer.Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
     ] = USUAL,
-    index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
-    max_usd: MaxUsdOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
+    index: options.Index = None,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
 ) -> None:
     """Give an agent the tools search, answer and read (Model Context Protocol), on standard input and output.
 

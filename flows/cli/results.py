@@ -1,15 +1,15 @@
 """The commands that show finished evaluations: `report`, `runs`, `compare`, `significance` and `export`."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import fitted, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")
-    ] = "latest",
-    store: StoreOption = DEFAULT_STORE,
+    run: options.Run = "latest",
+    store: options.Store = options.STORE,
 ) -> None:
     """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
 
@@ -47,7 +45,7 @@ def show_report(written: "WrittenReport") -> None:
     say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
 
 
-def runs(store: StoreOption = DEFAULT_STORE) -> None:
+def runs(store: options.Store = options.STORE) -> None:
     """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
     from datetime import datetime
 
@@ -78,7 +76,7 @@ def compare(
     questions: Annotated[
         int, typer.Option("--questions", metavar="N", min=0, help="Questions to list per direction.")
     ] = 5,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
 
@@ -182,7 +180,7 @@ def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
 
 def significance(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: options.Json = False,
     lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
         str | None,
@@ -234,32 +232,25 @@ export_app = typer.Typer(
 )
 
 
-class Ids(StrEnum):
-    """How questions and passages are called."""
-
-    source = "source"
-    content = "content"
-
-
-Experiment = Annotated[
+LatestRun = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")
 ]
-Method = Annotated[
+RetrievingMethod = Annotated[
     str | None, typer.Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")]
-IdsOption = Annotated[
-    Ids, typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store.")
+Ids = Annotated[
+    Literal["source", "content"],
+    typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store."),
 ]
 
 
 @export_app.command()
 def run(
-    name: Experiment,
-    path: Out,
-    method: Method = None,
-    ids: IdsOption = Ids.source,
-    store: StoreOption = DEFAULT_STORE,
+    name: LatestRun,
+    path: options.Out,
+    method: RetrievingMethod = None,
+    ids: Ids = "source",
+    store: options.Store = options.STORE,
 ) -> None:
     """Write a method's ranking as a TREC run: question, Q0, passage, rank, score, tag.
 
@@ -270,16 +261,16 @@ def run(
     from vitalfew.tasks.reports.trec import write_run
 
     method = _retrieving(store, name, method)
-    _written(write_run(store, name, method, path, ids.value), path, f", the ranking of {method!r}")
+    _written(write_run(store, name, method, path, ids), path, f", the ranking of {method!r}")
 
 
 @export_app.command()
 def qrels(
-    name: Experiment,
-    path: Out,
-    method: Method = None,
-    ids: IdsOption = Ids.source,
-    store: StoreOption = DEFAULT_STORE,
+    name: LatestRun,
+    path: options.Out,
+    method: RetrievingMethod = None,
+    ids: Ids = "source",
+    store: options.Store = options.STORE,
 ) -> None:
     """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, 1.
 
@@ -287,7 +278,7 @@ def qrels(
     """
     from vitalfew.tasks.reports.trec import write_qrels
 
-    _written(write_qrels(store, name, _retrieving(store, name, method), path, ids.value), path)
+    _written(write_qrels(store, name, _retrieving(store, name, method), path, ids), path)
 
 
 def _retrieving(store: Path, name: str, given: str | None) -> str | None:

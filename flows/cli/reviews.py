@@ -15,7 +15,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, say
 
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.reviewing import ReviewItem, ReviewSession
@@ -26,7 +27,7 @@ _VERDICTS = {1: "r right   w wrong   u unsure", 2: "1 or 2 is better   = equal  
 
 
 def review(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")],
+    run: options.Run,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,7 +43,7 @@ def review(
     reviewer: Annotated[
         str | None, typer.Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Review an evaluation's answers: a question, and two answers whose methods are not shown. Which is better?
 
@@ -160,18 +161,17 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
     )
     if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
         out.print("", terminal_labels(said, out.width))
-    at = [] if session.store == DEFAULT_STORE else ["--store", str(session.store)]
     out.print(
         "\nTo go on, and to see it beside the other figures:" if left else "\nTo see it beside the other figures:"
     )
     for command in ([["review", *words]] if left else []) + [["report", run.run_id]]:
-        say(f"  vitalfew {escape(shlex.join([*command, *at]))}")
+        say(f"  vitalfew {escape(shlex.join([*command, *options.at(session.store)]))}")
 
 
 def export_file(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")],
-    path: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
-    store: StoreOption = DEFAULT_STORE,
+    run: options.Run,
+    path: options.Out,
+    store: options.Store = options.STORE,
 ) -> None:
     """Write the reviews of an evaluation's answers as CSV: who, when, question, methods, verdict, seconds.
 
@@ -188,7 +188,7 @@ def import_file(
     replace: Annotated[
         bool, typer.Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
     ] = False,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Read reviews from CSV into the store.
 

@@ -11,17 +11,8 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    err,
-    out,
-    prepare,
-    say,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, out, prepare, say
 
 if TYPE_CHECKING:
     from vitalfew.flows.serving.configurations import Served
@@ -32,9 +23,7 @@ def serve(
         list[str],
         typer.Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`."),
     ],
-    index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
-    ] = None,
+    index: options.IndexOfOthers = None,
     port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
     host: Annotated[
         str,
@@ -74,10 +63,10 @@ def serve(
             help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
         ),
     ] = False,
-    max_usd: MaxUsdOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from rich.table import Column
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
+from vitalfew.flows.cli.options import at_end
 from vitalfew.flows.cli.terminal import out, say, table
 from vitalfew.tasks.reports.shown.text import no_formula, printable
 
@@ -64,7 +64,7 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
     else:
         _other_generation(parameters, outcome)
     out.print(f"Index [b]{parameters.name}[/] is ready:")
-    say(f'  vitalfew search "…" --index {parameters.name}{escape(_store(parameters))}')
+    say(f'  vitalfew search "…" --index {parameters.name}{at_end(parameters.store)}')
 
 
 def _gate(gated: "Gated") -> None:
@@ -98,7 +98,7 @@ def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
             f"[yellow]A search finds generation {now.generation}[/], as somebody went back to it: this build is not "
             "new. To use this one:"
         )
-        say(f"  vitalfew index promote {parameters.name}{escape(_store(parameters))}")
+        say(f"  vitalfew index promote {parameters.name}{at_end(parameters.store)}")
 
 
 def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
@@ -151,7 +151,7 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
     out.print(f"[yellow]Not used:[/] {escape(listed)}{more}. To list them:")
     say(
         f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
-        f"{escape(_store(parameters))}"
+        f"{at_end(parameters.store)}"
     )
 
 
@@ -186,10 +186,6 @@ def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
         f"{sum(cost.usd for cost in costs):.5f}",
         manifest.artifact,
     ]
-
-
-def _store(parameters: Execution) -> str:
-    return "" if str(parameters.store) == "store" else f" --store {shlex.quote(str(parameters.store))}"
 
 
 def hits(

@@ -1,21 +1,12 @@
 """The command `sql`."""
 
 import sys
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli import show
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption
-
-
-class Format(StrEnum):
-    table = "table"
-    csv = "csv"
-    json = "json"
-    parquet = "parquet"
+from vitalfew.flows.cli import options, show
 
 
 def sql(
@@ -24,16 +15,16 @@ def sql(
         typer.Argument(metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`; default: a prompt."),
     ] = None,
     format: Annotated[
-        Format,
+        Literal["table", "csv", "json", "parquet"],
         typer.Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
-    ] = Format.table,
+    ] = "table",
     timeout: Annotated[
         float,
         typer.Option(
             "--timeout", min=0, metavar="SECONDS", help="Stop the query after this time; 0: never. Not at the prompt."
         ),
     ] = 600,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Query all artifacts with SQL (DuckDB), without a server. Read-only, and only within the store.
 
@@ -45,13 +36,13 @@ def sql(
     """
     from vitalfew.storage.catalog.database import connect, limited
 
-    if format is Format.parquet and sys.stdout.isatty():
+    if format == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is for a file: vitalfew sql … --format parquet > rows.parquet")
     if query is None and sys.stdin.isatty():
         from vitalfew.flows.cli.prompt import prompt
 
         connect(store).close()  # reports a missing store at once
-        prompt(store, format.value)
+        prompt(store, format)
     else:
         with limited(store, sys.stdin.read() if query is None else query, timeout) as rows:
-            show.rows(rows, format.value)
+            show.rows(rows, format)

@@ -12,21 +12,13 @@ from rich.markup import escape
 from vitalfew.configs.evaluation import SECTIONS, Experiment
 from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.answer import answer
 from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
+from vitalfew.flows.cli.options import at
 from vitalfew.flows.cli.runs import evaluate, index
-from vitalfew.flows.cli.steps import at, command, sets, step, took
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    YesOption,
-    out,
-    prepare,
-    say,
-)
+from vitalfew.flows.cli.steps import command, sets, step, took
+from vitalfew.flows.cli.terminal import out, prepare, say
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
@@ -51,18 +43,16 @@ def start(
             "--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."
         ),
     ] = None,
-    n: Annotated[
-        int | None, typer.Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")
-    ] = None,
+    n: options.Questions = None,
     writer: Annotated[
         str | None,
         typer.Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one."),
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    max_usd: MaxUsdOption = None,
-    yes: YesOption = False,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Index your documents, write questions, compare methods, and say which one to begin with, in minutes.
 

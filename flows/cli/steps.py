@@ -5,11 +5,10 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from rich.markup import escape
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, out, say
+from vitalfew.flows.cli.terminal import out, say
 
 
 @contextmanager
@@ -38,11 +37,6 @@ def took(seconds: Mapping[str, float]) -> str:
     """'This took 74 s: index 41 s, evaluate 33 s.'"""
     parts = ", ".join(f"{name} {own:,.0f} s" for name, own in seconds.items())
     return f"This took {sum(seconds.values()):,.0f} s: {parts}."
-
-
-def at(store: Path) -> list[str]:
-    """The option that names a store, where it is not the default one."""
-    return [] if store == DEFAULT_STORE else ["--store", str(store)]
 
 
 def sets(assignments: Sequence[str]) -> list[str]:

@@ -18,7 +18,8 @@ from rich.table import Column
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, fitted, out, say, store_argument, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, fitted, out, say, table
 from vitalfew.tasks.registry import as_recorded, completed
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store
 
 @store_app.command()
 def ls(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
+    as_json: options.Json = False,
+    store: options.Store = options.STORE,
 ) -> None:
     """List artifacts and named indexes: state, rows, size, age, cost, and the indexes and runs that use them.
 
@@ -109,10 +110,8 @@ def verify(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
     ] = None,
-    indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
-    ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    indexes: options.OfIndexes = None,
+    store: options.Store = options.STORE,
 ) -> None:
     """Read every byte and compare it with the recorded checksums. Exits with status 1 if anything is damaged.
 
@@ -164,11 +163,13 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
 
 @store_app.command()
 def copy(
-    source: Annotated[Path, typer.Argument(metavar="FROM", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
-    target: Annotated[Path, typer.Argument(metavar="TO", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
-    indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
-    ] = None,
+    source: Annotated[
+        Path, typer.Argument(metavar="FROM", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TO", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")
+    ],
+    indexes: options.OfIndexes = None,
 ) -> None:
     """Copy a store, for example from a laptop to a bucket, or back.
 
@@ -216,8 +217,8 @@ def gc(
         int,
         typer.Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is."),
     ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
+    as_json: options.Json = False,
+    store: options.Store = options.STORE,
 ) -> None:
     """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
 
@@ -257,7 +258,7 @@ def gc(
 @store_app.command()
 def rm(
     name: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")],
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Remove the name of an index and its history. `gc --delete` then removes the artifacts of all its generations,
     unless another index or run uses them."""

@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Column
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, say, table
 from vitalfew.tasks.registry import UnknownName
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def tables(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Table, view or macro to describe.")] = None,
     macros: Annotated[bool, typer.Option("--macros", help="Describe all macros, with examples.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Describe every column of every table.")] = False,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Describe the tables, views and macros of the catalog: every column with its type, unit and meaning.
 

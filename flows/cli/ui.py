@@ -13,7 +13,8 @@ import typer
 from rich.markup import escape
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, say_error
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.service import Service
@@ -23,17 +24,12 @@ def ui(
     port: Annotated[
         int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
     ] = 4200,
-    corpora: Annotated[
-        Path | None,
-        typer.Option(
-            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
-        ),
-    ] = None,
+    corpora: options.Corpora = None,
     link: Annotated[
         bool, typer.Option("--link", help="Print a new link to the UI of this store that is running, and end.")
     ] = False,
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
 ) -> None:
     """Start, watch and schedule runs in a browser on this machine. Ctrl-C stops the UI and its runs.
 

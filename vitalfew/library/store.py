@@ -1,6 +1,6 @@
 """`Store`: a directory, or a prefix of a bucket, with indexes, evaluations and everything that they left."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,7 +63,7 @@ class Store:
         if datasets:
             given = _given(datasets=datasets, name=name, store=self.place, workers=workers, runner=runner)
             given |= _given(max_usd=max_usd, until_cap=until_cap or None)
-            self._execute(build(IndexCorpus, dict(settings or {}), given), _index_flow)
+            self._execute(build(IndexCorpus, dict(settings or {}), given))
         return Index(self.place, name)
 
     def indexes(self) -> list[str]:
@@ -183,7 +183,7 @@ class Store:
         given = _given(store=self.place, index=index, name=name, workers=workers, runner=runner)
         given |= _given(max_usd=max_usd, until_cap=until_cap or None)
         parameters = build(WriteQuestions, given, {"write": {**settings, **_given(n=n, writer=writer)}})
-        outcome = self._execute(parameters, _writing_flow)
+        outcome = self._execute(parameters)
         return QuestionSet(outcome.run.name, written(self.place, outcome.run.name))
 
     def evaluate(
@@ -215,7 +215,7 @@ class Store:
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
-        return Report(self.place, self._execute(parameters, _evaluation_flow).report.report)
+        return Report(self.place, self._execute(parameters).report.report)
 
     def report(self, run: str = "latest") -> "Report":
         """A finished evaluation, by a run's id or a prefix of it, or by its experiment's name. Raises NoReport."""
@@ -373,12 +373,12 @@ class Store:
             rows = rows.filter(pl.col("day") >= since)
         return rows.filter(pl.col("day") <= until) if until else rows
 
-    def _execute(self, parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
+    def _execute(self, parameters: Execution) -> Any:
         from vitalfew.flows.pipelines.run import showing
         from vitalfew.flows.start import execute
 
         with showing(self.progress):
-            return execute(parameters, flow)
+            return execute(parameters)
 
     def __repr__(self) -> str:
         return f"Store({str(self.place)!r})"
@@ -391,22 +391,3 @@ def sql(query: str, store: str | Path = "store", timeout: float = 600) -> "pl.Da
 
 def _given(**options: Any) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None}
-
-
-def _index_flow() -> Callable[[IndexCorpus], Any]:
-    """The flow that makes an index, which takes seconds to import."""
-    from vitalfew.flows.index_corpus import index_corpus
-
-    return index_corpus
-
-
-def _evaluation_flow() -> Callable[[Any], Any]:
-    from vitalfew.flows.evaluate import evaluate
-
-    return evaluate
-
-
-def _writing_flow() -> Callable[[Any], Any]:
-    from vitalfew.flows.evaluate import write_questions
-
-    return write_questions
