@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import parse_assignments
 from vitalfew.flows.cli import options
@@ -18,10 +19,10 @@ USUAL = "quickstart:ParetoRAG"
 
 
 def answer(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to answer.")],
+    question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
     index: options.Index = None,
     method: Annotated[
-        str, typer.Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
+        str, Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
     ] = USUAL,
     as_json: options.Json = False,
     max_usd: options.MaxUsd = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, say
@@ -13,14 +14,12 @@ from vitalfew.flows.cli.terminal import out, say
 
 def check(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name for its latest.")
+        str, Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name for its latest.")
     ],
-    against: Annotated[
-        Path | None, typer.Option("--against", metavar="FILE", help="The baseline to compare with.")
-    ] = None,
+    against: Annotated[Path | None, Option("--against", metavar="FILE", help="The baseline to compare with.")] = None,
     margin: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--margin",
             metavar="METRIC=LOSS",
             help="Gate a metric: the loss of its mean that is accepted, in its unit (accuracy=0.02 is two points of a "
@@ -29,25 +28,25 @@ def check(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option("--method", metavar="METHOD", help="The method, where the run has several; --write: it alone."),
+        Option("--method", metavar="METHOD", help="The method, where the run has several; --write: it alone."),
     ] = None,
     common: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--common",
             help="Compare the questions that both have, whose gold passages are in both corpora. Without it other "
             "questions and another corpus are refused.",
         ),
     ] = False,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Also write Markdown, for a pull request.")
+        Path | None, Option("--markdown", metavar="FILE", help="Also write Markdown, for a pull request.")
     ] = None,
     junit: Annotated[
         Path | None,
-        typer.Option("--junit", metavar="FILE", help="Also write JUnit's XML: worse is a failure, in doubt an error."),
+        Option("--junit", metavar="FILE", help="Also write JUnit's XML: worse is a failure, in doubt an error."),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE", help="Write the run as a baseline, and compare nothing.")
+        Path | None, Option("--write", metavar="FILE", help="Write the run as a baseline, and compare nothing.")
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:

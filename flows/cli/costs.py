@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Column, Table
+from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
@@ -28,13 +28,11 @@ NOTHING = "Everything is in the store: a run has nothing to do, and costs nothin
 def plan(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."
-        ),
+        Argument(metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."),
     ],
     index: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--index",
             metavar="NAME",
             help="For an experiment, the index to search; for `questions`, the one to write from.",
@@ -280,7 +278,7 @@ _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nno
 
 def costs(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
+        str, Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
     ] = "",
     store: options.Store = options.STORE,
 ) -> None:

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
@@ -21,12 +21,12 @@ _COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
 
 def deploy(
     pool: Annotated[
-        str, typer.Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
+        str, Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
     ] = POOL,
     corpora: options.Corpora = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--folder",
             metavar="DIR",
             help="Working directory of the runs on the workers, where relative paths of data sets begin. Default: the "
@@ -34,12 +34,11 @@ def deploy(
         ),
     ] = None,
     variable: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable."),
+        list[str] | None, Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable.")
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--secret",
             metavar="NAME=BLOCK",
             help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
@@ -48,17 +47,15 @@ def deploy(
     ] = None,
     at_once: Annotated[
         int,
-        typer.Option(
+        Option(
             "--at-once",
             metavar="N",
             min=1,
             help="Number of runs of a deployment that work at the same time, on all workers; others wait.",
         ),
     ] = 2,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Take over deployments that are of another store.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Take over deployments that are of another store.")] = False,
     store: options.Store = options.STORE,
     verbose: options.Verbose = False,
 ) -> None:

@@ -3,9 +3,9 @@
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 from rich.table import Column, Table
+from typer import Argument
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import fitted, out, say, table
@@ -13,7 +13,7 @@ from vitalfew.flows.cli.terminal import fitted, out, say, table
 if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the index.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="Name of the index.")]
 
 
 def history(
@@ -68,7 +68,7 @@ def _shown(listed: list[dict[str, Any]]) -> Table:
 def promote(
     name: NameArgument,
     generation: Annotated[
-        int | None, typer.Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
+        int | None, Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:

@@ -4,6 +4,7 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from vitalfew.configs.evaluation import Experiment, Method
 from vitalfew.configs.schema import IndexCorpus, Search
@@ -56,7 +57,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _options(
     asked: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from vitalfew.configs.loading import parse_assignments
 from vitalfew.flows.cli import options
@@ -11,9 +11,7 @@ from vitalfew.flows.cli.terminal import prepare
 
 
 def mcp(
-    method: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
-    ] = USUAL,
+    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
     index: options.Index = None,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,

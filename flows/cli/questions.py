@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.writing import WriteQuestions
@@ -18,21 +19,21 @@ questions_app = typer.Typer(
     name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
 )
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
+    str, Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
 ]
 
 
 @questions_app.command()
 def write(
     index: Annotated[
-        str, typer.Option("--index", metavar="NAME", help="Index whose passages the questions are written from.")
+        str, Option("--index", metavar="NAME", help="Index whose passages the questions are written from.")
     ],
     n: options.Questions = None,
     writer: Annotated[
-        str | None, typer.Option("--writer", metavar="METHOD", help="A writer of `methods`; default: cloze.")
+        str | None, Option("--writer", metavar="METHOD", help="A writer of `methods`; default: cloze.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the set of questions; default: the index's.")
+        str | None, Option("--name", metavar="NAME", help="Name of the set of questions; default: the index's.")
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
@@ -108,7 +109,7 @@ def _counted(number: int, what: str) -> str:
 @questions_app.command()
 def show(
     name: NameArgument,
-    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
+    n: Annotated[int, Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
     store: options.Store = options.STORE,
 ) -> None:
     """Print written questions with their answers and the passages that have them.
@@ -132,11 +133,11 @@ def show(
 def export(
     name: NameArgument,
     file: Annotated[
-        Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
+        Path, Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
     ],
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Questions of this kind alone, such as unanswerable; repeatable."),
+        Option("--kind", metavar="KIND", help="Questions of this kind alone, such as unanswerable; repeatable."),
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:

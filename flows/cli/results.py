@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
+from typer import Argument, Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import fitted, out, say, table
@@ -66,16 +67,13 @@ def runs(store: options.Store = options.STORE) -> None:
 
 def compare(
     run_a: Annotated[
-        str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
+        str, Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
     ],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
+    run_b: Annotated[str, Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric."),
+        str | None, Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric.")
     ] = None,
-    questions: Annotated[
-        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list per direction.")
-    ] = 5,
+    questions: Annotated[int, Option("--questions", metavar="N", min=0, help="Questions to list per direction.")] = 5,
     store: options.Store = options.STORE,
 ) -> None:
     """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
@@ -179,16 +177,13 @@ def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
 
 
 def significance(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
+    table: Annotated[Path, Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
     as_json: options.Json = False,
-    lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the lowest value first.")] = False,
+    lower_is_better: Annotated[bool, Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
-        str | None,
-        typer.Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked."),
+        str | None, Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked.")
     ] = None,
-    alpha: Annotated[
-        float, typer.Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")
-    ] = 0.05,
+    alpha: Annotated[float, Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")] = 0.05,
 ) -> None:
     """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
 
@@ -232,15 +227,13 @@ export_app = typer.Typer(
 )
 
 
-LatestRun = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")
-]
+LatestRun = Annotated[str, Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")]
 RetrievingMethod = Annotated[
-    str | None, typer.Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
+    str | None, Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
 ]
 Ids = Annotated[
     Literal["source", "content"],
-    typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store."),
+    Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store."),
 ]
 
 

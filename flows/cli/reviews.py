@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, say
@@ -30,7 +31,7 @@ def review(
     run: options.Run,
     method: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--method",
             metavar="METHOD",
             help="Method to review. Give it twice for a pair; default: the best method and the baseline. With --one, "
@@ -38,10 +39,10 @@ def review(
         ),
     ] = None,
     one: Annotated[
-        bool, typer.Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
+        bool, Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
     ] = False,
     reviewer: Annotated[
-        str | None, typer.Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
+        str | None, Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:
@@ -184,9 +185,9 @@ def export_file(
 
 
 def import_file(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file with the columns of the table `reviews`.")],
+    path: Annotated[Path, Argument(metavar="FILE", help="A CSV file with the columns of the table `reviews`.")],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
+        bool, Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
     ] = False,
     store: options.Store = options.STORE,
 ) -> None:

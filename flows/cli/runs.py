@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 from rich.table import Column
+from typer import Argument, Option
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import BucketPath
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 
 def index(
     datasets: Annotated[
-        list[str] | None, typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
+        list[str] | None, Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
+        str | None, Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
     ] = None,
     corpus: Annotated[
         str | None,
-        typer.Option("--corpus", metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead."),
+        Option("--corpus", metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead."),
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
@@ -115,16 +116,15 @@ def _without_name(datasets: list[str]) -> str:
 
 
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to search for.")],
-    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the index.")],
+    question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
+    index: Annotated[str, Option("--index", metavar="NAME", help="Name of the index.")],
     alpha: Annotated[
-        float | None,
-        typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8."),
+        float | None, Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
+    top_k: Annotated[int | None, Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--retriever",
             metavar="METHOD",
             help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
@@ -132,13 +132,13 @@ def search(
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--where",
             metavar="SQL",
             help="Search only passages for which an SQL condition is true, such as \"source_id LIKE 'guides/%'\".",
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
+    full: Annotated[bool, Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
     as_json: options.Json = False,
     store: options.Store = options.STORE,
     config: options.Config = None,
@@ -173,7 +173,7 @@ def search(
 
 def evaluate(
     experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
+        str, Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
     ],
     index: options.IndexOfOthers = None,
     store: options.Store = options.STORE,
@@ -231,10 +231,10 @@ def experiments(store: options.Store = options.STORE) -> None:
 
 
 DatasetsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
+    list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
 ]
 IndexOption = Annotated[
-    str | None, typer.Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
+    str | None, Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
 ]
 
 
@@ -247,17 +247,15 @@ def _directory(given: str | Path) -> Path:
 
 DirectoryOption = Annotated[
     Path | None,
-    typer.Option(
-        "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
-    ),
+    Option("--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."),
 ]
 PassagesOption = Annotated[
-    list[str] | None, typer.Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
+    list[str] | None, Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
 ]
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
+    recipe: Annotated[str, Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
     datasets: DatasetsArgument = None,
     index: IndexOption = None,
     directory: DirectoryOption = None,

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
 from vitalfew.flows.cli import options
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 def serve(
     configurations: Annotated[
-        list[str],
-        typer.Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`."),
+        list[str], Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`.")
     ],
     index: options.IndexOfOthers = None,
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
+    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
     host: Annotated[
         str,
-        typer.Option(
+        Option(
             "--host",
             metavar="ADDRESS",
             help="Address to listen on; other than 127.0.0.1 only with keys in VITALFEW_SERVE_KEYS=NAME:KEY,NAME:KEY.",
@@ -35,13 +34,11 @@ def serve(
     ] = "127.0.0.1",
     origin: Annotated[
         list[str] | None,
-        typer.Option(
-            "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
-        ),
+        Option("--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."),
     ] = None,
     runner: Annotated[
         Literal["serial", "ray"],
-        typer.Option(
+        Option(
             "--runner",
             help="serial: this process answers; ray: replicas do, on the cluster at RAY_ADDRESS or, without one, on a "
             "Ray of this machine.",
@@ -49,7 +46,7 @@ def serve(
     ] = "serial",
     replicas: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--replicas",
             metavar="N|MIN-MAX",
             help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
@@ -58,7 +55,7 @@ def serve(
     ] = None,
     keep_questions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--keep-questions",
             help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
         ),

@@ -3,7 +3,7 @@
 import sys
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options, show
@@ -12,15 +12,15 @@ from vitalfew.flows.cli import options, show
 def sql(
     query: Annotated[
         str | None,
-        typer.Argument(metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`; default: a prompt."),
+        Argument(metavar="QUERY", help="One statement, e.g. `SELECT * FROM costs LIMIT 5`; default: a prompt."),
     ] = None,
     format: Annotated[
         Literal["table", "csv", "json", "parquet"],
-        typer.Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
+        Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
     ] = "table",
     timeout: Annotated[
         float,
-        typer.Option(
+        Option(
             "--timeout", min=0, metavar="SECONDS", help="Stop the query after this time; 0: never. Not at the prompt."
         ),
     ] = 600,

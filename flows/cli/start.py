@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.evaluation import SECTIONS, Experiment
 from vitalfew.configs.loading import build, parse_assignments
@@ -33,20 +33,17 @@ SHARE = 0.05
 
 
 def start(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with your documents.")],
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder with your documents.")],
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the index; default: the folder's.")
+        str | None, Option("--name", metavar="NAME", help="Name of the index; default: the folder's.")
     ] = None,
     questions: Annotated[
         str | None,
-        typer.Option(
-            "--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."
-        ),
+        Option("--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."),
     ] = None,
     n: options.Questions = None,
     writer: Annotated[
-        str | None,
-        typer.Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one."),
+        str | None, Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one.")
     ] = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,

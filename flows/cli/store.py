@@ -15,6 +15,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column
+from typer import Argument, Option
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
@@ -108,7 +109,7 @@ def _age(seconds: float) -> str:
 @store_app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
+        list[str] | None, Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
     ] = None,
     indexes: options.OfIndexes = None,
     store: options.Store = options.STORE,
@@ -163,12 +164,8 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
 
 @store_app.command()
 def copy(
-    source: Annotated[
-        Path, typer.Argument(metavar="FROM", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")
-    ],
-    target: Annotated[
-        Path, typer.Argument(metavar="TO", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")
-    ],
+    source: Annotated[Path, Argument(metavar="FROM", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
+    target: Annotated[Path, Argument(metavar="TO", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
     indexes: options.OfIndexes = None,
 ) -> None:
     """Copy a store, for example from a laptop to a bucket, or back.
@@ -203,19 +200,16 @@ def copy(
 @store_app.command()
 def gc(
     delete: Annotated[
-        bool, typer.Option("--delete", help="Remove the artifacts; without this option, only list them.")
+        bool, Option("--delete", help="Remove the artifacts; without this option, only list them.")
     ] = False,
     keep_runs: Annotated[
-        int,
-        typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs per index whose artifacts to keep."),
+        int, Option("--keep-runs", metavar="N", min=1, help="Completed runs per index whose artifacts to keep.")
     ] = 1,
     keep_unfinished: Annotated[
-        float,
-        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run."),
+        float, Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run.")
     ] = 30,
     keep: Annotated[
-        int,
-        typer.Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is."),
+        int, Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is.")
     ] = 3,
     as_json: options.Json = False,
     store: options.Store = options.STORE,
@@ -257,7 +251,7 @@ def gc(
 
 @store_app.command()
 def rm(
-    name: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")],
+    name: Annotated[str, Argument(metavar="INDEX", help="Name of the index.")],
     store: options.Store = options.STORE,
 ) -> None:
     """Remove the name of an index and its history. `gc --delete` then removes the artifacts of all its generations,

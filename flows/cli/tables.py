@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
 from rich.table import Column
+from typer import Argument, Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, say, table
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def tables(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Table, view or macro to describe.")] = None,
-    macros: Annotated[bool, typer.Option("--macros", help="Describe all macros, with examples.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Describe every column of every table.")] = False,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Table, view or macro to describe.")] = None,
+    macros: Annotated[bool, Option("--macros", help="Describe all macros, with examples.")] = False,
+    everything: Annotated[bool, Option("--all", help="Describe every column of every table.")] = False,
     store: options.Store = options.STORE,
 ) -> None:
     """Describe the tables, views and macros of the catalog: every column with its type, unit and meaning.

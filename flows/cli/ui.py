@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
+from typer import Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 def ui(
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
+        int, Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
     ] = 4200,
     corpora: options.Corpora = None,
     link: Annotated[
-        bool, typer.Option("--link", help="Print a new link to the UI of this store that is running, and end.")
+        bool, Option("--link", help="Print a new link to the UI of this store that is running, and end.")
     ] = False,
     store: options.Store = options.STORE,
     verbose: options.Verbose = False,
