@@ -1,6 +1,5 @@
 """The output of the commands."""
 
-import csv
 import json
 import sys
 from collections import Counter
@@ -17,7 +16,8 @@ from rich.text import Text
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.options import at_end
 from vitalfew.flows.cli.terminal import out, say, table
-from vitalfew.tasks.reports.shown.text import no_formula, printable
+from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
+from vitalfew.tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None) -> None:
     """Print the results of an index run, stage by stage, what its gate said, and the next command."""
-    shown = table("stage", figures=("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"))
-    shown.add_column("artifact")
-    for manifest in outcome.manifests:
-        shown.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
-    out.print(shown)
+    figures = [Column(heading, justify="right", no_wrap=True) for heading in _FIGURES]
+    rows = (_stage_row(manifest, manifest.artifact in outcome.reused) for manifest in outcome.manifests)
+    out.print(table("stage", *figures, Column("artifact"), rows=rows))
     load = outcome.manifests[0]
     _files(load, parameters)
     rejected(load, parameters)
@@ -72,11 +70,9 @@ def _gate(gated: "Gated") -> None:
     from vitalfew.tasks.reports.shown.gated import HEADS, cells, notes
 
     if gated.record.figures:
-        shown = table(*HEADS[:2], figures=HEADS[2:-1])
-        shown.add_column(HEADS[-1])
-        for figure in gated.record.figures:
-            shown.add_row(*map(escape, cells(figure)))
-        out.print("", shown)
+        figures = [Column(heading, justify="right", no_wrap=True) for heading in HEADS[2:-1]]
+        rows = (map(escape, cells(figure)) for figure in gated.record.figures)
+        out.print("", table(*HEADS[:2], *figures, Column(HEADS[-1]), rows=rows))
     for note in notes(gated.generation, gated.cost):
         out.print(escape(note), highlight=False)
     verdict(gated)
@@ -155,6 +151,7 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
     )
 
 
+_FIGURES = ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD")
 _REASONS = 4
 """The most reasons whose numbers are printed."""
 
@@ -267,31 +264,24 @@ def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
     if format == "table":
         fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
         cells = [[_cell(value) for value in row] for row in fetched[:most]]
-        (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
+        if _fit(relation.columns, cells):
+            columns = (Column(escape(name), overflow="fold") for name in relation.columns)
+            out.print(table(*columns, rows=(map(escape, row) for row in cells)))
+        else:
+            _below(relation.columns, cells)
         if not cells:
             out.print("(no rows)")
         if most is not None and len(fetched) > most:
             out.print(f"Showing the first {most:,} rows; there are more.")
-        return
-    if format == "parquet":
-        import pyarrow.parquet as pq
-
-        read = relation.arrow()
-        with pq.ParquetWriter(sys.stdout.buffer, read.schema, compression="zstd") as file:
-            for batch in read:
-                file.write_batch(batch)
-        return
-    batches = (batch.to_pylist() for batch in relation.arrow())
-    streamed = (row for batch in batches for row in batch)
-    if format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(map(no_formula, relation.columns))
-        writer.writerows(map(_of_csv, row.values()) for row in streamed)
-        return
-    print("[", end="")
-    for number, row in enumerate(streamed):
-        print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
-    print("\n]")
+    elif format == "parquet":
+        write_parquet(relation.arrow(), sys.stdout.buffer)
+    elif format == "csv":
+        write_csv(relation.arrow(), sys.stdout)
+    else:
+        print("[", end="")
+        for number, row in enumerate(row for batch in relation.arrow() for row in batch.to_pylist()):
+            print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
+        print("\n]")
 
 
 _NARROW = 16
@@ -305,32 +295,22 @@ def _fit(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
     return sum(least) + len(widths) <= out.width
 
 
-def _beside(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    shown = table(*(Column(escape(name), overflow="fold") for name in columns))
-    for row in cells:
-        shown.add_row(*map(escape, row))
-    out.print(shown)
-
-
 def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """Print every row as lines, one for every column."""
     for number, row in enumerate(cells, 1):
         out.print(f"row {number}", style="bold")
-        shown = table(show_header=False)
-        for name, cell in zip(columns, row, strict=True):
-            shown.add_row(Text(name, style="dim"), Text(cell, overflow="fold"))
-        out.print(shown)
+        pairs = zip(columns, row, strict=True)
+        rows = ((Text(name, style="dim"), Text(cell, overflow="fold")) for name, cell in pairs)
+        out.print(table(show_header=False, rows=rows))
 
 
 def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
     """Print the measurements of a training on the held-out part. `headings`: of figures with an unclear name."""
-    shown = table()
-    for name, value in figures[0].items():
-        heading = headings.get(name, name.replace("_", " "))
-        shown.add_column(heading, justify="left" if isinstance(value, str) else "right")
-    for row in figures:
-        shown.add_row(*map(_figure, row.values()))
-    out.print(shown)
+    columns = (
+        Column(headings.get(name, name.replace("_", " ")), justify="left" if isinstance(value, str) else "right")
+        for name, value in figures[0].items()
+    )
+    out.print(table(*columns, rows=(map(_figure, row.values()) for row in figures)))
     out.print(f"Measured on held-out data. Artifact: {escape(artifact)}", soft_wrap=True)
 
 
@@ -345,10 +325,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return "" if value is None else printable(str(value))
-
-
-def _of_csv(value: Any) -> Any:
-    return no_formula(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> str:

@@ -45,16 +45,20 @@ def say_error(message: str) -> None:
     err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
 
 
-def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> Table:
+def table(
+    *columns: Column | str, figures: Iterable[str] = (), rows: Iterable[Iterable[Any]] = (), **options: Any
+) -> Table:
     """Make a table without lines, whose texts take several lines where the terminal is narrow.
 
-    `figures`: the headings of further columns, aligned right, whose cells stay on one line.
+    `figures`: the headings of further columns, aligned right, whose cells stay on one line; `rows`: cells as markup.
     """
     settings: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False, **options}
     texts = (Column(each, overflow="fold") if isinstance(each, str) else each for each in columns)
     made = Table(*texts, **settings)
     for heading in figures:
         made.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
