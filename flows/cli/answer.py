@@ -1,4 +1,4 @@
-"""The command `answer`."""
+"""The commands `answer` and `mcp`: answers of an evaluated method at a terminal, and tools for agents."""
 
 import json
 from dataclasses import asdict
@@ -72,3 +72,26 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     )
     whose = f"as evaluated in run {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
     say(f"{escape(chosen.experiment)}:{escape(chosen.method.name)}, {whose}; configuration {found.fingerprint}")
+
+
+def mcp(
+    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    index: options.Index = None,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+) -> None:
+    """Give an agent the tools search, answer and read (Model Context Protocol), on standard input and output.
+
+    An agent's program starts the command itself, and ends it. No result is longer than the tool's `max_tokens`.
+
+        vitalfew mcp quickstart:ParetoRAG --index handbook
+    """
+    prepare(False)
+    from vitalfew.flows.pipelines.answering import Answering, configured
+    from vitalfew.flows.serving.agents import Doors, agents_server
+    from vitalfew.tasks.models.causal.engines.cap import Purse
+
+    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    purse = None if max_usd is None else Purse.of(max_usd)
+    agents_server(Doors.of(Answering(store, chosen, purse))).run()

@@ -6,8 +6,7 @@ from typing import Any
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.options import at
 from vitalfew.flows.cli.runs import evaluate, index, search
-from vitalfew.flows.cli.steps import command, step, took
-from vitalfew.flows.cli.terminal import out, prepare
+from vitalfew.flows.cli.terminal import command, out, prepare, step, took
 
 CORPUS, INDEX = "python_manual", "demo"
 KEYWORDS = "bm25.enabled=true"

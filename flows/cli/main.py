@@ -16,7 +16,6 @@ from vitalfew.flows.cli import (
     deploy,
     doctor,
     generations,
-    mcp,
     methods,
     questions,
     results,
@@ -26,7 +25,6 @@ from vitalfew.flows.cli import (
     sql,
     start,
     store,
-    tables,
     ui,
 )
 from vitalfew.flows.cli.methods import settings_help
@@ -73,7 +71,7 @@ app.command(epilog=settings_help(IndexCorpus))(costs.plan)
 app.command(epilog=settings_help(Search))(runs.search)
 app.command(epilog=settings_help(Experiment, Method))(runs.evaluate)
 app.command(epilog=settings_help(Method))(answer.answer)
-app.command()(mcp.mcp)
+app.command()(answer.mcp)
 app.command()(runs.experiments)
 app.command()(results.report)
 app.command()(results.runs)
@@ -88,7 +86,7 @@ app.command()(ui.ui)
 app.command()(deploy.deploy)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql.sql)
-app.command()(tables.tables)
+app.command()(sql.tables)
 app.command()(costs.costs)
 app.command()(methods.methods)
 app.command()(methods.datasets)

@@ -1,6 +1,7 @@
 """Arguments and options that several commands have, and the settings that options make."""
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -92,3 +93,8 @@ def at(store: Path) -> list[str]:
 def at_end(store: Path) -> str:
     """That option at the end of a command which is shown to a user, as markup: with a space before it, or ''."""
     return escape("".join(f" {shlex.quote(word)}" for word in at(store)))
+
+
+def sets(assignments: Iterable[str]) -> list[str]:
+    """The options that make settings."""
+    return [word for assignment in assignments for word in ("--set", assignment)]

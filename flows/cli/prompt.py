@@ -53,7 +53,7 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from vitalfew.flows.cli.tables import document
+    from vitalfew.flows.cli.sql import document
 
     command, *names = text.rstrip(";").split()
     if command == "\\d":

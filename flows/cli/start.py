@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +16,20 @@ from vitalfew.configs.loading import build, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.answer import answer
-from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
-from vitalfew.flows.cli.options import at
+from vitalfew.flows.cli.options import at, sets
+from vitalfew.flows.cli.questions import write
 from vitalfew.flows.cli.runs import evaluate, index
-from vitalfew.flows.cli.steps import command, sets, step, took
-from vitalfew.flows.cli.terminal import out, prepare, say
+from vitalfew.flows.cli.terminal import command, out, prepare, say, step, took
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
     from vitalfew.tasks.reports.beginning import Beginning
 
+RETRIEVAL, ANSWERS = "start", "start_answers"
+"""The experiments that compare methods by what they find, and by the answers that are given from it."""
+PEEKED = 10_000
+"""Questions that are looked at to see what they can measure, at most."""
 KEYWORDS = "bm25.enabled=true"
 """With keywords, `hybrid passages` are compared too, and spans score words by the statistics of the index."""
 ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
@@ -86,12 +91,12 @@ def start(
     _check_name(store, name, documents, [KEYWORDS, *given["index"]])
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
-    given_asked = given_questions(store, questions) if questions is not None else None
+    given_asked = _given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
         settings = [KEYWORDS, *given["index"]]
         with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
             _index(documents, name, settings, here)
-        asked = given_asked or write_questions(seconds, name, n, writer, given["write"], here)
+        asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
         settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
         whole = [f"questions.dataset={asked.dataset}", *settings]
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
@@ -111,6 +116,71 @@ def start(
             "so that others may find more: --set encode.encoder=huggingface --set encode.model=NAME, and a language "
             "model for the answers."
         )
+
+
+@dataclass(frozen=True)
+class _Posed:
+    """The questions of a journey. `example`: the first; `experiment`: the one that can be judged by them, with the
+    `settings` that it needs; `is_written`: a writer wrote them."""
+
+    dataset: str
+    example: str
+    experiment: str
+    is_written: bool
+    settings: tuple[str, ...] = ()
+
+
+def _write_questions(
+    seconds: dict[str, float], name: str, n: int | None, writer: str | None, settings: list[str], here: dict[str, Any]
+) -> _Posed:
+    """Write the questions. Raises InputError, with what can be done without, where none can be written."""
+    from vitalfew.flows.pipelines.write_questions import questions_of
+    from vitalfew.tasks.datasets.written import written
+    from vitalfew.tasks.registry import resolve
+
+    store = here["store"]
+    own = [*(["--n", str(n)] if n else []), *(["--writer", writer] if writer else []), *sets(settings)]
+    with step(seconds, "questions", "write", "--index", name, *own, *at(store)):
+        try:
+            write(name, n=n, writer=writer, assignments=settings, **here)
+        except InputError as error:
+            raise InputError(
+                f"{error}. Nothing can be compared without questions. The index is ready: vitalfew search QUESTION "
+                f"--index {name}. With questions of yours (--questions FILE.jsonl) or of a language model "
+                "(--writer llm), run `vitalfew start` again"
+            ) from None
+    artifact = written(store, name)
+    config = parse_assignments(settings).get("write", {})
+    measures = resolve("writer", writer or config.get("writer", "cloze")).measures
+    example = questions_of(artifact)["text"][0].as_py()
+    return _Posed(f"written:{name}", example, RETRIEVAL if "not answers" in measures else ANSWERS, True)
+
+
+def _given_questions(store: Path, given: str) -> _Posed:
+    """The questions of a file, or of any data set. Raises InputError where they have nothing to be judged by."""
+    from vitalfew.tasks.datasets.base import Question
+    from vitalfew.tasks.datasets.specification import likely, parse_dataset
+    from vitalfew.tasks.datasets.written import located
+    from vitalfew.tasks.writers.cloze import GAP
+
+    dataset = given if ":" in given else likely(given)
+    _, opened = parse_dataset(located(store, dataset))
+    opened.files()
+    read = [record for _, record in islice(opened.records(), PEEKED) if isinstance(record, Question)]
+    if not read:
+        raise InputError(f"--questions {given}: no row is a question; a row is one with `question` and without `text`")
+    first = read[0].text
+    is_gapped = 2 * sum(GAP in question.text for question in read) > len(read)
+    if any(question.answers for question in read) and not is_gapped:
+        return _Posed(dataset, first, ANSWERS, False)
+    if any(question.supporting_facts or any(gold.quote for gold in question.gold_places) for question in read):
+        return _Posed(dataset, first, RETRIEVAL, False)
+    if any(question.gold_passages or question.gold_places for question in read):
+        return _Posed(dataset, first, RETRIEVAL, False, ("primary=context_recall",))
+    raise InputError(
+        f"--questions {given}: no question has `answers`, a `source` (the file that answers it) or a `quote` from it, "
+        "by which methods could be compared; add one of them"
+    )
 
 
 def _folder(folder: Path) -> Path:
@@ -215,7 +285,7 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
 
 
 def _last_screen(
-    evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float], has_primary: bool
+    evaluated: "WrittenReport", begin: "Beginning", asked: _Posed, seconds: dict[str, float], has_primary: bool
 ) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
@@ -246,7 +316,7 @@ def _last_screen(
 def _next(
     folder: Path,
     name: str,
-    asked: Posed,
+    asked: _Posed,
     begin: "Beginning",
     settings: Sequence[str],
     given: Mapping[str, Sequence[str]],
