@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rich.markup import escape
 from typer import Option
@@ -11,9 +11,6 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.doctor import POOL
 from vitalfew.flows.cli.terminal import err, out, prepare, say, table
-
-if TYPE_CHECKING:
-    from vitalfew.flows.workers.deploy import Change
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|WEBHOOK|AUTH_STRING")
 _COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
@@ -71,11 +68,12 @@ def deploy(
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
-    for name in filter(_is_secret, variables):
-        raise ConfigError(
-            f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
-            f"Prefect, and give --secret {name}=BLOCK"
-        )
+    for name in variables:
+        if _SECRET.search(name) and not name.endswith(("_PATH", "_FILE")):
+            raise ConfigError(
+                f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
+                f"Prefect, and give --secret {name}=BLOCK"
+            )
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
     from vitalfew.flows.workers.deploy import Target
@@ -88,18 +86,14 @@ def deploy(
     own, place = (each.absolute() if each else None for each in (corpora, folder))
     target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)
     changes = [*deployed(target, dry_run, replace)]
-    _show(changes)
+    rows = (
+        (each.name, f"[{_COLOURS.get(each.state, 'dim')}]{each.state}[/]", each.schedule, ", ".join(each.settings))
+        for each in changes
+    )
+    out.print(table("deployment", "state", "schedule", "differs in", rows=rows))
     differing = sum(change.state != "unchanged" for change in changes)
     told = f"{differing} of {len(changes)} deployments {'would change' if dry_run else 'changed'}"
     say(escape(f"{server.address}, work pool {pool}: {told if differing else 'unchanged'}."))
-
-
-def _show(changes: "list[Change]") -> None:
-    shown = table("deployment", "state", "schedule", "differs in")
-    for change in changes:
-        colour = _COLOURS.get(change.state, "dim")
-        shown.add_row(change.name, f"[{colour}]{change.state}[/]", change.schedule, ", ".join(change.settings))
-    out.print(shown)
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
@@ -111,7 +105,3 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
             raise ConfigError(f"{option} {name}…: write NAME=VALUE, for example AWS_REGION=eu-central-1")
         pairs[name] = value
     return pairs
-
-
-def _is_secret(name: str) -> bool:
-    return bool(_SECRET.search(name)) and not name.endswith(("_PATH", "_FILE"))

@@ -31,11 +31,7 @@ POOL = "vitalfew"
 def doctor(store: options.Store = options.STORE) -> None:
     """Check this machine and this store, and show how to fix any problems."""
     checks = checkup(store)
-    shown = table(show_header=False)
-    for check in checks:
-        mark = "[green]ok[/]" if check.fine else "[red]no[/]" if check.needed else "[yellow]--[/]"
-        shown.add_row(mark, check.what, escape(check.found))
-    out.print(shown)
+    out.print(table(show_header=False, rows=((check.mark, check.what, escape(check.found)) for check in checks)))
     raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 
 
@@ -47,6 +43,10 @@ class Check:
     fine: bool
     found: str
     needed: bool = True
+
+    @property
+    def mark(self) -> str:
+        return "[green]ok[/]" if self.fine else "[red]no[/]" if self.needed else "[yellow]--[/]"
 
 
 def operations(store: Path) -> list[Check]:

@@ -13,11 +13,9 @@ from vitalfew.flows.cli.terminal import fitted, out, say, table
 if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
 
-NameArgument = Annotated[str, Argument(metavar="NAME", help="Name of the index.")]
-
 
 def history(
-    name: NameArgument,
+    name: options.IndexName,
     as_json: options.Json = False,
     store: options.Store = options.STORE,
 ) -> None:
@@ -66,7 +64,7 @@ def _shown(listed: list[dict[str, Any]]) -> Table:
 
 
 def promote(
-    name: NameArgument,
+    name: options.IndexName,
     generation: Annotated[
         int | None, Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
     ] = None,
@@ -83,7 +81,7 @@ def promote(
     _tell(generations.promote(store, name, generation))
 
 
-def rollback(name: NameArgument, store: options.Store = options.STORE) -> None:
+def rollback(name: options.IndexName, store: options.Store = options.STORE) -> None:
     """Let an index's name stand for the generation that was current before.
 
     Nothing is encoded. It holds until another generation is built or promoted: to index the same corpus again with the

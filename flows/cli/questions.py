@@ -11,6 +11,8 @@ from vitalfew.configs.loading import build
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import execute, out, prepare, say, table
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import UnknownName, resolve
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import Outcome
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 questions_app = typer.Typer(
     name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
 )
-NameArgument = Annotated[
+SetName = Annotated[
     str, Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
 ]
 
@@ -54,8 +56,8 @@ def write(
     """
     prepare(verbose)
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
-    given = {"store": store, "workers": workers, "runner": runner, "index": index, "name": name}
-    settings = options.layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
+    given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
+    settings = options.layers(config, assignments, index=index, name=name, **given)
     parameters = build(WriteQuestions, *settings, {"write": own})
     _tell(parameters, execute(parameters))
 
@@ -64,7 +66,6 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     """Print how many questions there are, of which kinds and halves, what was refused, and the next commands."""
     from vitalfew.flows.pipelines.write_questions import questions_of, tried_all
     from vitalfew.tasks.datasets.written import written
-    from vitalfew.tasks.registry import resolve
     from vitalfew.tasks.write import reasons_of
 
     artifact, at = written(parameters.store, outcome.run.name), options.at_end(parameters.store)
@@ -80,14 +81,11 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
         out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
         asked = f"SELECT reason, detail FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
         say(f'  vitalfew sql "{asked}"{at}')
-    if len(rows) < parameters.write.n:
-        every = "all passages of the index were tried, and one gives one question at most"
-        more = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
-        out.print(
-            f"[yellow]Fewer than the {parameters.write.n:,} that were asked for:[/] "
-            f"{every if tried_all(artifact) else more}.",
-            soft_wrap=True,
-        )
+    if len(rows) < (wanted := parameters.write.n):
+        why = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
+        if tried_all(artifact):
+            why = "all passages of the index were tried, and one gives one question at most"
+        out.print(f"[yellow]Fewer than the {wanted:,} that were asked for:[/] {why}.", soft_wrap=True)
     measures = resolve("writer", parameters.write.writer).measures
     out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")
     name = outcome.run.name
@@ -108,7 +106,7 @@ def _counted(number: int, what: str) -> str:
 
 @questions_app.command()
 def show(
-    name: NameArgument,
+    name: SetName,
     n: Annotated[int, Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
     store: options.Store = options.STORE,
 ) -> None:
@@ -120,18 +118,18 @@ def show(
     from vitalfew.tasks.datasets.written import written
 
     rows = questions_of(written(store, name))
-    shown = table("half", "kind", "question", "answer", "passage")
-    for row in rows.slice(0, n).to_pylist():
-        own = (row["half"], row["kind"], row["text"], "; ".join(row["answers"]), row["source_id"] or row["document"])
-        shown.add_row(*map(escape, own))
-    out.print(shown)
+    cells = (
+        (row["half"], row["kind"], row["text"], "; ".join(row["answers"]), row["source_id"] or row["document"])
+        for row in rows.slice(0, n).to_pylist()
+    )
+    out.print(table("half", "kind", "question", "answer", "passage", rows=(map(escape, row) for row in cells)))
     if len(rows) > n:
         say(f"{len(rows) - n:,} more: vitalfew questions show {escape(name)} --n {len(rows)}{options.at_end(store)}")
 
 
 @questions_app.command()
 def export(
-    name: NameArgument,
+    name: SetName,
     file: Annotated[
         Path, Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
     ],
@@ -151,10 +149,15 @@ def export(
     """
     from vitalfew.flows.pipelines.write_questions import as_lines, questions_of
     from vitalfew.storage import files
-    from vitalfew.tasks.datasets.base import InputError
     from vitalfew.tasks.datasets.written import written
 
-    rows = _of_kinds(questions_of(written(store, name)), kinds or [])
+    rows = questions_of(written(store, name))
+    known = sorted(set(rows["kind"].to_pylist()))
+    for kind in kinds or ():
+        if kind not in known:
+            raise UnknownName("kind of questions", kind, known)
+    if kinds:
+        rows = rows.filter([kind in kinds for kind in rows["kind"].to_pylist()])
     if file.suffix != ".jsonl":
         raise InputError(f"--out {file}: the file must end in .jsonl")
     if files.exists(file):
@@ -163,14 +166,3 @@ def export(
     out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
     at = options.at_end(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")
-
-
-def _of_kinds(rows: Any, kinds: list[str]) -> Any:
-    """The questions of some kinds; of all, if none is named. Raises UnknownName."""
-    from vitalfew.tasks.registry import UnknownName
-
-    known = sorted(set(rows["kind"].to_pylist()))
-    for kind in kinds:
-        if kind not in known:
-            raise UnknownName("kind of questions", kind, known)
-    return rows.filter([kind in kinds for kind in rows["kind"].to_pylist()]) if kinds else rows

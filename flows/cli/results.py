@@ -148,14 +148,12 @@ def _differences(pair: Any) -> Table:
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the questions where b is furthest above and below a; equal differences keep the order of ids."""
-    rows = [row for row in table.iter_rows(named=True) if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
-
-    def by(row: dict[str, Any]) -> float:
-        return float(row[f"b.{metric}"] - row[f"a.{metric}"])
-
-    higher = [row for row in sorted(rows, key=by, reverse=True) if by(row) > 0][:number]
-    lower = [row for row in sorted(rows, key=by) if by(row) < 0][:number]
-    return [("higher", higher), ("lower", lower)]
+    by = table[f"b.{metric}"] - table[f"a.{metric}"]
+    higher, lower = table.filter(by > 0), table.filter(by < 0)
+    return [
+        ("higher", higher.sort(by.filter(by > 0), descending=True, maintain_order=True).head(number).to_dicts()),
+        ("lower", lower.sort(by.filter(by < 0), maintain_order=True).head(number).to_dicts()),
+    ]
 
 
 def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
@@ -207,18 +205,15 @@ def significance(
 
 
 def _shown(result: Any) -> Table:
-    shown = table(Column("method", overflow="fold"))
-    for column in ("mean", "Quade\nranking", "z", "p"):
-        shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
-    shown.add_column("verdict", vertical="bottom", no_wrap=True)
+    heads = ("mean", "Quade\nranking", "z", "p")
+    figures = (Column(head, justify="right", vertical="bottom", no_wrap=True) for head in heads)
+    shown = table("method", *figures, Column("verdict", vertical="bottom", no_wrap=True))
     for method in sorted(result.methods, key=lambda method: method.ranking):
         name = escape(one_line(method.method))
-        figures = (f"{method.mean:.4g}", f"{method.ranking:.2f}")
-        if method.z is None:
-            shown.add_row(name, *figures, "", "", "control")
-        else:
-            verdict = "significant" if method.significant else "not shown"
-            shown.add_row(name, *figures, f"{method.z:.4f}", f"{method.p:.4f}", verdict)
+        tested = ("", "", "control")
+        if method.z is not None:
+            tested = (f"{method.z:.4f}", f"{method.p:.4f}", "significant" if method.significant else "not shown")
+        shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
     return shown
 
 
@@ -254,7 +249,8 @@ def run(
     from vitalfew.tasks.reports.trec import write_run
 
     method = _retrieving(store, name, method)
-    _written(write_run(store, name, method, path, ids), path, f", the ranking of {method!r}")
+    lines = write_run(store, name, method, path, ids)
+    out.print(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}", soft_wrap=True)
 
 
 @export_app.command()
@@ -271,7 +267,8 @@ def qrels(
     """
     from vitalfew.tasks.reports.trec import write_qrels
 
-    _written(write_qrels(store, name, _retrieving(store, name, method), path, ids), path)
+    lines = write_qrels(store, name, _retrieving(store, name, method), path, ids)
+    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
 
 
 def _retrieving(store: Path, name: str, given: str | None) -> str | None:
@@ -281,7 +278,3 @@ def _retrieving(store: Path, name: str, given: str | None) -> str | None:
 
     retrieving = [method for method, tables in find_run(store, name).methods.items() if "hits" in tables]
     return method_named(given, retrieving) if given else next(iter(retrieving), None)
-
-
-def _written(lines: int, path: Path, of: str = "") -> None:
-    out.print(f"{lines:,} lines in {escape(str(path))}{escape(of)}", soft_wrap=True)

@@ -202,10 +202,9 @@ def evaluate(
     parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
     outcome = execute(parameters)
     show_report(outcome.report)
-    for stages in outcome.methods.values():
-        if "load" in stages:  # of `questions.dataset`, which all methods share
-            show.rejected(stages["load"], parameters)
-            break
+    # All methods share the stage that loads `questions.dataset`.
+    if load := next((stages["load"] for stages in outcome.methods.values() if "load" in stages), None):
+        show.rejected(load, parameters)
     return outcome.report
 
 
@@ -218,24 +217,14 @@ def experiments(store: options.Store = options.STORE) -> None:
     """
     from vitalfew.flows.pipelines.experiments import find, names
 
-    shown = table(Column("experiment", no_wrap=True), Column("repeats", max_width=20), "purpose")
-    for name in names(store):
-        settings = find(name, store)[1]
-        shown.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
-    out.print(shown)
+    found = ((name, find(name, store)[1]) for name in names(store))
+    rows = ((name, *(escape(str(own.get(key, ""))) for key in ("repeats", "about"))) for name, own in found)
+    out.print(table(Column("experiment", no_wrap=True), Column("repeats", max_width=20), "purpose", rows=rows))
     out.print(
         "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
         "another file:"
     )
     say("  vitalfew evaluate FILE.yaml --index NAME")
-
-
-DatasetsArgument = Annotated[
-    list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
-]
-IndexOption = Annotated[
-    str | None, Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
-]
 
 
 def _directory(given: str | Path) -> Path:
@@ -245,21 +234,23 @@ def _directory(given: str | Path) -> Path:
     return place
 
 
-DirectoryOption = Annotated[
-    Path | None,
-    Option("--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."),
-]
-PassagesOption = Annotated[
-    list[str] | None, Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
-]
-
-
 def train(
     recipe: Annotated[str, Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
-    datasets: DatasetsArgument = None,
-    index: IndexOption = None,
-    directory: DirectoryOption = None,
-    passages: PassagesOption = None,
+    datasets: Annotated[
+        list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
+    ] = None,
+    index: Annotated[
+        str | None, Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        Option(
+            "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
+        ),
+    ] = None,
+    passages: Annotated[
+        list[str] | None, Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
+    ] = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,
     workers: options.Workers = None,

@@ -97,19 +97,22 @@ def start(
         with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
             _index(documents, name, settings, here)
         asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
-        settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
-        whole = [f"questions.dataset={asked.dataset}", *settings]
+        answers = asked.experiment == ANSWERS  # else settings of a generator are for the answers that are served
+        settings = [own for own in given["evaluate"] if answers or not own.startswith("generate.")]
+        whole = [f"questions.dataset={asked.dataset}", *asked.settings, *settings]
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
         begin = beginning(evaluated.report, asked.is_written)
-        method, settings = f"{ANSWERS}:{begin.method}", _of_method(given["evaluate"])
-        if asked.experiment == ANSWERS:
+        method = f"{ANSWERS}:{begin.method}"
+        settings = [own for own in given["evaluate"] if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
+        if answers:
             words = ("--index", name, "--method", method, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
-    has_primary = any(own.startswith("primary=") for own in given["evaluate"])
-    _last_screen(evaluated, begin, asked, seconds, has_primary)
-    _next(folder, name, asked, begin, settings, given, store)
+    _last_screen(evaluated, begin, asked, seconds, given["evaluate"])
+    kept = dict.fromkeys([*given["index"], *given["evaluate"]])  # without those of the index it would be another one
+    again = ("start", str(folder), "--name", name, *sets(kept))
+    _next(name, asked, method, settings, again, at(store))
     if not _is_english(store, name):
         out.print(
             "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
@@ -262,17 +265,6 @@ def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
     return steps
 
 
-def _fits(assignment: str, experiment: str) -> bool:
-    """Return whether a setting is of an experiment: without answers, settings of a generator are for those that are
-    served."""
-    return experiment == ANSWERS or not assignment.startswith("generate.")
-
-
-def _of_method(assignments: Sequence[str]) -> list[str]:
-    """The settings that decide how a method answers."""
-    return [own for own in assignments if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
-
-
 def _index(documents: str, name: str, settings: list[str], here: dict[str, Any]) -> None:
     """Raises InputError, with what `start` reads, where no document can be read."""
     try:
@@ -285,7 +277,7 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
 
 
 def _last_screen(
-    evaluated: "WrittenReport", begin: "Beginning", asked: _Posed, seconds: dict[str, float], has_primary: bool
+    evaluated: "WrittenReport", begin: "Beginning", asked: _Posed, seconds: dict[str, float], settings: Sequence[str]
 ) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
@@ -302,7 +294,7 @@ def _last_screen(
     budget = "" if len(budgets) > 1 or None in budgets else (
         f"All methods pass on at most {budgets.pop():,} tokens: words and punctuation marks. "
     )  # fmt: skip
-    if has_primary:
+    if any(own.startswith("primary=") for own in settings):
         meaning = "The first column is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
         what = "a text of their source" if asked.settings else "the sentence that answers"
@@ -314,19 +306,9 @@ def _last_screen(
 
 
 def _next(
-    folder: Path,
-    name: str,
-    asked: _Posed,
-    begin: "Beginning",
-    settings: Sequence[str],
-    given: Mapping[str, Sequence[str]],
-    store: Path,
+    name: str, asked: _Posed, method: str, settings: Sequence[str], again: Sequence[str], there: Sequence[str]
 ) -> None:
-    """Print what to do next, command by command. `given`: the settings of every step, which starting again needs too:
-    without those of the index it would make another one."""
-    method, there = f"{ANSWERS}:{begin.method}", at(store)
-    kept = dict.fromkeys([*given["index"], *given["evaluate"]])
-    again = ("start", str(folder), "--name", name, *sets([*kept]))
+    """Print what to do next, command by command. `again`: the words that start again; `there`: those of the store."""
     out.print("\n[bold]Next steps[/]")
     say("Ask a question of yours, and serve the method over HTTP:")
     command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)

@@ -48,12 +48,8 @@ def ls(
     size = files.tree_bytes(store)
     if as_json:
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
-        print(
-            json.dumps(
-                {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes},
-                indent=1,
-            )
-        )
+        whole = {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes}
+        print(json.dumps(whole, indent=1))
         return
     _print_artifacts(entries)
     for index in indexes:
@@ -71,11 +67,10 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
     for name in index_names(store):
         try:
             index = find_index(store, name)
+            settings = " ".join([*index.config["datasets"], *_changed_settings(index.config)])
+            indexes.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
         except DamagedRecord as error:
             indexes.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
-            continue
-        settings = " ".join([*index.config["datasets"], *changed_settings(index.config)])
-        indexes.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
     return indexes
 
 
@@ -155,10 +150,9 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
             configs += [index.config] if artifact in index.artifacts.values() else []
     first = f"rm {shlex.quote(str(remove))} && " if remove else ""
     if configs:
-        return first + index_command(configs[-1], store)
+        return first + _index_command(configs[-1], store)
     if users:
-        last = users[-1]
-        return f"{first}repeat the command of run {last.run_id} ({last.flow} {last.name})"
+        return f"{first}repeat the command of run {users[-1].run_id} ({users[-1].flow} {users[-1].name})"
     return "nothing uses it: `vitalfew store gc --delete` removes it"
 
 
@@ -187,8 +181,7 @@ def copy(
     with _bar(size) as bar:
         task = bar.add_task("copy", total=size)
         done = list(copied(chosen, target, lambda more: bar.advance(task, more)))
-    kept = copy_records(source, target, indexes or [])
-    for told in kept:
+    for told in copy_records(source, target, indexes or []):
         say(f"[yellow]{escape(told)}[/]")
     new = [each for each in done if not each.was_there]
     say(
@@ -228,10 +221,8 @@ def gc(
     check_store(store)
     policy = RetentionPolicy(keep_runs, keep_unfinished, keep)
     planned = plan(store, policy)
-    if delete:
-        outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
-    else:
-        outcome = [(removal, None) for removal in planned.removals]
+    unremoved = ((removal, None) for removal in planned.removals)
+    outcome = [*(remove(store, planned.removals, policy) if delete else unremoved)]
     removals = [removal for removal, reason in outcome if reason is None]
     kept = planned.kept | {removal.name: reason for removal, reason in outcome if reason}
     freed = sum(removal.bytes for removal in removals)
@@ -239,12 +230,12 @@ def gc(
         listed = [asdict(removal) for removal in removals]
         print(json.dumps({"deleted": delete, "bytes": freed, "removals": listed, "kept": kept}, indent=1))
         return
-    shown = table("artifact or file", "size", "")
-    for removal in removals:
-        shown.add_row(escape(removal.name), decimal(removal.bytes), escape(removal.why))
-    for name, reason in sorted(kept.items()):
-        shown.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
-    out.print(shown)
+    rows = [(escape(removal.name), decimal(removal.bytes), escape(removal.why)) for removal in removals]
+    rows += [
+        (f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
+        for name, reason in sorted(kept.items())
+    ]
+    out.print(table("artifact or file", "size", "", rows=rows))
     action = "Removed" if delete else "Nothing was removed; --delete would remove"
     out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
@@ -261,31 +252,23 @@ def rm(
 
     check_store(store)
     forget(store, name)
-    out.print(
-        f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used.", highlight=False
-    )
+    said = f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used."
+    out.print(said, highlight=False)
 
 
-def changed_settings(config: Mapping[str, Any]) -> list[str]:
-    """Return `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
-    settings = completed(IndexCorpus.model_validate(config), read=as_recorded)
-    values = {name: getattr(settings, name) for name in IndexCorpus.model_fields}
-    sections = {name: value for name, value in values.items() if isinstance(value, Config)}
-    return [setting for name, section in sections.items() for setting in _changed(section, f"{name}.")]
+def _changed_settings(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
+    for name, section in completed(IndexCorpus.model_validate(config), read=as_recorded):
+        if isinstance(section, Config):
+            values = section.model_dump(mode="json")
+            for key, field in type(section).model_fields.items():
+                default = json.loads(json.dumps(field.get_default(call_default_factory=True), default=str))
+                if values[key] != default:
+                    yield f"{name}.{key}={values[key] if isinstance(values[key], str) else json.dumps(values[key])}"
 
 
-def _changed(section: Config, prefix: str) -> Iterator[str]:
-    values = section.model_dump(mode="json")
-    for key, field in type(section).model_fields.items():
-        if values[key] != json.loads(json.dumps(field.get_default(call_default_factory=True), default=str)):
-            yield f"{prefix}{key}={values[key] if isinstance(values[key], str) else json.dumps(values[key])}"
-
-
-def index_command(config: Mapping[str, Any], store: Path) -> str:
+def _index_command(config: Mapping[str, Any], store: Path) -> str:
     """Return `vitalfew index …`, quoted for a shell; the command does not repeat finished work."""
     words = ["vitalfew", "index", *config["datasets"], "--name", config["name"], "--store", str(store)]
-    if config.get("runner") == "serial":
-        words += ["--runner", "serial"]
-    for setting in changed_settings(config):
-        words += ["--set", setting]
-    return shlex.join(words)
+    serial = ["--runner", "serial"] if config.get("runner") == "serial" else []
+    return shlex.join([*words, *serial, *options.sets(_changed_settings(config))])
