@@ -14,6 +14,7 @@ from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
+from vitalfew.flows.cli.show import quoted_and_actual
 from vitalfew.flows.cli.terminal import err, out, prepare, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
@@ -266,13 +267,6 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_LEDGER = {
-    "tokens": "tokens",
-    "wall s": "wall_seconds",
-    "CPU s": "cpu_seconds",
-    "disk MiB": "disk_bytes / 1048576",
-    "USD": "usd",
-}
 _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
 
 
@@ -296,7 +290,11 @@ def costs(
     with connect(store) as connection:
         stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")
         if not stages:
-            raise InputError(_nothing(run))
+            raise InputError(
+                f"there is no run {run!r} with costs in this store; list the runs with `vitalfew runs`"
+                if run
+                else "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
+            )
         out.print(_paid(("stage", "model"), stages, total=True), "")
         methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
         if len(methods) > 1:
@@ -308,7 +306,7 @@ def costs(
         nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
         if len(nodes) > 1:
             out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
-        _quoted_and_paid(connection, run)
+        quoted_and_actual(connection, run)
 
 
 def _spending(
@@ -318,12 +316,6 @@ def _spending(
         f"SELECT {by}, {_MEASURES} FROM {macro}(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
         [run],
     ).fetchall()
-
-
-def _nothing(run: str) -> str:
-    if run:
-        return f"there is no run {run!r} with costs in this store; list the runs with `vitalfew runs`"
-    return "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
 
 
 def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
@@ -340,26 +332,3 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
         shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
     return shown
-
-
-def _quoted_and_paid(connection: "DuckDBPyConnection", run: str) -> None:
-    pairs = ", ".join(f"sum(quoted_{name}), sum({name})" for name in _LEDGER.values())  # both keep a divisor
-    rows = connection.execute(
-        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
-        "GROUP BY stage ORDER BY min(place)",
-        [run],
-    ).fetchall()
-    if not rows:
-        return
-    shown = table("stage", figures=_LEDGER)
-    for stage, *figures in rows:
-        sides = zip(figures[::2], figures[1::2], strict=True)
-        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
-    out.print("\nQuoted → actual:")
-    out.print(shown)
-
-
-def _short(value: float | None) -> str:
-    if value is None:  # the size of an artifact that was removed later
-        return "removed"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -29,6 +29,7 @@ def demo(
 
         vitalfew demo --store store
     """
+    from vitalfew.storage.catalog.database import query
     from vitalfew.tasks.reports.shown.terminal import bars
 
     prepare(verbose)
@@ -39,7 +40,7 @@ def demo(
     seconds: dict[str, float] = {}
     with step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *there):
         index([CORPUS], INDEX, assignments=[KEYWORDS], runner="serial", **here)
-    question = _question(store)
+    question = str(query(store, QUESTION).fetchall()[0][0])
     with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)
     with step(seconds, "evaluate", experiment, "--index", INDEX, *there):
@@ -52,13 +53,6 @@ def demo(
     command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)
     command("sql", WORST.format(experiment), *there)
     command("ui", *there)
-
-
-def _question(store: Path) -> str:
-    from vitalfew.storage.catalog.database import query
-
-    rows = query(store, QUESTION).fetchall()
-    return str(rows[0][0])
 
 
 def _experiment() -> str:

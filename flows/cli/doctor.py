@@ -21,9 +21,7 @@ from vitalfew.flows.cli.terminal import out, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
-    from vitalfew.configs.schema import Corpus
     from vitalfew.flows.server.access import Server
-    from vitalfew.storage.runs import Run
 
 POOL = "vitalfew"
 
@@ -93,19 +91,16 @@ def _corpora(store: Path) -> list[Check]:
     from vitalfew.flows.pipelines.named import read_corpora
 
     read, bad = read_corpora(store)
-    good = [Check(f"corpus {name}", *_schedule(corpus), needed=False) for name, corpus in read.items()]
-    return [*good, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
+    checks = []
+    for name, corpus in read.items():
+        fine, found = True, f"re-encoded at {corpus.cron}" if corpus.cron else "re-encoded on request"
+        if corpus.cron:
+            from vitalfew.flows.serve import is_schedule
 
-
-def _schedule(corpus: "Corpus") -> tuple[bool, str]:
-    """Return whether a corpus's schedule is fine, and when it is re-encoded."""
-    if not corpus.cron:
-        return True, "re-encoded on request"
-    from vitalfew.flows.serve import is_schedule
-
-    if not is_schedule(corpus.cron, corpus.timezone):
-        return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
-    return True, f"re-encoded at {corpus.cron}"
+            if not (fine := is_schedule(corpus.cron, corpus.timezone)):
+                found = f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
+        checks.append(Check(f"corpus {name}", fine, found, needed=False))
+    return [*checks, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
 
 
 def _webhook() -> list[Check]:
@@ -220,10 +215,8 @@ def _store(store: Path) -> list[Check]:
         remedy = "run the same command again to resume; finished shards are kept"
         checks.append(Check("unfinished runs", False, f"{', '.join(ended)}; {remedy}", needed=False))
     failed = [run for run in latest.values() if run.state in ("failed", "unreadable")]
-    return [*checks, *(Check("failed run", False, _failure(run), needed=False) for run in failed)]
-
-
-def _failure(run: "Run") -> str:
-    """The run and the first sentence of its error, without the name of the error's class."""
-    fault = re.sub(r"^\w+: ", "", one_line(run.error)) or f"its record is {run.state}"
-    return f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"
+    for run in failed:  # with the first sentence of its error, without the name of the error's class
+        fault = re.sub(r"^\w+: ", "", one_line(run.error)) or f"its record is {run.state}"
+        said = f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"
+        checks.append(Check("failed run", False, said, needed=False))
+    return checks

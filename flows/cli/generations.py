@@ -1,10 +1,10 @@
 """`vitalfew index history`, `promote` and `rollback`: the generations of an index's name."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Column
 from typer import Argument
 
 from vitalfew.flows.cli import options
@@ -31,11 +31,12 @@ def history(
     from vitalfew.storage.runs import find_index
 
     known = generations.history(store, name)
-    current, removed = find_index(store, name).generation or known[-1].number, generations.removed(store, known)
+    states = {find_index(store, name).generation or known[-1].number: "current"}
+    states |= dict.fromkeys(generations.removed(store, known), "removed")
     listed = [
         {
             "generation": each.number,
-            "state": "removed" if each.number in removed else "current" if each.number == current else "",
+            "state": states.get(each.number, ""),
             "made_at": each.made,
             "run_id": each.run_id,
             "settings": each.settings,
@@ -48,19 +49,14 @@ def history(
     if as_json:
         print(json.dumps(listed, indent=1))
     else:
-        out.print(_shown(listed))
+        columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
+        shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict")
+        for each in known:
+            own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
+            shown.add_row(str(each.number), *own, escape(each.verdict))
+        out.print(fitted(shown, "settings", "corpus"))
         if last := str(listed[-1]["said"]):
             out.print("", escape(last), highlight=False)
-
-
-def _shown(listed: list[dict[str, Any]]) -> Table:
-    columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
-    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict")
-    for each in listed:
-        made = each["made_at"][:16].replace("T", " ")
-        own = (each["state"], made, each["run_id"], each["settings"][:8], each["corpus"][:8], each["verdict"])
-        shown.add_row(str(each["generation"]), *map(escape, own))
-    return fitted(shown, "settings", "corpus")
 
 
 def promote(
@@ -95,4 +91,8 @@ def rollback(name: options.IndexName, store: options.Store = options.STORE) -> N
 
 
 def _tell(chosen: "Generation") -> None:
-    say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {chosen.made[:16].replace('T', ' ')}).")
+    say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {_minute(chosen.made)}).")
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")

@@ -194,7 +194,12 @@ def methods(
     if name is None:
         _list()
         return
-    kinds = [_kind_of_own(name)] if ":" in name else [kind for kind, names in METHODS.items() if name in names]
+    kinds = [kind for kind, names in METHODS.items() if name in names]
+    if ":" in name:
+        own = getattr(resolve("metric", name), "Options", None)
+        if own is None or not issubclass(own, Section):
+            raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
+        kinds = [own.kind]
     if not kinds:
         raise UnknownName("method", name, sorted({name for names in METHODS.values() for name in names}))
     for kind in kinds:
@@ -221,13 +226,6 @@ def _list() -> None:
 
 def _not_installed(model: "Preset") -> str:
     return f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
-
-
-def _kind_of_own(name: str) -> str:
-    options = getattr(resolve("metric", name), "Options", None)
-    if options is None or not issubclass(options, Section):
-        raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
-    return options.kind
 
 
 def _explain(method: Description) -> None:

@@ -148,12 +148,12 @@ def _differences(pair: Any) -> Table:
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the questions where b is furthest above and below a; equal differences keep the order of ids."""
-    by = table[f"b.{metric}"] - table[f"a.{metric}"]
-    higher, lower = table.filter(by > 0), table.filter(by < 0)
-    return [
-        ("higher", higher.sort(by.filter(by > 0), descending=True, maintain_order=True).head(number).to_dicts()),
-        ("lower", lower.sort(by.filter(by < 0), maintain_order=True).head(number).to_dicts()),
-    ]
+    import polars as pl
+
+    difference = pl.col(f"b.{metric}") - pl.col(f"a.{metric}")
+    higher = table.filter(difference > 0).sort(difference, descending=True, maintain_order=True)
+    lower = table.filter(difference < 0).sort(difference, maintain_order=True)
+    return [("higher", higher.head(number).to_dicts()), ("lower", lower.head(number).to_dicts())]
 
 
 def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.rule import Rule
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from typer import Argument, Option
 
@@ -58,19 +58,16 @@ def review(
     """
     from vitalfew.tasks.reports.reviewing import ReviewSession
 
-    session = ReviewSession(store, run, reviewer or _login_name(), method or (), one)
+    try:
+        name = reviewer or getuser()
+    except (OSError, KeyError):  # a user without a name, as in a container
+        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
+    session = ReviewSession(store, run, name, method or (), one)
     with suppress(KeyboardInterrupt, EOFError):
         _work(session)
     given = [part for name in method or () for part in ("--method", name)]
     given += ["--one"] * one + (["--reviewer", reviewer] if reviewer else [])
     _summarise(session, [run, *given])
-
-
-def _login_name() -> str:
-    try:
-        return getuser()
-    except (OSError, KeyError):  # a user without a name, as in a container
-        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
 
 
 def _work(session: "ReviewSession") -> None:
@@ -119,9 +116,8 @@ def _show(session: "ReviewSession", item: "ReviewItem") -> None:
     out.print(Rule(f"{session.place:,} of {progress.items:,}, {progress.reviewed:,} reviewed", style="dim"))
     out.print(Text(item.question, style="bold"), "", sep="\n")
     marks = [""] if len(item.answers) == 1 else ["1", "2"]
-    answers = Table.grid(padding=(0, 2, 1, 0))
-    answers.add_column(style="bold cyan", no_wrap=True)
-    answers.add_column(overflow="fold")
+    mark_column = Column(style="bold cyan", no_wrap=True)
+    answers = Table.grid(mark_column, Column(overflow="fold"), padding=(0, 2, 1, 0))
     for mark, answer in zip(marks, item.answers, strict=True):
         answers.add_row(mark, Text(answer.text.strip()) if answer.text.strip() else Text("(empty)", style="dim"))
     out.print(answers)
@@ -137,9 +133,8 @@ def _show_contexts(session: "ReviewSession", item: "ReviewItem") -> None:
     for number, contexts in enumerate(every, start=1):
         of = f" of {number}" if len(every) > 1 else ""
         out.print(Text(f"Contexts{of}: {len(contexts)}", style="bold cyan"))
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(justify="right", style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
+        number_column = Column(justify="right", style="dim", no_wrap=True)
+        table = Table.grid(number_column, Column(overflow="fold"), padding=(0, 2, 0, 0))
         for place, context in enumerate(contexts, start=1):
             table.add_row(str(place), Text(context.strip()))
         out.print(table)
@@ -162,9 +157,7 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
     )
     if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
         out.print("", terminal_labels(said, out.width))
-    out.print(
-        "\nTo go on, and to see it beside the other figures:" if left else "\nTo see it beside the other figures:"
-    )
+    out.print(f"\nTo {'go on, and to ' if left else ''}see it beside the other figures:")
     for command in ([["review", *words]] if left else []) + [["report", run.run_id]]:
         say(f"  vitalfew {escape(shlex.join([*command, *options.at(session.store)]))}")
 

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
 from vitalfew.flows.cli.options import at_end
-from vitalfew.flows.cli.terminal import out, say, table
+from vitalfew.flows.cli.terminal import fitted, out, say, table
 from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
 from vitalfew.tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
     from vitalfew.flows.pipelines.gate import Gated
     from vitalfew.storage.artifacts import Manifest
@@ -98,31 +98,48 @@ def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
 
 
 def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
-    """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
-    from vitalfew.storage.catalog.database import query
+    """Print what this run's new artifacts were quoted and took, if any of them was quoted."""
+    from vitalfew.storage.catalog.database import connect
     from vitalfew.storage.costs import find_quote
 
-    fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
-    if not any(find_quote(parameters.store, fingerprint) for fingerprint in fingerprints):
-        return
-    measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
-    columns = ", ".join(f"quoted_{name}, {name}" for name in measures)
-    listed = ", ".join(f"'{fingerprint}'" for fingerprint in fingerprints)
-    rows = query(
-        parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
+    if any(find_quote(parameters.store, manifest.artifact.split("/")[1]) for manifest in outcome.new()):
+        with connect(parameters.store) as connection:
+            quoted_and_actual(connection, outcome.run.run_id)
+
+
+def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
+    """Print what the artifacts of a run were quoted and took, by stage, if any was quoted."""
+    pairs = ", ".join(f"{sum.format('quoted_')}, {sum.format('')}" for sum in _LEDGER.values())
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
+        "GROUP BY stage ORDER BY min(place)",
+        [run],
     ).fetchall()
-    shown = table("quoted → actual", figures=(name.replace("_", "\n") for name in measures))
-    for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
-        pairs = zip(row[2::2], row[3::2], strict=True)
-        shown.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
-    out.print(shown)
+    if not rows:
+        return
+    shown = table("stage", figures=_LEDGER)
+    for stage, *figures in rows:
+        sides = zip(figures[::2], figures[1::2], strict=True)
+        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+    out.print("\nQuoted → actual:")
+    out.print(fitted(shown, "peak MiB", "rows"))
 
 
-def _short(value: float) -> str:
-    for size, unit in ((2**30, "G"), (2**20, "M")):
-        if isinstance(value, int) and value >= size:
-            return f"{value / size:,.1f}{unit}"
-    return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
+_LEDGER = {
+    "rows": "sum({}rows)",
+    "tokens": "sum({}tokens)",
+    "wall s": "sum({}wall_seconds)",
+    "CPU s": "sum({}cpu_seconds)",
+    "peak MiB": "max({}peak_memory_bytes) / 1048576",
+    "disk MiB": "sum({}disk_bytes) / 1048576",
+    "USD": "sum({}usd)",
+}
+
+
+def _short(value: float | None) -> str:
+    if value is None:  # the size of an artifact that was removed later
+        return "removed"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def _quality(store: Path, manifest: "Manifest") -> None:
@@ -253,35 +270,35 @@ def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
     try:
-        _rows(relation, format, most)
+        if format == "table":
+            fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
+            cells = [[_cell(value) for value in row] for row in fetched[:most]]
+            if _fit(relation.columns, cells):
+                columns = (Column(escape(name), overflow="fold") for name in relation.columns)
+                out.print(table(*columns, rows=(map(escape, row) for row in cells)))
+            else:
+                _below(relation.columns, cells)
+            if not cells:
+                out.print("(no rows)")
+            if most is not None and len(fetched) > most:
+                out.print(f"Showing the first {most:,} rows; there are more.")
+        elif format == "parquet":
+            write_parquet(relation.arrow(), sys.stdout.buffer)
+        elif format == "csv":
+            write_csv(relation.arrow(), sys.stdout)
+        else:
+
+            def plain(value: Any) -> str:
+                return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+
+            print("[", end="")
+            for number, row in enumerate(row for batch in relation.arrow() for row in batch.to_pylist()):
+                print(",\n" if number else "\n", json.dumps(row, default=plain, ensure_ascii=False), sep="", end="")
+            print("\n]")
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
             raise KeyboardInterrupt from None
         raise
-
-
-def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
-    if format == "table":
-        fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
-        cells = [[_cell(value) for value in row] for row in fetched[:most]]
-        if _fit(relation.columns, cells):
-            columns = (Column(escape(name), overflow="fold") for name in relation.columns)
-            out.print(table(*columns, rows=(map(escape, row) for row in cells)))
-        else:
-            _below(relation.columns, cells)
-        if not cells:
-            out.print("(no rows)")
-        if most is not None and len(fetched) > most:
-            out.print(f"Showing the first {most:,} rows; there are more.")
-    elif format == "parquet":
-        write_parquet(relation.arrow(), sys.stdout.buffer)
-    elif format == "csv":
-        write_csv(relation.arrow(), sys.stdout)
-    else:
-        print("[", end="")
-        for number, row in enumerate(row for batch in relation.arrow() for row in batch.to_pylist()):
-            print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
-        print("\n]")
 
 
 _NARROW = 16
@@ -325,7 +342,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return "" if value is None else printable(str(value))
-
-
-def _plain(value: Any) -> str:
-    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)

@@ -16,8 +16,6 @@ from vitalfew.tasks.registry import UnknownName
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from vitalfew.storage.catalog.macros import Macro
-
 
 def sql(
     query: Annotated[
@@ -94,8 +92,9 @@ def document(store: Path, names: list[str]) -> None:
         if not names:
             _overview(connection, listed, store, there)
         for name in names:
-            if name in known:
-                _macro(known[name])
+            if macro := known.get(name):
+                out.print(f"[b]{escape(macro.signature)}[/]: {escape(macro.about)}", soft_wrap=True)
+                say(f"    [green]{escape(macro.example)}[/]\n")
             else:
                 _table(connection, name, listed[name], there)
 
@@ -117,18 +116,12 @@ def _table(connection: "DuckDBPyConnection", name: str, row: str, there: bool) -
 
     count = f", {_rows(connection, name)} rows" if there else ""
     out.print(f"[b]{name}[/]: a row is {row}{count}")
-    types = {row[0]: row[1] for row in connection.sql(f"DESCRIBE {name}").fetchall()}
-    shown = table(*(Column(heading, overflow="fold") for heading in ("column", "type", "unit")), "meaning")
+    shown = table("column", "type", "unit", "meaning")
     meaning = documented(connection, name)
-    for column, kind in types.items():
+    for column, kind, *_ in connection.sql(f"DESCRIBE {name}").fetchall():
         shown.add_row(column, escape(kind), meaning[column].unit, escape(meaning[column].about))
     out.print(shown)
     out.print()
-
-
-def _macro(macro: "Macro") -> None:
-    out.print(f"[b]{escape(macro.signature)}[/]: {escape(macro.about)}", soft_wrap=True)
-    say(f"    [green]{escape(macro.example)}[/]\n")
 
 
 def _rows(connection: "DuckDBPyConnection", name: str) -> str:
