@@ -12,23 +12,9 @@ from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.registry import METHODS, summary
-from vitalfew.tasks.reports.contents import (
-    INDEX_SECONDS,
-    INDEX_USD,
-    PAID_USD,
-    STAGE_SECONDS,
-    STAGE_USD,
-    undeclared,
-)
+from vitalfew.tasks.reports.contents import INDEX_SECONDS, INDEX_USD, PAID_USD, STAGE_SECONDS, STAGE_USD, undeclared
 from vitalfew.tasks.reports.methods import groups
-from vitalfew.tasks.reports.runs import (
-    RECOMMENDATION,
-    SUMMARIES,
-    NoReport,
-    find_run,
-    read_manifest,
-    read_summaries,
-)
+from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, NoReport, read_manifest, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 
 if TYPE_CHECKING:
@@ -273,8 +259,3 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(' / '.join, self.labels))})"
-
-
-def explored_run(store: Path, name: str) -> Explorer:
-    """Raises NoReport where there is no complete run of this name."""
-    return Explorer(store, find_run(store, name))

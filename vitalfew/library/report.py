@@ -84,9 +84,10 @@ class Report:
     @cached_property
     def explorer(self) -> "Explorer":
         """Its questions: who is right, and all of one question."""
-        from vitalfew.library.explorer import explored_run
+        from vitalfew.library.explorer import Explorer
+        from vitalfew.tasks.reports.runs import find_run
 
-        return explored_run(self.store, self.run)
+        return Explorer(self.store, find_run(self.store, self.run))
 
     @cached_property
     def plots(self) -> "list[Plot]":
