@@ -21,9 +21,7 @@ USUAL = "quickstart:ParetoRAG"
 def answer(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
     index: options.Index = None,
-    method: Annotated[
-        str, Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
-    ] = USUAL,
+    method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
     as_json: options.Json = False,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,

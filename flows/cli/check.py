@@ -16,19 +16,17 @@ def check(
     run: Annotated[
         str, Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name for its latest.")
     ],
-    against: Annotated[Path | None, Option("--against", metavar="FILE", help="The baseline to compare with.")] = None,
+    against: Annotated[Path | None, Option(metavar="FILE", help="The baseline to compare with.")] = None,
     margin: Annotated[
         list[str] | None,
         Option(
-            "--margin",
             metavar="METRIC=LOSS",
             help="Gate a metric: the loss of its mean that is accepted, in its unit (accuracy=0.02 is two points of a "
             "hundred). Repeatable.",
         ),
     ] = None,
     method: Annotated[
-        str | None,
-        Option("--method", metavar="METHOD", help="The method, where the run has several; --write: it alone."),
+        str | None, Option(metavar="METHOD", help="The method, where the run has several; --write: it alone.")
     ] = None,
     common: Annotated[
         bool,
@@ -38,15 +36,12 @@ def check(
             "questions and another corpus are refused.",
         ),
     ] = False,
-    markdown: Annotated[
-        Path | None, Option("--markdown", metavar="FILE", help="Also write Markdown, for a pull request.")
-    ] = None,
+    markdown: Annotated[Path | None, Option(metavar="FILE", help="Also write Markdown, for a pull request.")] = None,
     junit: Annotated[
-        Path | None,
-        Option("--junit", metavar="FILE", help="Also write JUnit's XML: worse is a failure, in doubt an error."),
+        Path | None, Option(metavar="FILE", help="Also write JUnit's XML: worse is a failure, in doubt an error.")
     ] = None,
     write: Annotated[
-        Path | None, Option("--write", metavar="FILE", help="Write the run as a baseline, and compare nothing.")
+        Path | None, Option(metavar="FILE", help="Write the run as a baseline, and compare nothing.")
     ] = None,
     store: options.Store = options.STORE,
 ) -> None:

@@ -33,11 +33,7 @@ def plan(
     ],
     index: Annotated[
         str | None,
-        Option(
-            "--index",
-            metavar="NAME",
-            help="For an experiment, the index to search; for `questions`, the one to write from.",
-        ),
+        Option(metavar="NAME", help="For an experiment, the index to search; for `questions`, the one to write from."),
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,

@@ -17,14 +17,11 @@ _COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
 
 
 def deploy(
-    pool: Annotated[
-        str, Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
-    ] = POOL,
+    pool: Annotated[str, Option(metavar="NAME", help="Work pool of the workers; made if there is none.")] = POOL,
     corpora: options.Corpora = None,
     folder: Annotated[
         Path | None,
         Option(
-            "--folder",
             metavar="DIR",
             help="Working directory of the runs on the workers, where relative paths of data sets begin. Default: the "
             "directory that has the store; for a bucket, a new one, with copies of your corpora and experiments.",
@@ -36,7 +33,6 @@ def deploy(
     secret: Annotated[
         list[str] | None,
         Option(
-            "--secret",
             metavar="NAME=BLOCK",
             help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
             "Repeatable. Not needed for what the environment of the workers has.",
@@ -45,7 +41,6 @@ def deploy(
     at_once: Annotated[
         int,
         Option(
-            "--at-once",
             metavar="N",
             min=1,
             help="Number of runs of a deployment that work at the same time, on all workers; others wait.",

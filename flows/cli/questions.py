@@ -27,15 +27,11 @@ SetName = Annotated[
 
 @questions_app.command()
 def write(
-    index: Annotated[
-        str, Option("--index", metavar="NAME", help="Index whose passages the questions are written from.")
-    ],
+    index: Annotated[str, Option(metavar="NAME", help="Index whose passages the questions are written from.")],
     n: options.Questions = None,
-    writer: Annotated[
-        str | None, Option("--writer", metavar="METHOD", help="A writer of `methods`; default: cloze.")
-    ] = None,
+    writer: Annotated[str | None, Option(metavar="METHOD", help="A writer of `methods`; default: cloze.")] = None,
     name: Annotated[
-        str | None, Option("--name", metavar="NAME", help="Name of the set of questions; default: the index's.")
+        str | None, Option(metavar="NAME", help="Name of the set of questions; default: the index's.")
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
@@ -107,7 +103,7 @@ def _counted(number: int, what: str) -> str:
 @questions_app.command()
 def show(
     name: SetName,
-    n: Annotated[int, Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
+    n: Annotated[int, Option(metavar="N", min=1, help="Number of questions to show.")] = 20,
     store: options.Store = options.STORE,
 ) -> None:
     """Print written questions with their answers and the passages that have them.

@@ -71,9 +71,9 @@ def compare(
     ],
     run_b: Annotated[str, Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
     metric: Annotated[
-        str | None, Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric.")
+        str | None, Option(metavar="METRIC", help="List the questions that differ most in this metric.")
     ] = None,
-    questions: Annotated[int, Option("--questions", metavar="N", min=0, help="Questions to list per direction.")] = 5,
+    questions: Annotated[int, Option(metavar="N", min=0, help="Questions to list per direction.")] = 5,
     store: options.Store = options.STORE,
 ) -> None:
     """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
@@ -179,9 +179,9 @@ def significance(
     as_json: options.Json = False,
     lower_is_better: Annotated[bool, Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
-        str | None, Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked.")
+        str | None, Option(metavar="METHOD", help="Method to compare with; default: the best ranked.")
     ] = None,
-    alpha: Annotated[float, Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")] = 0.05,
+    alpha: Annotated[float, Option(metavar="ALPHA", help="Significance level, between 0 and 1.")] = 0.05,
 ) -> None:
     """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
 

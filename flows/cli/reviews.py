@@ -32,7 +32,6 @@ def review(
     method: Annotated[
         list[str] | None,
         Option(
-            "--method",
             metavar="METHOD",
             help="Method to review. Give it twice for a pair; default: the best method and the baseline. With --one, "
             "any number; default: all that answer.",
@@ -41,9 +40,7 @@ def review(
     one: Annotated[
         bool, Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
     ] = False,
-    reviewer: Annotated[
-        str | None, Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
-    ] = None,
+    reviewer: Annotated[str | None, Option(metavar="NAME", help="Your name; default: the login name.")] = None,
     store: options.Store = options.STORE,
 ) -> None:
     """Review an evaluation's answers: a question, and two answers whose methods are not shown. Which is better?

@@ -28,11 +28,10 @@ def index(
         list[str] | None, Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
     ] = None,
     name: Annotated[
-        str | None, Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
+        str | None, Option(metavar="NAME", help="Name of the index, for `search --index`. Required.")
     ] = None,
     corpus: Annotated[
-        str | None,
-        Option("--corpus", metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead."),
+        str | None, Option(metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead.")
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
@@ -117,23 +116,20 @@ def _without_name(datasets: list[str]) -> str:
 
 def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
-    index: Annotated[str, Option("--index", metavar="NAME", help="Name of the index.")],
+    index: Annotated[str, Option(metavar="NAME", help="Name of the index.")],
     alpha: Annotated[
-        float | None, Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8.")
+        float | None, Option(metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8.")
     ] = None,
-    top_k: Annotated[int | None, Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
+    top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
         Option(
-            "--retriever",
-            metavar="METHOD",
-            help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
+            metavar="METHOD", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context."
         ),
     ] = None,
     where: Annotated[
         str | None,
         Option(
-            "--where",
             metavar="SQL",
             help="Search only passages for which an SQL condition is true, such as \"source_id LIKE 'guides/%'\".",
         ),
@@ -239,9 +235,7 @@ def train(
     datasets: Annotated[
         list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
     ] = None,
-    index: Annotated[
-        str | None, Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
-    ] = None,
+    index: Annotated[str | None, Option(metavar="NAME", help="For oreo: index whose questions to learn from.")] = None,
     directory: Annotated[
         Path | None,
         Option(
@@ -249,7 +243,7 @@ def train(
         ),
     ] = None,
     passages: Annotated[
-        list[str] | None, Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
+        list[str] | None, Option(metavar="DATASET", help="Further passages to learn from. Repeatable.")
     ] = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,

@@ -23,31 +23,27 @@ def serve(
         list[str], Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`.")
     ],
     index: options.IndexOfOthers = None,
-    port: Annotated[int, Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
+    port: Annotated[int, Option(metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
     host: Annotated[
         str,
         Option(
-            "--host",
             metavar="ADDRESS",
             help="Address to listen on; other than 127.0.0.1 only with keys in VITALFEW_SERVE_KEYS=NAME:KEY,NAME:KEY.",
         ),
     ] = "127.0.0.1",
     origin: Annotated[
-        list[str] | None,
-        Option("--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."),
+        list[str] | None, Option(metavar="URL", help="A further address by which clients reach the server. Repeatable.")
     ] = None,
     runner: Annotated[
         Literal["serial", "ray"],
         Option(
-            "--runner",
             help="serial: this process answers; ray: replicas do, on the cluster at RAY_ADDRESS or, without one, on a "
-            "Ray of this machine.",
+            "Ray of this machine."
         ),
     ] = "serial",
     replicas: Annotated[
         str | None,
         Option(
-            "--replicas",
             metavar="N|MIN-MAX",
             help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
             "load needs. Default: 1.",

@@ -24,13 +24,10 @@ def sql(
     ] = None,
     format: Annotated[
         Literal["table", "csv", "json", "parquet"],
-        Option("--format", help="Output format; in csv, text that a spreadsheet would compute begins with '."),
+        Option(help="Output format; in csv, text that a spreadsheet would compute begins with '."),
     ] = "table",
     timeout: Annotated[
-        float,
-        Option(
-            "--timeout", min=0, metavar="SECONDS", help="Stop the query after this time; 0: never. Not at the prompt."
-        ),
+        float, Option(min=0, metavar="SECONDS", help="Stop the query after this time; 0: never. Not at the prompt.")
     ] = 600,
     store: options.Store = options.STORE,
 ) -> None:

@@ -39,16 +39,13 @@ SHARE = 0.05
 
 def start(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder with your documents.")],
-    name: Annotated[
-        str | None, Option("--name", metavar="NAME", help="Name of the index; default: the folder's.")
-    ] = None,
+    name: Annotated[str | None, Option(metavar="NAME", help="Name of the index; default: the folder's.")] = None,
     questions: Annotated[
-        str | None,
-        Option("--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."),
+        str | None, Option(metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written.")
     ] = None,
     n: options.Questions = None,
     writer: Annotated[
-        str | None, Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one.")
+        str | None, Option(metavar="METHOD", help="cloze (default) needs no language model; llm asks one.")
     ] = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,

@@ -195,14 +195,10 @@ def gc(
     delete: Annotated[
         bool, Option("--delete", help="Remove the artifacts; without this option, only list them.")
     ] = False,
-    keep_runs: Annotated[
-        int, Option("--keep-runs", metavar="N", min=1, help="Completed runs per index whose artifacts to keep.")
-    ] = 1,
-    keep_unfinished: Annotated[
-        float, Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run.")
-    ] = 30,
+    keep_runs: Annotated[int, Option(metavar="N", min=1, help="Completed runs per index whose artifacts to keep.")] = 1,
+    keep_unfinished: Annotated[float, Option(metavar="DAYS", min=0, help="Days to keep an unfinished run.")] = 30,
     keep: Annotated[
-        int, Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is.")
+        int, Option(metavar="N", min=1, help="Generations per index to keep; the current one always is.")
     ] = 3,
     as_json: options.Json = False,
     store: options.Store = options.STORE,

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def ui(
-    port: Annotated[
-        int, Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
-    ] = 4200,
+    port: Annotated[int, Option(metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")] = 4200,
     corpora: options.Corpora = None,
     link: Annotated[
         bool, Option("--link", help="Print a new link to the UI of this store that is running, and end.")
