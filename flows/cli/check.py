@@ -56,20 +56,25 @@ def check(
     interval lies within every margin); 1, worse (it lies beyond one); 2, too few questions to say (and how many would
     do); 3, nothing was compared: an error.
     """
+    from vitalfew.tasks.reports.baselines import check as checked_run
+    from vitalfew.tasks.reports.baselines import write_baseline
+    from vitalfew.tasks.reports.shown.checked import terminal_check, write_check
+    from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, WORSE
+
     if write:
         if against or margin or common or markdown or junit:
             raise typer.BadParameter(
                 "--write compares nothing: check against the old baseline first, then write the new"
             )
-        _write(store, run, method, write)
+        baseline = write_baseline(store, run, method, write)
+        metrics = dict.fromkeys(metric for own in baseline.methods.values() for metric in own.metrics)
+        told = f"{len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}"
+        out.print(escape(f"{write}: {told}; metrics {', '.join(metrics)}"), soft_wrap=True)
+        at = escape(str(write))
+        say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {at} --margin METRIC=LOSS")
         return
     if against is None:
         raise typer.BadParameter("give --against FILE to compare with a baseline, or --write FILE to write one")
-
-    from vitalfew.tasks.reports.baselines import check as checked_run
-    from vitalfew.tasks.reports.shown.checked import terminal_check, write_check
-    from vitalfew.tasks.reports.statistics.gates import IN_DOUBT, WORSE
-
     checked = checked_run(store, run, method, against, _margins(margin), common)
     out.print(terminal_check(checked))
     write_check(checked, markdown, junit)
@@ -95,16 +100,3 @@ def _margins(given: Sequence[str] | None) -> dict[str, float]:
     if not margins:
         raise typer.BadParameter("give the metrics to decide by: --margin METRIC=LOSS, e.g. --margin accuracy=0.02")
     return margins
-
-
-def _write(store: Path, run: str, method: str | None, path: Path) -> None:
-    from vitalfew.tasks.reports.baselines import write_baseline
-
-    baseline = write_baseline(store, run, method, path)
-    metrics = dict.fromkeys(metric for method in baseline.methods.values() for metric in method.metrics)
-    told = (
-        f"{path}: {len(baseline.questions):,} questions of run {baseline.run_id}, by {', '.join(baseline.methods)}; "
-        f"metrics {', '.join(metrics)}"
-    )
-    out.print(escape(told), soft_wrap=True)
-    say(f"\nTo check a later run against it:\n  vitalfew check RUN --against {escape(str(path))} --margin METRIC=LOSS")

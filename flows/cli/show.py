@@ -246,17 +246,12 @@ def _marked(hit: Any, room: int | None) -> Text:
         before, found, after = (" ".join(part.split()) for part in (before, found, after))
         found = found if len(found) <= room - 2 else f"{found[: room - 3]}…"
         left = max(0, room - len(found) - 4)
-        before, after = _last(before, left // 3), after
+        before = _first(before[::-1], left // 3)[::-1]
         after = _first(after, left - len(before))
         before, after = before and f"{before} ", after and f" {after}"
     text = Text(printable(before), style="dim")
     text.append(f"»{printable(found)}«", style="not dim bold")
     return text.append(printable(after))
-
-
-def _last(text: str, room: int) -> str:
-    """The last words of a text, in so many characters."""
-    return text if len(text) <= room else f"…{text[-room:].partition(' ')[2]}" if room > 1 else ""
 
 
 def _first(text: str, room: int) -> str:

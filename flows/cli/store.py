@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
@@ -22,9 +22,6 @@ from vitalfew.configs.section import Config
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import err, fitted, out, say, table
 from vitalfew.tasks.registry import as_recorded, completed
-
-if TYPE_CHECKING:
-    from vitalfew.storage.upkeep.inventory import StoredArtifact
 
 store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store: ls, verify, copy, gc, rm.")
 
@@ -51,7 +48,23 @@ def ls(
         whole = {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes}
         print(json.dumps(whole, indent=1))
         return
-    _print_artifacts(entries)
+    figures = (Column(heading, justify="right", no_wrap=True) for heading in ("rows", "size", "age", "USD"))
+    shown = table(Column("artifact", no_wrap=True), "stage", "state", *figures, "indexes", "runs")
+    for entry in entries:
+        shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
+        state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
+        shown.add_row(
+            f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` accepts this form
+            entry.stage,
+            state.get(entry.state, entry.state),
+            f"{entry.rows:,}",
+            decimal(entry.bytes),
+            _age(time.time() - entry.modified),
+            f"{entry.usd:.5f}",
+            ", ".join(entry.indexes),
+            f"{len({*entry.made_by, *entry.used_by})}",
+        )
+    out.print(fitted(shown, "stage", "age"))
     for index in indexes:
         say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
     usd = sum(entry.usd for entry in entries)
@@ -72,26 +85,6 @@ def _indexes(store: Path) -> list[dict[str, Any]]:
         except DamagedRecord as error:
             indexes.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
     return indexes
-
-
-def _print_artifacts(entries: "list[StoredArtifact]") -> None:
-    figures = (Column(heading, justify="right", no_wrap=True) for heading in ("rows", "size", "age", "USD"))
-    shown = table(Column("artifact", no_wrap=True), "stage", "state", *figures, "indexes", "runs")
-    for entry in entries:
-        shards = f"{entry.shards_done} of {entry.shards or '?'} shards"
-        state = {"unfinished": f"[yellow]{shards}[/]", "damaged": f"[red]damaged[/]: {escape(entry.fault)}"}
-        shown.add_row(
-            f"{entry.artifact.table}/{entry.artifact.fingerprint[:8]}",  # `verify` accepts this form
-            entry.stage,
-            state.get(entry.state, entry.state),
-            f"{entry.rows:,}",
-            decimal(entry.bytes),
-            _age(time.time() - entry.modified),
-            f"{entry.usd:.5f}",
-            ", ".join(entry.indexes),
-            f"{len({*entry.made_by, *entry.used_by})}",
-        )
-    out.print(fitted(shown, "stage", "age"))
 
 
 def _age(seconds: float) -> str:

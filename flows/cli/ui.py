@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -39,8 +38,12 @@ def ui(
         vitalfew ui --store store
     """
     prepare(verbose)
+    from vitalfew.flows.server import access
+
     if link:
-        _print_link(store)
+        if (server := access.running(store)) is None:
+            raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
+        say(escape(access.link(server)))
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
@@ -60,6 +63,7 @@ def ui(
         with ExitStack() as stack:
             with err.status("Starting Prefect's server …"):
                 running = stack.enter_context(service(store, port, corpora))
+            say(f"Ready: {escape(access.link(running.server))}  (Ctrl-C stops the UI and its runs)")
             _announce(running, scheduled)
             while True:
                 running.check()
@@ -71,20 +75,7 @@ def ui(
         raise typer.Exit(1) from None
 
 
-def _print_link(store: Path) -> None:
-    from vitalfew.flows.server.access import link, running
-
-    server = running(store)
-    if server is None:
-        raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
-    say(escape(link(server)))
-
-
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
-    from vitalfew.flows.server.access import link
-
-    page = escape(link(service.server))
-    say(f"Ready: {page}  (Ctrl-C stops the UI and its runs)")
     out.print("The link works once, for ten minutes; `vitalfew ui --link` prints another one.", soft_wrap=True)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)

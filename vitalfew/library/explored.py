@@ -40,12 +40,10 @@ class Explored:
 
     def scored(self, metric: str) -> str:
         """SQL of question_id and value: the mean over seeds."""
-        seeds = [
+        seeds = (
             f"SELECT question_id, value FROM {self.rows('scores', seed)} WHERE metric = {quoted(metric)}"
             for seed in range(len(self.tables["scores"]))
-        ]
-        if len(seeds) == 1:
-            return seeds[0]
+        )
         return f"SELECT question_id, avg(value) AS value FROM ({' UNION ALL '.join(seeds)}) GROUP BY question_id"
 
     def answered(self) -> str:

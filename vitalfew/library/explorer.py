@@ -85,10 +85,9 @@ class Explorer:
         name = metric.partition("@")[0]
         if name not in METHODS["metric"]:
             return ""
-        settings = {f"`score.{key}`": value for key, value in self.parameters.score if value is not None}
         said = summary("metric", name)
-        for setting, value in settings.items():
-            said = said.replace(setting, str(value))
+        for key, value in self.parameters.score:
+            said = said if value is None else said.replace(f"`score.{key}`", str(value))
         return said
 
     def sources(self) -> list[str]:
