@@ -59,11 +59,12 @@ def operations(store: Path) -> list[Check]:
         return [Check("Prefect server", False, remedy, needed=False), *others]
     if not server.answers():
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
-        return [Check("Prefect server", False, f"{server.address} does not answer; {remedy}"), *others]
-    if server.status("/api/version") == 401:
-        remedy = "set PREFECT_API_AUTH_STRING to its secret"
-        return [Check("Prefect server", False, f"{server.address} refuses access; {remedy}"), *others]
-    return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
+        fault = f"does not answer; {remedy}"
+    elif server.status("/api/version") == 401:
+        fault = "refuses access; set PREFECT_API_AUTH_STRING to its secret"
+    else:
+        return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
+    return [Check("Prefect server", False, f"{server.address} {fault}"), *others]
 
 
 def _pool(server: "Server") -> list[Check]:
@@ -157,10 +158,9 @@ def _arithmetic() -> Check:
     from vitalfew.tasks.models.compiled import has_native
     from vitalfew.tasks.models.device import is_fast_in_bf16
 
-    fast = is_fast_in_bf16()
     faster = "; encode.precision=int8 encodes faster" if has_native("int8") else ""
-    arithmetic = "bf16" if fast else f"float32: bf16 is not faster on this machine{faster}"
-    return Check("arithmetic", True, arithmetic, needed=False)
+    found = "bf16" if is_fast_in_bf16() else f"float32: bf16 is not faster on this machine{faster}"
+    return Check("arithmetic", True, found, needed=False)
 
 
 def _ray() -> Check:

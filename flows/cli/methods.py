@@ -85,17 +85,11 @@ def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]
         yield from STAGES.items()
 
 
-def sections() -> Iterator[tuple[str, type[Section]]]:
-    """The sections that name a method, with their places in the settings."""
-    for model in (IndexCorpus, WriteQuestions, Method, Evaluate):
-        yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
-    yield "", TrainConfig  # a recipe holds nothing else
-    yield "collect", CollectConfig
-
-
 def section_of(kind: str) -> tuple[str, type[Section]] | None:
     """The section that names methods of this kind, with its place; None: other methods name them."""
-    return next(((place, section) for place, section in sections() if section.kind == kind), None)
+    every = [own for model in (IndexCorpus, WriteQuestions, Method, Evaluate) for own in sections_of(model)]
+    every += [("", TrainConfig), ("collect", CollectConfig)]  # a recipe holds nothing else
+    return next((own for own in every if issubclass(own[1], Section) and own[1].kind == kind), None)
 
 
 def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | None = None) -> list[Setting]:

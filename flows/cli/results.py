@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from vitalfew.flows.cli import options
+from vitalfew.flows.cli import options, terminal
 from vitalfew.flows.cli.terminal import fitted, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -197,24 +197,20 @@ def significance(
     if as_json:
         print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
         return
-    out.print(_shown(result))
-    rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
-    out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
-    for sentence in conclusion(result):
-        say(escape(sentence))
-
-
-def _shown(result: Any) -> Table:
     heads = ("mean", "Quade\nranking", "z", "p")
     figures = (Column(head, justify="right", vertical="bottom", no_wrap=True) for head in heads)
-    shown = table("method", *figures, Column("verdict", vertical="bottom", no_wrap=True))
+    shown = terminal.table("method", *figures, Column("verdict", vertical="bottom", no_wrap=True))
     for method in sorted(result.methods, key=lambda method: method.ranking):
         name = escape(one_line(method.method))
         tested = ("", "", "control")
         if method.z is not None:
             tested = (f"{method.z:.4f}", f"{method.p:.4f}", "significant" if method.significant else "not shown")
         shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
-    return shown
+    out.print(shown)
+    rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
+    out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
+    for sentence in conclusion(result):
+        say(escape(sentence))
 
 
 export_app = typer.Typer(

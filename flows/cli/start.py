@@ -12,7 +12,7 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from vitalfew.configs.evaluation import SECTIONS, Experiment
-from vitalfew.configs.loading import build, parse_assignments
+from vitalfew.configs.loading import build, flat, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.answer import answer
@@ -79,24 +79,25 @@ def start(
     from vitalfew.tasks.models.causal.engines.cap import capped
     from vitalfew.tasks.reports.beginning import beginning
 
-    documents, name = f"folder:{_folder(folder)}", name or _called(folder)
+    documents = f"folder:{_folder(folder)}"
+    name = name or "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
     if questions is not None and (n is not None or writer is not None):
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
     given = _by_step(assignments or [])
-    _check_name(store, name, documents, [KEYWORDS, *given["index"]])
+    settings = [KEYWORDS, *given["index"]]
+    _check_name(store, name, documents, settings)
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
     given_asked = _given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
-        settings = [KEYWORDS, *given["index"]]
         with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
             _index(documents, name, settings, here)
         asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
         answers = asked.experiment == ANSWERS  # else settings of a generator are for the answers that are served
-        settings = [own for own in given["evaluate"] if answers or not own.startswith("generate.")]
-        whole = [f"questions.dataset={asked.dataset}", *asked.settings, *settings]
+        whole = [f"questions.dataset={asked.dataset}", *asked.settings]
+        whole += [own for own in given["evaluate"] if answers or not own.startswith("generate.")]
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
         begin = beginning(evaluated.report, asked.is_written)
@@ -107,9 +108,8 @@ def start(
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
     _last_screen(evaluated, begin, asked, seconds, given["evaluate"])
-    kept = dict.fromkeys([*given["index"], *given["evaluate"]])  # without those of the index it would be another one
-    again = ("start", str(folder), "--name", name, *sets(kept))
-    _next(name, asked, method, settings, again, at(store))
+    kept = sets(dict.fromkeys([*given["index"], *given["evaluate"]]))  # without those of the index it would be another
+    _next(name, asked, method, settings, ("start", str(folder), "--name", name, *kept), at(store))
     if not _is_english(store, name):
         out.print(
             "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
@@ -198,11 +198,6 @@ def _folder(folder: Path) -> Path:
     raise InputError(f"{folder} is not a folder")
 
 
-def _called(folder: Path) -> str:
-    """The name of an index of a folder."""
-    return "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
-
-
 def _check_name(store: Path, name: str, documents: str, settings: Sequence[str]) -> None:
     """Raises InputError where the name stands for an index of other documents, or of other settings: both would be
     replaced for whoever uses the name."""
@@ -229,14 +224,9 @@ def _changed(store: Path, there: Mapping[str, Any], documents: str, name: str, s
 
     about = {"datasets": [documents], "name": name, "store": store}
     made = graph(build(IndexCorpus, about, parse_assignments(settings))).parameters.model_dump(mode="json")
-    sections = {key: own for key, own in made.items() if key not in Execution.model_fields}
-    return [
-        f"{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for section, own in sections.items()
-        if isinstance(own, dict)
-        for key, value in there.get(section, {}).items()
-        if key in own and own[key] != value
-    ]
+    now = {key: own for key, own in flat(made) if "." in key and key.partition(".")[0] not in Execution.model_fields}
+    changed = ((key, value) for key, value in flat(there) if key in now and now[key] != value)
+    return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed]
 
 
 def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
