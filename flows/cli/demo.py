@@ -15,10 +15,7 @@ QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDE
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
 
 
-def demo(
-    store: options.Store = options.STORE,
-    verbose: options.Verbose = False,
-) -> None:
+def demo(store: options.Store = options.STORE, verbose: options.Verbose = False) -> None:
     """Index, search and evaluate real text, with a table and a plot, in two or three minutes.
 
     The text is the manual that comes with Python, with 226 questions. The demo prints the command of every step.

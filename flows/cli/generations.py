@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
 
 
-def history(
-    name: options.IndexName,
-    as_json: options.Json = False,
-    store: options.Store = options.STORE,
-) -> None:
+def history(name: options.IndexName, as_json: options.Json = False, store: options.Store = options.STORE) -> None:
     """List the generations of an index: its finished builds, and which of them a search finds.
 
     settings and corpus are fingerprints: generations with the same settings differ in their corpus alone. verdict is

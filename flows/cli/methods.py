@@ -89,7 +89,8 @@ def section_of(kind: str) -> tuple[str, type[Section]] | None:
     """The section that names methods of this kind, with its place; None: other methods name them."""
     every = [own for model in (IndexCorpus, WriteQuestions, Method, Evaluate) for own in sections_of(model)]
     every += [("", TrainConfig), ("collect", CollectConfig)]  # a recipe holds nothing else
-    return next((own for own in every if issubclass(own[1], Section) and own[1].kind == kind), None)
+    named = ((place, section) for place, section in every if issubclass(section, Section))
+    return next((own for own in named if own[1].kind == kind), None)
 
 
 def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | None = None) -> list[Setting]:

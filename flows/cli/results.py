@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
 
 
-def report(
-    run: options.Run = "latest",
-    store: options.Store = options.STORE,
-) -> None:
+def report(run: options.Run = "latest", store: options.Store = options.STORE) -> None:
     """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
 
     vitalfew report quickstart
@@ -40,9 +37,8 @@ def show_report(written: "WrittenReport") -> None:
     out.print(terminal_report(written.report, out.width))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
     out.print(f"\nPlots and all figures:  {page}  (open in a browser)", soft_wrap=True)
-    out.print(
-        f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
-    )
+    tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
+    out.print(f"The table as CSV and Parquet:  {tables}", soft_wrap=True)
     say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
 
 

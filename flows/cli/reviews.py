@@ -159,11 +159,7 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
         say(f"  vitalfew {escape(shlex.join([*command, *options.at(session.store)]))}")
 
 
-def export_file(
-    run: options.Run,
-    path: options.Out,
-    store: options.Store = options.STORE,
-) -> None:
+def export_file(run: options.Run, path: options.Out, store: options.Store = options.STORE) -> None:
     """Write the reviews of an evaluation's answers as CSV: who, when, question, methods, verdict, seconds.
 
     vitalfew review export quickstart --out reviews.csv

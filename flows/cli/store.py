@@ -27,10 +27,7 @@ store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store
 
 
 @store_app.command()
-def ls(
-    as_json: options.Json = False,
-    store: options.Store = options.STORE,
-) -> None:
+def ls(as_json: options.Json = False, store: options.Store = options.STORE) -> None:
     """List artifacts and named indexes: state, rows, size, age, cost, and the indexes and runs that use them.
 
     Reads only records and sizes; `verify` reads every byte.

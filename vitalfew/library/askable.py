@@ -28,11 +28,16 @@ class Askable:
     @property
     def about(self) -> str:
         """How it retrieves, shortens and answers, in one line."""
+        return self.described()
+
+    def described(self, alpha: float | None = None, max_tokens: int | None = None) -> str:
+        """`about`, with other settings."""
         retrieve, refine = self.settings.get("retrieve"), self.settings.get("refine") or {}
         generate = self.settings.get("generate") or {}
+        alpha = (retrieve or {}).get("alpha") if alpha is None else alpha
+        max_tokens = max_tokens or refine.get("max_tokens")
         parts = []
         if retrieve:
-            alpha, max_tokens = retrieve.get("alpha"), refine.get("max_tokens")
             weight = "" if alpha is None else f" at alpha {alpha:g}"
             parts.append(f"{retrieve.get('retriever', 'core_context')}, top {retrieve.get('top_k', 10)}{weight}")
             parts += [refine["refiner"]] if refine.get("refiner", "cut") != "cut" else []
