@@ -111,13 +111,13 @@ def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
     """Print what the artifacts of a run were quoted and took, by stage, if any was quoted."""
     pairs = ", ".join(f"{sum.format('quoted_')}, {sum.format('')}" for sum in _LEDGER.values())
     rows = connection.execute(
-        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
-        "GROUP BY stage ORDER BY min(place)",
+        f"SELECT stage, {pairs} FROM (SELECT fingerprint, row_number() OVER () AS place FROM quoted(?)) "
+        "JOIN ledger USING (fingerprint) GROUP BY stage ORDER BY min(place)",
         [run],
     ).fetchall()
     if not rows:
         return
-    shown = table("stage", figures=_LEDGER)
+    shown = table(Column("stage", no_wrap=True), figures=_LEDGER, padding=(0, 1, 0, 0))
     for stage, *figures in rows:
         sides = zip(figures[::2], figures[1::2], strict=True)
         shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
