@@ -4,19 +4,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from vitalfew.configs.schema import Execution
+from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.writing import WriteQuestions
 
 
 def execute(
     parameters: Execution,
-    flow: Callable[[], Callable[[Any], Any]],
+    form: Any = None,
     before_ray: Callable[[], None] = lambda: None,
     ask: Callable[[str], bool] | None = None,
     quoting: AbstractContextManager[Any] | None = None,
 ) -> Any:
-    """Execute a run and return its outcome. `flow` imports the flow that does it on Prefect and Ray; `before_ray` is
-    called before a server and workers start; `ask` asks whether to begin although the quote is above `max_usd`, and
-    `quoting` is entered while that quote is made.
+    """Execute a run and return its outcome. `form`: what its flow on Prefect and Ray takes in place of the parameters,
+    as that of a training does; `before_ray` is called before a server and workers start; `ask` asks whether to begin
+    although the quote is above `max_usd`, and `quoting` is entered while that quote is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
     """
@@ -36,5 +38,20 @@ def execute(
             before_ray()
             connect(parameters.store)
             with handed_over(parameters, plan):
-                return flow()(parameters)
+                return _flow(parameters)(form or parameters)
     return plan.run(run_serially)
+
+
+def _flow(parameters: Execution) -> Any:
+    """The flow that does a run; it takes seconds to import."""
+    if isinstance(parameters, IndexCorpus):
+        from vitalfew.flows.index_corpus import index_corpus
+
+        return index_corpus
+    if isinstance(parameters, Evaluate | WriteQuestions):
+        from vitalfew.flows.evaluate import evaluate, write_questions
+
+        return evaluate if isinstance(parameters, Evaluate) else write_questions
+    from vitalfew.flows.train import train
+
+    return train

@@ -1,4 +1,4 @@
-"""The command `answer`."""
+"""The commands `answer` and `mcp`: answers of an evaluated method at a terminal, and tools for agents."""
 
 import json
 from dataclasses import asdict
@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import parse_assignments
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    out,
-    prepare,
-    say,
-    table,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, prepare, say, table
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import Configured, RagAnswer
@@ -27,16 +19,14 @@ USUAL = "quickstart:ParetoRAG"
 
 
 def answer(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to answer.")],
-    index: Annotated[str | None, typer.Option("--index", metavar="NAME", help="Name of the index.")] = None,
-    method: Annotated[
-        str, typer.Option("--method", metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")
-    ] = USUAL,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    max_usd: MaxUsdOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
+    question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
+    index: options.Index = None,
+    method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    as_json: options.Json = False,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Answer a question by an evaluated method, with the sentences it was answered from.
 
@@ -80,3 +70,26 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     )
     whose = f"as evaluated in run {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
     say(f"{escape(chosen.experiment)}:{escape(chosen.method.name)}, {whose}; configuration {found.fingerprint}")
+
+
+def mcp(
+    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    index: options.Index = None,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+) -> None:
+    """Give an agent the tools search, answer and read (Model Context Protocol), on standard input and output.
+
+    An agent's program starts the command itself, and ends it. No result is longer than the tool's `max_tokens`.
+
+        vitalfew mcp quickstart:ParetoRAG --index handbook
+    """
+    prepare(False)
+    from vitalfew.flows.pipelines.answering import Answering, configured
+    from vitalfew.flows.serving.agents import Doors, agents_server
+    from vitalfew.tasks.models.causal.engines.cap import Purse
+
+    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    purse = None if max_usd is None else Purse.of(max_usd)
+    agents_server(Doors.of(Answering(store, chosen, purse))).run()

@@ -4,29 +4,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Column, Table
+from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    ConfigOption,
-    RunnerOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    WorkersOption,
-    err,
-    layers,
-    out,
-    prepare,
-    table,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.show import quoted_and_actual
+from vitalfew.flows.cli.terminal import err, out, prepare, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
 
@@ -40,24 +29,18 @@ NOTHING = "Everything is in the store: a run has nothing to do, and costs nothin
 def plan(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."
-        ),
+        Argument(metavar="WHAT", help="DATASET …, as for `index`; EXPERIMENT, as for `evaluate`; or `questions`."),
     ],
     index: Annotated[
         str | None,
-        typer.Option(
-            "--index",
-            metavar="NAME",
-            help="For an experiment, the index to search; for `questions`, the one to write from.",
-        ),
+        Option(metavar="NAME", help="For an experiment, the index to search; for `questions`, the one to write from."),
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    config: options.Config = None,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Estimate the tokens, time and USD of `index`, `evaluate` or `questions write` before running it.
 
@@ -86,15 +69,15 @@ def plan(
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner}
     if what == ["questions"]:
-        _plan_writing(layers(config, assignments, index=index, **given))
+        _plan_writing(options.layers(config, assignments, index=index, **given))
     elif _is_experiment(what, index, store):
         if config:
             raise ConfigError(
                 "--config is for the settings of an index; for an experiment, use --set or change its file"
             )
-        _plan_evaluation(what[0], layers(None, assignments, index=index, **given))
+        _plan_evaluation(what[0], options.layers(None, assignments, index=index, **given))
     else:
-        _plan_index(layers(config, assignments, datasets=what, name="planned", **given))
+        _plan_index(options.layers(config, assignments, datasets=what, name="planned", **given))
 
 
 def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
@@ -118,7 +101,7 @@ def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
-    name, settings = find(experiment, given[-1].get("store", DEFAULT_STORE))
+    name, settings = find(experiment, given[-1].get("store", options.STORE))
     plan = _settled(graph(evaluation(name, settings, *given)))
     assert isinstance(plan, EvaluationPlan)
     with err.status("Planning …") as status:
@@ -282,21 +265,14 @@ def _duration(seconds: float) -> str:
 
 _MEASURES = """sum(s.tokens)::BIGINT, sum(s.wall_seconds), sum(s.cpu_seconds), sum(s.gpu_seconds), sum(s.gpu_joules),
     sum(s.usd), sum(s.usd_nothing_known)"""
-_LEDGER = {
-    "tokens": "tokens",
-    "wall s": "wall_seconds",
-    "CPU s": "cpu_seconds",
-    "disk MiB": "disk_bytes / 1048576",
-    "USD": "usd",
-}
 _HEADS = ("tokens", "wall s", "CPU s", "GPU s", "GPU kJ", "USD\npaid", "USD,\nnothing\nknown")
 
 
 def costs(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
+        str, Argument(metavar="RUN", help="A run's id or a prefix of it, or the name of an experiment or index.")
     ] = "",
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Show the costs of runs by stage and model, by method, day, run and node, and compare them with the quote.
 
@@ -312,7 +288,11 @@ def costs(
     with connect(store) as connection:
         stages = _spending(connection, run, "s.stage, s.model", "sum(s.usd) DESC")
         if not stages:
-            raise InputError(_nothing(run))
+            raise InputError(
+                f"there is no run {run!r} with costs in this store; list the runs with `vitalfew runs`"
+                if run
+                else "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
+            )
         out.print(_paid(("stage", "model"), stages, total=True), "")
         methods = _spending(connection, run, "s.method", "sum(s.usd) DESC", "spending_by_method")
         if len(methods) > 1:
@@ -324,7 +304,7 @@ def costs(
         nodes = _spending(connection, run, "s.node", "s.node NULLS LAST")
         if len(nodes) > 1:
             out.print("", _paid(("node",), [(name or "not recorded", *rest) for name, *rest in nodes]))
-        _quoted_and_paid(connection, run)
+        quoted_and_actual(connection, run)
 
 
 def _spending(
@@ -334,12 +314,6 @@ def _spending(
         f"SELECT {by}, {_MEASURES} FROM {macro}(?) AS s LEFT JOIN runs USING (run_id) GROUP BY {by} ORDER BY {order}",
         [run],
     ).fetchall()
-
-
-def _nothing(run: str) -> str:
-    if run:
-        return f"there is no run {run!r} with costs in this store; list the runs with `vitalfew runs`"
-    return "this store has no costs yet; start with `vitalfew index DATASET --name NAME`"
 
 
 def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bool = False) -> Table:
@@ -356,26 +330,3 @@ def _paid(keys: tuple[Column | str, ...], rows: list[tuple[Any, ...]], total: bo
         cells = (escape("" if key is None else str(key)) for key in row[: len(keys)])
         shown.add_row(*cells, *(_figure(_HEADS[at], values[at]) for at in kept))
     return shown
-
-
-def _quoted_and_paid(connection: "DuckDBPyConnection", run: str) -> None:
-    pairs = ", ".join(f"sum(quoted_{name}), sum({name})" for name in _LEDGER.values())  # both keep a divisor
-    rows = connection.execute(
-        f"SELECT stage, {pairs} FROM (SELECT *, row_number() OVER () AS place FROM quoted(?)) "
-        "GROUP BY stage ORDER BY min(place)",
-        [run],
-    ).fetchall()
-    if not rows:
-        return
-    shown = table("stage", figures=_LEDGER)
-    for stage, *figures in rows:
-        sides = zip(figures[::2], figures[1::2], strict=True)
-        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
-    out.print("\nQuoted → actual:")
-    out.print(shown)
-
-
-def _short(value: float | None) -> str:
-    if value is None:  # the size of an artifact that was removed later
-        return "removed"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.options import at
 from vitalfew.flows.cli.runs import evaluate, index, search
-from vitalfew.flows.cli.steps import at, command, step, took
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, Runner, StoreOption, VerboseOption, out, prepare
+from vitalfew.flows.cli.terminal import command, out, prepare, step, took
 
 CORPUS, INDEX = "python_manual", "demo"
 KEYWORDS = "bm25.enabled=true"
@@ -14,10 +15,7 @@ QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDE
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
 
 
-def demo(
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
-) -> None:
+def demo(store: options.Store = options.STORE, verbose: options.Verbose = False) -> None:
     """Index, search and evaluate real text, with a table and a plot, in two or three minutes.
 
     The text is the manual that comes with Python, with 226 questions. The demo prints the command of every step.
@@ -28,6 +26,7 @@ def demo(
 
         vitalfew demo --store store
     """
+    from vitalfew.storage.catalog.database import query
     from vitalfew.tasks.reports.shown.terminal import bars
 
     prepare(verbose)
@@ -37,12 +36,12 @@ def demo(
     here: dict[str, Any] = {"store": store, "verbose": verbose}
     seconds: dict[str, float] = {}
     with step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *there):
-        index([CORPUS], INDEX, assignments=[KEYWORDS], runner=Runner.serial, **here)
-    question = _question(store)
+        index([CORPUS], INDEX, assignments=[KEYWORDS], runner="serial", **here)
+    question = str(query(store, QUESTION).fetchall()[0][0])
     with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)
     with step(seconds, "evaluate", experiment, "--index", INDEX, *there):
-        written = evaluate(experiment, INDEX, runner=Runner.serial, **here)
+        written = evaluate(experiment, INDEX, runner="serial", **here)
     with step(seconds, "compare", *equal_tokens, *there):
         _compare(store, *equal_tokens)
     out.print(bars(written.report, out.width))
@@ -51,13 +50,6 @@ def demo(
     command("search", "What does a finally clause do with a return?", "--index", INDEX, *there)
     command("sql", WORST.format(experiment), *there)
     command("ui", *there)
-
-
-def _question(store: Path) -> str:
-    from vitalfew.storage.catalog.database import query
-
-    rows = query(store, QUESTION).fetchall()
-    return str(rows[0][0])
 
 
 def _experiment() -> str:

@@ -2,49 +2,37 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
 from rich.markup import escape
+from typer import Option
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.doctor import POOL
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, table
-
-if TYPE_CHECKING:
-    from vitalfew.flows.workers.deploy import Change
+from vitalfew.flows.cli.terminal import err, out, prepare, say, table
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|WEBHOOK|AUTH_STRING")
 _COLOURS = {"new": "green", "updated": "yellow", "removed": "red"}
 
 
 def deploy(
-    pool: Annotated[
-        str, typer.Option("--pool", metavar="NAME", help="Work pool of the workers; made if there is none.")
-    ] = POOL,
-    corpora: Annotated[
-        Path | None,
-        typer.Option(
-            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
-        ),
-    ] = None,
+    pool: Annotated[str, Option(metavar="NAME", help="Work pool of the workers; made if there is none.")] = POOL,
+    corpora: options.Corpora = None,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            "--folder",
+        Option(
             metavar="DIR",
             help="Working directory of the runs on the workers, where relative paths of data sets begin. Default: the "
             "directory that has the store; for a bucket, a new one, with copies of your corpora and experiments.",
         ),
     ] = None,
     variable: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable."),
+        list[str] | None, Option("--env", metavar="NAME=VALUE", help="Environment variable of the runs. Repeatable.")
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(
-            "--secret",
+        Option(
             metavar="NAME=BLOCK",
             help="Environment variable of the runs, with the name of the Prefect Secret block that holds its value. "
             "Repeatable. Not needed for what the environment of the workers has.",
@@ -52,19 +40,16 @@ def deploy(
     ] = None,
     at_once: Annotated[
         int,
-        typer.Option(
-            "--at-once",
+        Option(
             metavar="N",
             min=1,
             help="Number of runs of a deployment that work at the same time, on all workers; others wait.",
         ),
     ] = 2,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Take over deployments that are of another store.")
-    ] = False,
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Take over deployments that are of another store.")] = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
 ) -> None:
     """Register all flows and corpora with a Prefect server, for workers on any machine.
 
@@ -78,11 +63,12 @@ def deploy(
     """
     prepare(verbose)
     variables, secrets = _pairs("--env", variable), _pairs("--secret", secret)
-    for name in filter(_is_secret, variables):
-        raise ConfigError(
-            f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
-            f"Prefect, and give --secret {name}=BLOCK"
-        )
+    for name in variables:
+        if _SECRET.search(name) and not name.endswith(("_PATH", "_FILE")):
+            raise ConfigError(
+                f"--env {name}=…: everybody who sees the deployment would see the value. Put it into a Secret block of "
+                f"Prefect, and give --secret {name}=BLOCK"
+            )
     from vitalfew.flows.pipelines.named import read_corpora
     from vitalfew.flows.server.access import named_for_workers
     from vitalfew.flows.workers.deploy import Target
@@ -95,18 +81,14 @@ def deploy(
     own, place = (each.absolute() if each else None for each in (corpora, folder))
     target = Target(pool, files.absolute(store), own, place, variables, secrets, at_once)
     changes = [*deployed(target, dry_run, replace)]
-    _show(changes)
+    rows = (
+        (each.name, f"[{_COLOURS.get(each.state, 'dim')}]{each.state}[/]", each.schedule, ", ".join(each.settings))
+        for each in changes
+    )
+    out.print(table("deployment", "state", "schedule", "differs in", rows=rows))
     differing = sum(change.state != "unchanged" for change in changes)
     told = f"{differing} of {len(changes)} deployments {'would change' if dry_run else 'changed'}"
     say(escape(f"{server.address}, work pool {pool}: {told if differing else 'unchanged'}."))
-
-
-def _show(changes: "list[Change]") -> None:
-    shown = table("deployment", "state", "schedule", "differs in")
-    for change in changes:
-        colour = _COLOURS.get(change.state, "dim")
-        shown.add_row(change.name, f"[{colour}]{change.state}[/]", change.schedule, ", ".join(change.settings))
-    out.print(shown)
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
@@ -118,7 +100,3 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
             raise ConfigError(f"{option} {name}…: write NAME=VALUE, for example AWS_REGION=eu-central-1")
         pairs[name] = value
     return pairs
-
-
-def _is_secret(name: str) -> bool:
-    return bool(_SECRET.search(name)) and not name.endswith(("_PATH", "_FILE"))

@@ -13,14 +13,24 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import typer
+from rich.markup import escape
+
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
-    from vitalfew.configs.schema import Corpus
     from vitalfew.flows.server.access import Server
-    from vitalfew.storage.runs import Run
 
 POOL = "vitalfew"
+
+
+def doctor(store: options.Store = options.STORE) -> None:
+    """Check this machine and this store, and show how to fix any problems."""
+    checks = checkup(store)
+    out.print(table(show_header=False, rows=((check.mark, check.what, escape(check.found)) for check in checks)))
+    raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,10 @@ class Check:
     fine: bool
     found: str
     needed: bool = True
+
+    @property
+    def mark(self) -> str:
+        return "[green]ok[/]" if self.fine else "[red]no[/]" if self.needed else "[yellow]--[/]"
 
 
 def operations(store: Path) -> list[Check]:
@@ -45,11 +59,12 @@ def operations(store: Path) -> list[Check]:
         return [Check("Prefect server", False, remedy, needed=False), *others]
     if not server.answers():
         remedy = "start `vitalfew ui` again" if service else "start it, or unset PREFECT_API_URL"
-        return [Check("Prefect server", False, f"{server.address} does not answer; {remedy}"), *others]
-    if server.status("/api/version") == 401:
-        remedy = "set PREFECT_API_AUTH_STRING to its secret"
-        return [Check("Prefect server", False, f"{server.address} refuses access; {remedy}"), *others]
-    return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
+        fault = f"does not answer; {remedy}"
+    elif server.status("/api/version") == 401:
+        fault = "refuses access; set PREFECT_API_AUTH_STRING to its secret"
+    else:
+        return [Check("Prefect server", True, f"{server.address} answers"), *_pool(server), *others]
+    return [Check("Prefect server", False, f"{server.address} {fault}"), *others]
 
 
 def _pool(server: "Server") -> list[Check]:
@@ -77,19 +92,16 @@ def _corpora(store: Path) -> list[Check]:
     from vitalfew.flows.pipelines.named import read_corpora
 
     read, bad = read_corpora(store)
-    good = [Check(f"corpus {name}", *_schedule(corpus), needed=False) for name, corpus in read.items()]
-    return [*good, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
+    checks = []
+    for name, corpus in read.items():
+        fine, found = True, f"re-encoded at {corpus.cron}" if corpus.cron else "re-encoded on request"
+        if corpus.cron:
+            from vitalfew.flows.serve import is_schedule
 
-
-def _schedule(corpus: "Corpus") -> tuple[bool, str]:
-    """Return whether a corpus's schedule is fine, and when it is re-encoded."""
-    if not corpus.cron:
-        return True, "re-encoded on request"
-    from vitalfew.flows.serve import is_schedule
-
-    if not is_schedule(corpus.cron, corpus.timezone):
-        return False, f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
-    return True, f"re-encoded at {corpus.cron}"
+            if not (fine := is_schedule(corpus.cron, corpus.timezone)):
+                found = f"not scheduled: cron {corpus.cron!r} in time zone {corpus.timezone!r} is not a schedule"
+        checks.append(Check(f"corpus {name}", fine, found, needed=False))
+    return [*checks, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
 
 
 def _webhook() -> list[Check]:
@@ -146,10 +158,9 @@ def _arithmetic() -> Check:
     from vitalfew.tasks.models.compiled import has_native
     from vitalfew.tasks.models.device import is_fast_in_bf16
 
-    fast = is_fast_in_bf16()
     faster = "; encode.precision=int8 encodes faster" if has_native("int8") else ""
-    arithmetic = "bf16" if fast else f"float32: bf16 is not faster on this machine{faster}"
-    return Check("arithmetic", True, arithmetic, needed=False)
+    found = "bf16" if is_fast_in_bf16() else f"float32: bf16 is not faster on this machine{faster}"
+    return Check("arithmetic", True, found, needed=False)
 
 
 def _ray() -> Check:
@@ -204,10 +215,8 @@ def _store(store: Path) -> list[Check]:
         remedy = "run the same command again to resume; finished shards are kept"
         checks.append(Check("unfinished runs", False, f"{', '.join(ended)}; {remedy}", needed=False))
     failed = [run for run in latest.values() if run.state in ("failed", "unreadable")]
-    return [*checks, *(Check("failed run", False, _failure(run), needed=False) for run in failed)]
-
-
-def _failure(run: "Run") -> str:
-    """The run and the first sentence of its error, without the name of the error's class."""
-    fault = re.sub(r"^\w+: ", "", one_line(run.error)) or f"its record is {run.state}"
-    return f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"
+    for run in failed:  # with the first sentence of its error, without the name of the error's class
+        fault = re.sub(r"^\w+: ", "", one_line(run.error)) or f"its record is {run.state}"
+        said = f"{run.name} ({run.run_id}): {re.split(r'(?<=[.;]) ', fault)[0].rstrip('.;')}"
+        checks.append(Check("failed run", False, said, needed=False))
+    return checks

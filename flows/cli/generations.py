@@ -1,25 +1,20 @@
 """`vitalfew index history`, `promote` and `rollback`: the generations of an index's name."""
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Column
+from typer import Argument
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import fitted, out, say, table
 
 if TYPE_CHECKING:
     from vitalfew.storage.generations import Generation
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the index.")]
 
-
-def history(
-    name: NameArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
+def history(name: options.IndexName, as_json: options.Json = False, store: options.Store = options.STORE) -> None:
     """List the generations of an index: its finished builds, and which of them a search finds.
 
     settings and corpus are fingerprints: generations with the same settings differ in their corpus alone. verdict is
@@ -32,11 +27,12 @@ def history(
     from vitalfew.storage.runs import find_index
 
     known = generations.history(store, name)
-    current, removed = find_index(store, name).generation or known[-1].number, generations.removed(store, known)
+    states = {find_index(store, name).generation or known[-1].number: "current"}
+    states |= dict.fromkeys(generations.removed(store, known), "removed")
     listed = [
         {
             "generation": each.number,
-            "state": "removed" if each.number in removed else "current" if each.number == current else "",
+            "state": states.get(each.number, ""),
             "made_at": each.made,
             "run_id": each.run_id,
             "settings": each.settings,
@@ -49,27 +45,22 @@ def history(
     if as_json:
         print(json.dumps(listed, indent=1))
     else:
-        out.print(_shown(listed))
+        columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
+        shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict")
+        for each in known:
+            own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
+            shown.add_row(str(each.number), *own, escape(each.verdict))
+        out.print(fitted(shown, "settings", "corpus"))
         if last := str(listed[-1]["said"]):
             out.print("", escape(last), highlight=False)
 
 
-def _shown(listed: list[dict[str, Any]]) -> Table:
-    columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
-    shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict")
-    for each in listed:
-        made = each["made_at"][:16].replace("T", " ")
-        own = (each["state"], made, each["run_id"], each["settings"][:8], each["corpus"][:8], each["verdict"])
-        shown.add_row(str(each["generation"]), *map(escape, own))
-    return fitted(shown, "settings", "corpus")
-
-
 def promote(
-    name: NameArgument,
+    name: options.IndexName,
     generation: Annotated[
-        int | None, typer.Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
+        int | None, Argument(metavar="GENERATION", help="A number of `index history`; default: the latest.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Let an index's name stand for another generation: searches find it at once, and servers follow within seconds.
 
@@ -82,7 +73,7 @@ def promote(
     _tell(generations.promote(store, name, generation))
 
 
-def rollback(name: NameArgument, store: StoreOption = DEFAULT_STORE) -> None:
+def rollback(name: options.IndexName, store: options.Store = options.STORE) -> None:
     """Let an index's name stand for the generation that was current before.
 
     Nothing is encoded. It holds until another generation is built or promoted: to index the same corpus again with the
@@ -96,4 +87,8 @@ def rollback(name: NameArgument, store: StoreOption = DEFAULT_STORE) -> None:
 
 
 def _tell(chosen: "Generation") -> None:
-    say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {chosen.made[:16].replace('T', ' ')}).")
+    say(f"Index [b]{chosen.name}[/] is generation {chosen.number} now (made {_minute(chosen.made)}).")
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")

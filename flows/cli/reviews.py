@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.rule import Rule
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
+from typer import Argument, Option
 
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, out, say
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import out, say
 
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.reviewing import ReviewItem, ReviewSession
@@ -26,23 +28,20 @@ _VERDICTS = {1: "r right   w wrong   u unsure", 2: "1 or 2 is better   = equal  
 
 
 def review(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")],
+    run: options.Run,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
+        Option(
             metavar="METHOD",
             help="Method to review. Give it twice for a pair; default: the best method and the baseline. With --one, "
             "any number; default: all that answer.",
         ),
     ] = None,
     one: Annotated[
-        bool, typer.Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
+        bool, Option("--one", help="Show one answer at a time: right or wrong? Else two: which is better?")
     ] = False,
-    reviewer: Annotated[
-        str | None, typer.Option("--reviewer", metavar="NAME", help="Your name; default: the login name.")
-    ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    reviewer: Annotated[str | None, Option(metavar="NAME", help="Your name; default: the login name.")] = None,
+    store: options.Store = options.STORE,
 ) -> None:
     """Review an evaluation's answers: a question, and two answers whose methods are not shown. Which is better?
 
@@ -56,19 +55,16 @@ def review(
     """
     from vitalfew.tasks.reports.reviewing import ReviewSession
 
-    session = ReviewSession(store, run, reviewer or _login_name(), method or (), one)
+    try:
+        name = reviewer or getuser()
+    except (OSError, KeyError):  # a user without a name, as in a container
+        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
+    session = ReviewSession(store, run, name, method or (), one)
     with suppress(KeyboardInterrupt, EOFError):
         _work(session)
     given = [part for name in method or () for part in ("--method", name)]
     given += ["--one"] * one + (["--reviewer", reviewer] if reviewer else [])
     _summarise(session, [run, *given])
-
-
-def _login_name() -> str:
-    try:
-        return getuser()
-    except (OSError, KeyError):  # a user without a name, as in a container
-        raise typer.BadParameter("this machine has no name for you: give --reviewer NAME") from None
 
 
 def _work(session: "ReviewSession") -> None:
@@ -117,9 +113,8 @@ def _show(session: "ReviewSession", item: "ReviewItem") -> None:
     out.print(Rule(f"{session.place:,} of {progress.items:,}, {progress.reviewed:,} reviewed", style="dim"))
     out.print(Text(item.question, style="bold"), "", sep="\n")
     marks = [""] if len(item.answers) == 1 else ["1", "2"]
-    answers = Table.grid(padding=(0, 2, 1, 0))
-    answers.add_column(style="bold cyan", no_wrap=True)
-    answers.add_column(overflow="fold")
+    mark_column = Column(style="bold cyan", no_wrap=True)
+    answers = Table.grid(mark_column, Column(overflow="fold"), padding=(0, 2, 1, 0))
     for mark, answer in zip(marks, item.answers, strict=True):
         answers.add_row(mark, Text(answer.text.strip()) if answer.text.strip() else Text("(empty)", style="dim"))
     out.print(answers)
@@ -135,9 +130,8 @@ def _show_contexts(session: "ReviewSession", item: "ReviewItem") -> None:
     for number, contexts in enumerate(every, start=1):
         of = f" of {number}" if len(every) > 1 else ""
         out.print(Text(f"Contexts{of}: {len(contexts)}", style="bold cyan"))
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(justify="right", style="dim", no_wrap=True)
-        table.add_column(overflow="fold")
+        number_column = Column(justify="right", style="dim", no_wrap=True)
+        table = Table.grid(number_column, Column(overflow="fold"), padding=(0, 2, 0, 0))
         for place, context in enumerate(contexts, start=1):
             table.add_row(str(place), Text(context.strip()))
         out.print(table)
@@ -160,19 +154,12 @@ def _summarise(session: "ReviewSession", words: list[str]) -> None:
     )
     if said := labelled(session.store, run, Evaluate.model_validate(run.config)):
         out.print("", terminal_labels(said, out.width))
-    at = [] if session.store == DEFAULT_STORE else ["--store", str(session.store)]
-    out.print(
-        "\nTo go on, and to see it beside the other figures:" if left else "\nTo see it beside the other figures:"
-    )
+    out.print(f"\nTo {'go on, and to ' if left else ''}see it beside the other figures:")
     for command in ([["review", *words]] if left else []) + [["report", run.run_id]]:
-        say(f"  vitalfew {escape(shlex.join([*command, *at]))}")
+        say(f"  vitalfew {escape(shlex.join([*command, *options.at(session.store)]))}")
 
 
-def export_file(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or a prefix of it, or an experiment's name.")],
-    path: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to write.")],
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
+def export_file(run: options.Run, path: options.Out, store: options.Store = options.STORE) -> None:
     """Write the reviews of an evaluation's answers as CSV: who, when, question, methods, verdict, seconds.
 
     vitalfew review export quickstart --out reviews.csv
@@ -184,11 +171,11 @@ def export_file(
 
 
 def import_file(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file with the columns of the table `reviews`.")],
+    path: Annotated[Path, Argument(metavar="FILE", help="A CSV file with the columns of the table `reviews`.")],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
+        bool, Option("--replace", help="Keep the new verdict where a reviewer has given another one before.")
     ] = False,
-    store: StoreOption = DEFAULT_STORE,
+    store: options.Store = options.STORE,
 ) -> None:
     """Read reviews from CSV into the store.
 

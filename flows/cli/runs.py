@@ -3,69 +3,44 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Column
+from typer import Argument, Option
 
-from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import BucketPath
 from vitalfew.configs.schema import IndexCorpus, Search
-from vitalfew.flows.cli import show
+from vitalfew.flows.cli import options, show
 from vitalfew.flows.cli.results import show_report
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    ConfigOption,
-    MaxUsdOption,
-    RunnerOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    WorkersOption,
-    YesOption,
-    asking,
-    execute,
-    layers,
-    out,
-    prepare,
-    say,
-    store_argument,
-    table,
-)
+from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
-    from vitalfew.configs.training import TrainModel
-    from vitalfew.flows.forms import Source, TrainForm
-    from vitalfew.flows.pipelines.evaluate import Evaluated
-    from vitalfew.flows.pipelines.run import Outcome
-    from vitalfew.flows.pipelines.train import Trained
+    from vitalfew.flows.forms import Source
 
 
 def index(
     datasets: Annotated[
-        list[str] | None, typer.Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
+        list[str] | None, Argument(metavar="DATASET", help="FORMAT:PATH?option=value; see `datasets`.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the index, for `search --index`. Required.")
+        str | None, Option(metavar="NAME", help="Name of the index, for `search --index`. Required.")
     ] = None,
     corpus: Annotated[
-        str | None,
-        typer.Option("--corpus", metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead."),
+        str | None, Option(metavar="NAME", help="Index the corpus of corpora/NAME.yaml, with its gate, instead.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    max_usd: MaxUsdOption = None,
-    yes: YesOption = False,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    config: options.Config = None,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Index a corpus: load → split → encode → index.
 
@@ -83,43 +58,36 @@ def index(
         vitalfew index --corpus notes
     """
     prepare(verbose)
+    given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
     if corpus:
         if datasets or name or config or assignments:
             raise InputError(f"--corpus {corpus}: its data sets and settings are in its file, so give no others")
-        cap = {"max_usd": max_usd, "until_cap": yes or None}
-        _index_corpus(corpus, {"store": store, "workers": workers, "runner": runner, **cap})
+        _index_corpus(corpus, store, options.layers(None, None, **given)[-1])
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
     if datasets[0] in ("history", "promote", "rollback"):
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
-    given = {"datasets": datasets, "name": name, "store": store, "workers": workers, "runner": runner}
-    settings = layers(config, assignments, **given, max_usd=max_usd, until_cap=yes or None)
+    settings = options.layers(config, assignments, datasets=datasets, name=name, **given)
     if not any("name" in layer for layer in settings):
         raise InputError(_without_name(datasets))
     parameters = build(IndexCorpus, *settings)
-    show.indexed(parameters, execute(parameters, _index_flow))
+    show.indexed(parameters, execute(parameters))
 
 
-def _index_corpus(name: str, given: dict[str, Any]) -> None:
+def _index_corpus(name: str, store: Path, settings: dict[str, Any]) -> None:
     """Index a corpus by its name, as the flow `re-encode` does."""
     from vitalfew.flows.pipelines.gate import decide, wants_person
     from vitalfew.flows.pipelines.named import find_corpus
     from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus
 
-    store = given["store"]
     corpus = find_corpus(name, store)
-    settings: dict[str, Any] = {}
-    for layer in layers(None, None, **given):
-        settings |= layer
     parameters = index_parameters(corpus, settings)
     with alone_with(store, name) as free:
         if not free:
             raise InputError(f"another run is re-encoding {name}; wait for its end")
-        done = re_encode_corpus(
-            corpus, parameters, partial(execute, flow=_index_flow), partial(execute, flow=_evaluation_flow)
-        )
+        done = re_encode_corpus(corpus, parameters, execute, execute)
     show.indexed(parameters, done.outcome, done.gated)
     ask = asking()
     if corpus.gate and done.gated and ask and wants_person(corpus.gate, done.gated):
@@ -146,43 +114,32 @@ def _without_name(datasets: list[str]) -> str:
     return f"{''.join(faults)}The index needs a name: {command}"
 
 
-def _index_flow() -> Callable[[IndexCorpus], "Outcome"]:
-    """The flow that makes an index, which takes seconds to import."""
-    from vitalfew.flows.index_corpus import index_corpus
-
-    return index_corpus
-
-
 def search(
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="Question to search for.")],
-    index: Annotated[str, typer.Option("--index", metavar="NAME", help="Name of the index.")],
+    question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
+    index: Annotated[str, Option(metavar="NAME", help="Name of the index.")],
     alpha: Annotated[
-        float | None,
-        typer.Option("--alpha", metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8."),
+        float | None, Option(metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8.")
     ] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", metavar="K", help="Units to show; default: 10.")] = None,
+    top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
-        typer.Option(
-            "--retriever",
-            metavar="METHOD",
-            help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context.",
+        Option(
+            metavar="METHOD", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context."
         ),
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(
-            "--where",
+        Option(
             metavar="SQL",
             help="Search only passages for which an SQL condition is true, such as \"source_id LIKE 'guides/%'\".",
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-    config: ConfigOption = None,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
+    full: Annotated[bool, Option("--full", help="Print whole passages, and the parts of the scores.")] = False,
+    as_json: options.Json = False,
+    store: options.Store = options.STORE,
+    config: options.Config = None,
+    assignments: options.Assignments = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Search an index: show rank, score, title and file of every hit, and the »matched text« in its passage.
 
@@ -197,8 +154,9 @@ def search(
     from vitalfew.tasks.retrieve import Searcher
 
     given = {"retriever": retriever, "alpha": alpha, "top_k": top_k, "where": where}
-    options = {"retrieve": {key: value for key, value in given.items() if value is not None}}
-    request = with_options(build(Search, *layers(config, assignments), options).retrieve, "retrieve")
+    settings = options.layers(config, assignments)
+    own = {"retrieve": {key: value for key, value in given.items() if value is not None}}
+    request = with_options(build(Search, *settings, own).retrieve, "retrieve")
     if not question.strip():
         raise InputError("the question is empty")
     searcher = Searcher.named(store, index)
@@ -211,18 +169,16 @@ def search(
 
 def evaluate(
     experiment: Annotated[
-        str, typer.Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
+        str, Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
     ],
-    index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
-    ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    max_usd: MaxUsdOption = None,
-    yes: YesOption = False,
-    verbose: VerboseOption = False,
+    index: options.IndexOfOthers = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
 ) -> Any:
     """Answer questions with several methods, and compare their quality, tokens, time and costs.
 
@@ -238,26 +194,17 @@ def evaluate(
     from vitalfew.flows.pipelines.experiments import evaluation, find
 
     name, settings = find(experiment, store)
-    given = {"store": store, "workers": workers, "runner": runner, "index": index}
-    further = {"max_usd": max_usd, "until_cap": yes or None}
-    parameters = evaluation(name, settings, *layers(None, assignments, **given, **further))
-    outcome = execute(parameters, _evaluation_flow)
+    given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
+    parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
+    outcome = execute(parameters)
     show_report(outcome.report)
-    for stages in outcome.methods.values():
-        if "load" in stages:  # of `questions.dataset`, which all methods share
-            show.rejected(stages["load"], parameters)
-            break
+    # All methods share the stage that loads `questions.dataset`.
+    if load := next((stages["load"] for stages in outcome.methods.values() if "load" in stages), None):
+        show.rejected(load, parameters)
     return outcome.report
 
 
-def _evaluation_flow() -> Callable[[Evaluate], "Evaluated"]:
-    """The flow that evaluates, which takes seconds to import."""
-    from vitalfew.flows.evaluate import evaluate
-
-    return evaluate
-
-
-def experiments(store: StoreOption = DEFAULT_STORE) -> None:
+def experiments(store: options.Store = options.STORE) -> None:
     """List the experiments that `evaluate` accepts by name, with the table or figure that they repeat.
 
     Includes your experiments: the files experiments/NAME.yaml in the folder of the store:
@@ -266,11 +213,9 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
     """
     from vitalfew.flows.pipelines.experiments import find, names
 
-    shown = table(Column("experiment", no_wrap=True), Column("repeats", max_width=20), "purpose")
-    for name in names(store):
-        settings = find(name, store)[1]
-        shown.add_row(name, *(escape(str(settings.get(key, ""))) for key in ("repeats", "about")))
-    out.print(shown)
+    found = ((name, find(name, store)[1]) for name in names(store))
+    rows = ((name, *(escape(str(own.get(key, ""))) for key in ("repeats", "about"))) for name, own in found)
+    out.print(table(Column("experiment", no_wrap=True), Column("repeats", max_width=20), "purpose", rows=rows))
     out.print(
         "\nTo add an experiment, write a YAML file of the same form: experiments/NAME.yaml next to the store, or "
         "another file:"
@@ -278,44 +223,34 @@ def experiments(store: StoreOption = DEFAULT_STORE) -> None:
     say("  vitalfew evaluate FILE.yaml --index NAME")
 
 
-DatasetsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
-]
-IndexOption = Annotated[
-    str | None, typer.Option("--index", metavar="NAME", help="For oreo: index whose questions to learn from.")
-]
-
-
 def _directory(given: str | Path) -> Path:
     """A directory of this machine. Raises BadParameter for a place in a bucket."""
-    if isinstance(place := store_argument(given), BucketPath):
+    if isinstance(place := options.store_argument(given), BucketPath):
         raise typer.BadParameter(f"{place}: --out must be a local directory; models in a bucket need no copy")
     return place
 
 
-DirectoryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
-    ),
-]
-PassagesOption = Annotated[
-    list[str] | None, typer.Option("--passages", metavar="DATASET", help="Further passages to learn from. Repeatable.")
-]
-
-
 def train(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
-    datasets: DatasetsArgument = None,
-    index: IndexOption = None,
-    directory: DirectoryOption = None,
-    passages: PassagesOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    workers: WorkersOption = None,
-    runner: RunnerOption = None,
-    max_usd: MaxUsdOption = None,
-    verbose: VerboseOption = False,
+    recipe: Annotated[str, Argument(metavar="RECIPE", help="A recipe of configs/recipes, or FILE.yaml.")],
+    datasets: Annotated[
+        list[str] | None, Argument(metavar="DATASET", help="Questions to learn from, as FORMAT:PATH?option=value.")
+    ] = None,
+    index: Annotated[str | None, Option(metavar="NAME", help="For oreo: index whose questions to learn from.")] = None,
+    directory: Annotated[
+        Path | None,
+        Option(
+            "--out", metavar="DIR", parser=_directory, help="Copy the finished model to this directory, with its card."
+        ),
+    ] = None,
+    passages: Annotated[
+        list[str] | None, Option(metavar="DATASET", help="Further passages to learn from. Repeatable.")
+    ] = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    workers: options.Workers = None,
+    runner: options.Runner = None,
+    max_usd: options.MaxUsd = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Train a model with a recipe, and evaluate it on held-out data.
 
@@ -348,8 +283,8 @@ def train(
     )
     parameters = form.training()
     if runner:
-        parameters = parameters.model_copy(update={"runner": runner.value})
-    trained = execute(parameters, lambda: partial(_training, form))
+        parameters = parameters.model_copy(update={"runner": runner})
+    trained = execute(parameters, form)
     trainer = resolve("trainer", parameters.trainings[-1].trainer)
     show.trained(trained.artifact, trained.figures, trainer.headings)
     if len(trained.reused) == len(trained.manifests):
@@ -362,13 +297,6 @@ def train(
         out.print(f"To use it, wherever this bucket can be read:  --set {trainer.use}={folder}", soft_wrap=True)
     else:
         out.print("To use the model, copy it to a directory: run the same command with --out DIR.")
-
-
-def _training(form: "TrainForm", parameters: "TrainModel") -> "Trained":
-    """The flow takes the form; the plan was built from the parameters that the form gives."""
-    from vitalfew.flows.train import train
-
-    return train(form)
 
 
 def _sources(specifications: list[str] | None) -> "tuple[Source, ...]":

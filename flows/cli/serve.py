@@ -7,21 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    err,
-    out,
-    prepare,
-    say,
-)
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, out, prepare, say
 
 if TYPE_CHECKING:
     from vitalfew.flows.serving.configurations import Served
@@ -29,39 +20,30 @@ if TYPE_CHECKING:
 
 def serve(
     configurations: Annotated[
-        list[str],
-        typer.Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`."),
+        list[str], Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`.")
     ],
-    index: Annotated[
-        str | None, typer.Option("--index", metavar="NAME", help="Index of the methods that do not name one.")
-    ] = None,
-    port: Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
+    index: options.IndexOfOthers = None,
+    port: Annotated[int, Option(metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
     host: Annotated[
         str,
-        typer.Option(
-            "--host",
+        Option(
             metavar="ADDRESS",
             help="Address to listen on; other than 127.0.0.1 only with keys in VITALFEW_SERVE_KEYS=NAME:KEY,NAME:KEY.",
         ),
     ] = "127.0.0.1",
     origin: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--origin", metavar="URL", help="A further address by which clients reach the server. Repeatable."
-        ),
+        list[str] | None, Option(metavar="URL", help="A further address by which clients reach the server. Repeatable.")
     ] = None,
     runner: Annotated[
         Literal["serial", "ray"],
-        typer.Option(
-            "--runner",
+        Option(
             help="serial: this process answers; ray: replicas do, on the cluster at RAY_ADDRESS or, without one, on a "
-            "Ray of this machine.",
+            "Ray of this machine."
         ),
     ] = "serial",
     replicas: Annotated[
         str | None,
-        typer.Option(
-            "--replicas",
+        Option(
             metavar="N|MIN-MAX",
             help="With --runner ray: replicas of every configuration, one CPU per replica; of a range as many as the "
             "load needs. Default: 1.",
@@ -69,15 +51,15 @@ def serve(
     ] = None,
     keep_questions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--keep-questions",
             help="Keep the questions' texts in the table `requests`, to ask them again: `requests:`.",
         ),
     ] = False,
-    max_usd: MaxUsdOption = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    verbose: VerboseOption = False,
+    max_usd: options.MaxUsd = None,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    verbose: options.Verbose = False,
 ) -> None:
     """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
 

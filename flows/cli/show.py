@@ -1,8 +1,6 @@
 """The output of the commands."""
 
-import csv
 import json
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +14,13 @@ from rich.table import Column
 from rich.text import Text
 
 from vitalfew.configs.schema import Execution, IndexCorpus, RetrieveConfig
-from vitalfew.flows.cli.terminal import out, say, table
-from vitalfew.tasks.reports.shown.text import no_formula, printable
+from vitalfew.flows.cli.options import at_end
+from vitalfew.flows.cli.terminal import fitted, out, say, table
+from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
+from vitalfew.tasks.reports.shown.text import printable
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
     from vitalfew.flows.pipelines.gate import Gated
     from vitalfew.storage.artifacts import Manifest
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None) -> None:
     """Print the results of an index run, stage by stage, what its gate said, and the next command."""
-    shown = table("stage", figures=("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD"))
-    shown.add_column("artifact")
-    for manifest in outcome.manifests:
-        shown.add_row(*_stage_row(manifest, manifest.artifact in outcome.reused))
-    out.print(shown)
+    figures = [Column(heading, justify="right", no_wrap=True) for heading in _FIGURES]
+    rows = (_stage_row(manifest, manifest.artifact in outcome.reused) for manifest in outcome.manifests)
+    out.print(table("stage", *figures, Column("artifact"), rows=rows))
     load = outcome.manifests[0]
     _files(load, parameters)
     rejected(load, parameters)
@@ -64,7 +62,7 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
     else:
         _other_generation(parameters, outcome)
     out.print(f"Index [b]{parameters.name}[/] is ready:")
-    say(f'  vitalfew search "…" --index {parameters.name}{escape(_store(parameters))}')
+    say(f'  vitalfew search "…" --index {parameters.name}{at_end(parameters.store)}')
 
 
 def _gate(gated: "Gated") -> None:
@@ -72,11 +70,9 @@ def _gate(gated: "Gated") -> None:
     from vitalfew.tasks.reports.shown.gated import HEADS, cells, notes
 
     if gated.record.figures:
-        shown = table(*HEADS[:2], figures=HEADS[2:-1])
-        shown.add_column(HEADS[-1])
-        for figure in gated.record.figures:
-            shown.add_row(*map(escape, cells(figure)))
-        out.print("", shown)
+        figures = [Column(heading, justify="right", no_wrap=True) for heading in HEADS[2:-1]]
+        rows = (map(escape, cells(figure)) for figure in gated.record.figures)
+        out.print("", table(*HEADS[:2], *figures, Column(HEADS[-1]), rows=rows))
     for note in notes(gated.generation, gated.cost):
         out.print(escape(note), highlight=False)
     verdict(gated)
@@ -98,35 +94,52 @@ def _other_generation(parameters: IndexCorpus, outcome: Any) -> None:
             f"[yellow]A search finds generation {now.generation}[/], as somebody went back to it: this build is not "
             "new. To use this one:"
         )
-        say(f"  vitalfew index promote {parameters.name}{escape(_store(parameters))}")
+        say(f"  vitalfew index promote {parameters.name}{at_end(parameters.store)}")
 
 
 def _quoted_and_actual(parameters: IndexCorpus, outcome: Any) -> None:
-    """Print the ledger's rows of this run's new artifacts, if any of them was quoted."""
-    from vitalfew.storage.catalog.database import query
+    """Print what this run's new artifacts were quoted and took, if any of them was quoted."""
+    from vitalfew.storage.catalog.database import connect
     from vitalfew.storage.costs import find_quote
 
-    fingerprints = [manifest.artifact.split("/")[1] for manifest in outcome.new()]
-    if not any(find_quote(parameters.store, fingerprint) for fingerprint in fingerprints):
-        return
-    measures = ("rows", "tokens", "wall_seconds", "cpu_seconds", "peak_memory_bytes", "disk_bytes", "usd")
-    columns = ", ".join(f"quoted_{name}, {name}" for name in measures)
-    listed = ", ".join(f"'{fingerprint}'" for fingerprint in fingerprints)
-    rows = query(
-        parameters.store, f"SELECT fingerprint, stage, {columns} FROM ledger WHERE fingerprint IN ({listed})"
+    if any(find_quote(parameters.store, manifest.artifact.split("/")[1]) for manifest in outcome.new()):
+        with connect(parameters.store) as connection:
+            quoted_and_actual(connection, outcome.run.run_id)
+
+
+def quoted_and_actual(connection: "DuckDBPyConnection", run: str) -> None:
+    """Print what the artifacts of a run were quoted and took, by stage, if any was quoted."""
+    pairs = ", ".join(f"{sum.format('quoted_')}, {sum.format('')}" for sum in _LEDGER.values())
+    rows = connection.execute(
+        f"SELECT stage, {pairs} FROM (SELECT fingerprint, row_number() OVER () AS place FROM quoted(?)) "
+        "JOIN ledger USING (fingerprint) GROUP BY stage ORDER BY min(place)",
+        [run],
     ).fetchall()
-    shown = table("quoted → actual", figures=(name.replace("_", "\n") for name in measures))
-    for row in sorted(rows, key=lambda row: fingerprints.index(row[0])):
-        pairs = zip(row[2::2], row[3::2], strict=True)
-        shown.add_row(row[1], *(f"{_short(quoted)} → {_short(true)}" if true else "" for quoted, true in pairs))
-    out.print(shown)
+    if not rows:
+        return
+    shown = table(Column("stage", no_wrap=True), figures=_LEDGER, padding=(0, 1, 0, 0))
+    for stage, *figures in rows:
+        sides = zip(figures[::2], figures[1::2], strict=True)
+        shown.add_row(stage, *(f"{_short(quoted)} → {_short(true)}" for quoted, true in sides))
+    out.print("\nQuoted → actual:")
+    out.print(fitted(shown, "peak MiB", "rows"))
 
 
-def _short(value: float) -> str:
-    for size, unit in ((2**30, "G"), (2**20, "M")):
-        if isinstance(value, int) and value >= size:
-            return f"{value / size:,.1f}{unit}"
-    return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
+_LEDGER = {
+    "rows": "sum({}rows)",
+    "tokens": "sum({}tokens)",
+    "wall s": "sum({}wall_seconds)",
+    "CPU s": "sum({}cpu_seconds)",
+    "peak MiB": "max({}peak_memory_bytes) / 1048576",
+    "disk MiB": "sum({}disk_bytes) / 1048576",
+    "USD": "sum({}usd)",
+}
+
+
+def _short(value: float | None) -> str:
+    if value is None:  # the size of an artifact that was removed later
+        return "removed"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
 
 
 def _quality(store: Path, manifest: "Manifest") -> None:
@@ -151,10 +164,11 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
     out.print(f"[yellow]Not used:[/] {escape(listed)}{more}. To list them:")
     say(
         f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
-        f"{escape(_store(parameters))}"
+        f"{at_end(parameters.store)}"
     )
 
 
+_FIGURES = ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD")
 _REASONS = 4
 """The most reasons whose numbers are printed."""
 
@@ -186,10 +200,6 @@ def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:
         f"{sum(cost.usd for cost in costs):.5f}",
         manifest.artifact,
     ]
-
-
-def _store(parameters: Execution) -> str:
-    return "" if str(parameters.store) == "store" else f" --store {shlex.quote(str(parameters.store))}"
 
 
 def hits(
@@ -236,17 +246,12 @@ def _marked(hit: Any, room: int | None) -> Text:
         before, found, after = (" ".join(part.split()) for part in (before, found, after))
         found = found if len(found) <= room - 2 else f"{found[: room - 3]}…"
         left = max(0, room - len(found) - 4)
-        before, after = _last(before, left // 3), after
+        before = _first(before[::-1], left // 3)[::-1]
         after = _first(after, left - len(before))
         before, after = before and f"{before} ", after and f" {after}"
     text = Text(printable(before), style="dim")
     text.append(f"»{printable(found)}«", style="not dim bold")
     return text.append(printable(after))
-
-
-def _last(text: str, room: int) -> str:
-    """The last words of a text, in so many characters."""
-    return text if len(text) <= room else f"…{text[-room:].partition(' ')[2]}" if room > 1 else ""
 
 
 def _first(text: str, room: int) -> str:
@@ -260,42 +265,35 @@ def rows(relation: "DuckDBPyRelation", format: str, most: int | None = None) -> 
     Raises KeyboardInterrupt if the user stops the query, and DuckDB's errors, because the query runs only now.
     """
     try:
-        _rows(relation, format, most)
+        if format == "table":
+            fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
+            cells = [[_cell(value) for value in row] for row in fetched[:most]]
+            if _fit(relation.columns, cells):
+                columns = (Column(escape(name), overflow="fold") for name in relation.columns)
+                out.print(table(*columns, rows=(map(escape, row) for row in cells)))
+            else:
+                _below(relation.columns, cells)
+            if not cells:
+                out.print("(no rows)")
+            if most is not None and len(fetched) > most:
+                out.print(f"Showing the first {most:,} rows; there are more.")
+        elif format == "parquet":
+            write_parquet(relation.arrow(), sys.stdout.buffer)
+        elif format == "csv":
+            write_csv(relation.arrow(), sys.stdout)
+        else:
+
+            def plain(value: Any) -> str:
+                return value.isoformat() if isinstance(value, (date, datetime)) else str(value)
+
+            print("[", end="")
+            for number, row in enumerate(row for batch in relation.arrow() for row in batch.to_pylist()):
+                print(",\n" if number else "\n", json.dumps(row, default=plain, ensure_ascii=False), sep="", end="")
+            print("\n]")
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # DuckDB's word for Ctrl-C
             raise KeyboardInterrupt from None
         raise
-
-
-def _rows(relation: "DuckDBPyRelation", format: str, most: int | None) -> None:
-    if format == "table":
-        fetched = (relation if most is None else relation.limit(most + 1)).fetchall()
-        cells = [[_cell(value) for value in row] for row in fetched[:most]]
-        (_beside if _fit(relation.columns, cells) else _below)(relation.columns, cells)
-        if not cells:
-            out.print("(no rows)")
-        if most is not None and len(fetched) > most:
-            out.print(f"Showing the first {most:,} rows; there are more.")
-        return
-    if format == "parquet":
-        import pyarrow.parquet as pq
-
-        read = relation.arrow()
-        with pq.ParquetWriter(sys.stdout.buffer, read.schema, compression="zstd") as file:
-            for batch in read:
-                file.write_batch(batch)
-        return
-    batches = (batch.to_pylist() for batch in relation.arrow())
-    streamed = (row for batch in batches for row in batch)
-    if format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(map(no_formula, relation.columns))
-        writer.writerows(map(_of_csv, row.values()) for row in streamed)
-        return
-    print("[", end="")
-    for number, row in enumerate(streamed):
-        print(",\n" if number else "\n", json.dumps(row, default=_plain, ensure_ascii=False), sep="", end="")
-    print("\n]")
 
 
 _NARROW = 16
@@ -309,32 +307,22 @@ def _fit(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
     return sum(least) + len(widths) <= out.width
 
 
-def _beside(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    shown = table(*(Column(escape(name), overflow="fold") for name in columns))
-    for row in cells:
-        shown.add_row(*map(escape, row))
-    out.print(shown)
-
-
 def _below(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """Print every row as lines, one for every column."""
     for number, row in enumerate(cells, 1):
         out.print(f"row {number}", style="bold")
-        shown = table(show_header=False)
-        for name, cell in zip(columns, row, strict=True):
-            shown.add_row(Text(name, style="dim"), Text(cell, overflow="fold"))
-        out.print(shown)
+        pairs = zip(columns, row, strict=True)
+        rows = ((Text(name, style="dim"), Text(cell, overflow="fold")) for name, cell in pairs)
+        out.print(table(show_header=False, rows=rows))
 
 
 def trained(artifact: str, figures: Sequence[Mapping[str, Any]], headings: Mapping[str, str]) -> None:
     """Print the measurements of a training on the held-out part. `headings`: of figures with an unclear name."""
-    shown = table()
-    for name, value in figures[0].items():
-        heading = headings.get(name, name.replace("_", " "))
-        shown.add_column(heading, justify="left" if isinstance(value, str) else "right")
-    for row in figures:
-        shown.add_row(*map(_figure, row.values()))
-    out.print(shown)
+    columns = (
+        Column(headings.get(name, name.replace("_", " ")), justify="left" if isinstance(value, str) else "right")
+        for name, value in figures[0].items()
+    )
+    out.print(table(*columns, rows=(map(_figure, row.values()) for row in figures)))
     out.print(f"Measured on held-out data. Artifact: {escape(artifact)}", soft_wrap=True)
 
 
@@ -349,11 +337,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
     return "" if value is None else printable(str(value))
-
-
-def _of_csv(value: Any) -> Any:
-    return no_formula(value) if isinstance(value, str) else value
-
-
-def _plain(value: Any) -> str:
-    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)

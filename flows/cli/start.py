@@ -3,36 +3,33 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
+from typer import Argument, Option
 
 from vitalfew.configs.evaluation import SECTIONS, Experiment
-from vitalfew.configs.loading import build, parse_assignments
+from vitalfew.configs.loading import build, flat, parse_assignments
 from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.flows.cli import options
 from vitalfew.flows.cli.answer import answer
-from vitalfew.flows.cli.asked import ANSWERS, RETRIEVAL, Posed, given_questions, write_questions
+from vitalfew.flows.cli.options import at, sets
+from vitalfew.flows.cli.questions import write
 from vitalfew.flows.cli.runs import evaluate, index
-from vitalfew.flows.cli.steps import at, command, sets, step, took
-from vitalfew.flows.cli.terminal import (
-    DEFAULT_STORE,
-    MaxUsdOption,
-    SetOption,
-    StoreOption,
-    VerboseOption,
-    YesOption,
-    out,
-    prepare,
-    say,
-)
+from vitalfew.flows.cli.terminal import command, out, prepare, say, step, took
 from vitalfew.tasks.datasets.base import InputError
 
 if TYPE_CHECKING:
     from vitalfew.tasks.report import WrittenReport
     from vitalfew.tasks.reports.beginning import Beginning
 
+RETRIEVAL, ANSWERS = "start", "start_answers"
+"""The experiments that compare methods by what they find, and by the answers that are given from it."""
+PEEKED = 10_000
+"""Questions that are looked at to see what they can measure, at most."""
 KEYWORDS = "bm25.enabled=true"
 """With keywords, `hybrid passages` are compared too, and spans score words by the statistics of the index."""
 ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
@@ -41,28 +38,20 @@ SHARE = 0.05
 
 
 def start(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder with your documents.")],
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the index; default: the folder's.")
-    ] = None,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder with your documents.")],
+    name: Annotated[str | None, Option(metavar="NAME", help="Name of the index; default: the folder's.")] = None,
     questions: Annotated[
-        str | None,
-        typer.Option(
-            "--questions", metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written."
-        ),
+        str | None, Option(metavar="FILE.jsonl", help="Ask questions of yours; default: questions are written.")
     ] = None,
-    n: Annotated[
-        int | None, typer.Option("--n", metavar="N", min=1, help="Number of questions to write; default: 200.")
-    ] = None,
+    n: options.Questions = None,
     writer: Annotated[
-        str | None,
-        typer.Option("--writer", metavar="METHOD", help="cloze (default) needs no language model; llm asks one."),
+        str | None, Option(metavar="METHOD", help="cloze (default) needs no language model; llm asks one.")
     ] = None,
-    store: StoreOption = DEFAULT_STORE,
-    assignments: SetOption = None,
-    max_usd: MaxUsdOption = None,
-    yes: YesOption = False,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    assignments: options.Assignments = None,
+    max_usd: options.MaxUsd = None,
+    yes: options.Yes = False,
+    verbose: options.Verbose = False,
 ) -> None:
     """Index your documents, write questions, compare methods, and say which one to begin with, in minutes.
 
@@ -90,40 +79,108 @@ def start(
     from vitalfew.tasks.models.causal.engines.cap import capped
     from vitalfew.tasks.reports.beginning import beginning
 
-    documents, name = f"folder:{_folder(folder)}", name or _called(folder)
+    documents = f"folder:{_folder(folder)}"
+    name = name or "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
     if questions is not None and (n is not None or writer is not None):
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
     given = _by_step(assignments or [])
-    _check_name(store, name, documents, [KEYWORDS, *given["index"]])
+    settings = [KEYWORDS, *given["index"]]
+    _check_name(store, name, documents, settings)
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}
-    given_asked = given_questions(store, questions) if questions is not None else None
+    given_asked = _given_questions(store, questions) if questions is not None else None
     with capped(max_usd):
-        settings = [KEYWORDS, *given["index"]]
         with step(seconds, "index", documents, "--name", name, *sets(settings), *at(store)):
             _index(documents, name, settings, here)
-        asked = given_asked or write_questions(seconds, name, n, writer, given["write"], here)
-        settings = [*asked.settings, *(own for own in given["evaluate"] if _fits(own, asked.experiment))]
-        whole = [f"questions.dataset={asked.dataset}", *settings]
+        asked = given_asked or _write_questions(seconds, name, n, writer, given["write"], here)
+        answers = asked.experiment == ANSWERS  # else settings of a generator are for the answers that are served
+        whole = [f"questions.dataset={asked.dataset}", *asked.settings]
+        whole += [own for own in given["evaluate"] if answers or not own.startswith("generate.")]
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
         begin = beginning(evaluated.report, asked.is_written)
-        method, settings = f"{ANSWERS}:{begin.method}", _of_method(given["evaluate"])
-        if asked.experiment == ANSWERS:
+        method = f"{ANSWERS}:{begin.method}"
+        settings = [own for own in given["evaluate"] if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
+        if answers:
             words = ("--index", name, "--method", method, *sets(settings), *at(store))
             with step(seconds, "answer", asked.example, *words):
                 answer(asked.example, name, method, max_usd=max_usd, store=store, assignments=settings, verbose=verbose)
-    has_primary = any(own.startswith("primary=") for own in given["evaluate"])
-    _last_screen(evaluated, begin, asked, seconds, has_primary)
-    _next(folder, name, asked, begin, settings, given, store)
+    _last_screen(evaluated, begin, asked, seconds, given["evaluate"])
+    kept = sets(dict.fromkeys([*given["index"], *given["evaluate"]]))  # without those of the index it would be another
+    _next(name, asked, method, settings, ("start", str(folder), "--name", name, *kept), at(store))
     if not _is_english(store, name):
         out.print(
             "\n[yellow]Your documents do not seem to be English.[/] The bundled encoder and reader know English alone, "
             "so that others may find more: --set encode.encoder=huggingface --set encode.model=NAME, and a language "
             "model for the answers."
         )
+
+
+@dataclass(frozen=True)
+class _Posed:
+    """The questions of a journey. `example`: the first; `experiment`: the one that can be judged by them, with the
+    `settings` that it needs; `is_written`: a writer wrote them."""
+
+    dataset: str
+    example: str
+    experiment: str
+    is_written: bool
+    settings: tuple[str, ...] = ()
+
+
+def _write_questions(
+    seconds: dict[str, float], name: str, n: int | None, writer: str | None, settings: list[str], here: dict[str, Any]
+) -> _Posed:
+    """Write the questions. Raises InputError, with what can be done without, where none can be written."""
+    from vitalfew.flows.pipelines.write_questions import questions_of
+    from vitalfew.tasks.datasets.written import written
+    from vitalfew.tasks.registry import resolve
+
+    store = here["store"]
+    own = [*(["--n", str(n)] if n else []), *(["--writer", writer] if writer else []), *sets(settings)]
+    with step(seconds, "questions", "write", "--index", name, *own, *at(store)):
+        try:
+            write(name, n=n, writer=writer, assignments=settings, **here)
+        except InputError as error:
+            raise InputError(
+                f"{error}. Nothing can be compared without questions. The index is ready: vitalfew search QUESTION "
+                f"--index {name}. With questions of yours (--questions FILE.jsonl) or of a language model "
+                "(--writer llm), run `vitalfew start` again"
+            ) from None
+    artifact = written(store, name)
+    config = parse_assignments(settings).get("write", {})
+    measures = resolve("writer", writer or config.get("writer", "cloze")).measures
+    example = questions_of(artifact)["text"][0].as_py()
+    return _Posed(f"written:{name}", example, RETRIEVAL if "not answers" in measures else ANSWERS, True)
+
+
+def _given_questions(store: Path, given: str) -> _Posed:
+    """The questions of a file, or of any data set. Raises InputError where they have nothing to be judged by."""
+    from vitalfew.tasks.datasets.base import Question
+    from vitalfew.tasks.datasets.specification import likely, parse_dataset
+    from vitalfew.tasks.datasets.written import located
+    from vitalfew.tasks.writers.cloze import GAP
+
+    dataset = given if ":" in given else likely(given)
+    _, opened = parse_dataset(located(store, dataset))
+    opened.files()
+    read = [record for _, record in islice(opened.records(), PEEKED) if isinstance(record, Question)]
+    if not read:
+        raise InputError(f"--questions {given}: no row is a question; a row is one with `question` and without `text`")
+    first = read[0].text
+    is_gapped = 2 * sum(GAP in question.text for question in read) > len(read)
+    if any(question.answers for question in read) and not is_gapped:
+        return _Posed(dataset, first, ANSWERS, False)
+    if any(question.supporting_facts or any(gold.quote for gold in question.gold_places) for question in read):
+        return _Posed(dataset, first, RETRIEVAL, False)
+    if any(question.gold_passages or question.gold_places for question in read):
+        return _Posed(dataset, first, RETRIEVAL, False, ("primary=context_recall",))
+    raise InputError(
+        f"--questions {given}: no question has `answers`, a `source` (the file that answers it) or a `quote` from it, "
+        "by which methods could be compared; add one of them"
+    )
 
 
 def _folder(folder: Path) -> Path:
@@ -139,11 +196,6 @@ def _folder(folder: Path) -> Path:
 
     check_source(folder)  # names the folder with the most similar name
     raise InputError(f"{folder} is not a folder")
-
-
-def _called(folder: Path) -> str:
-    """The name of an index of a folder."""
-    return "-".join(re.findall(r"[A-Za-z0-9_.]+", folder.resolve().name)).strip("._-")[:100] or "mine"
 
 
 def _check_name(store: Path, name: str, documents: str, settings: Sequence[str]) -> None:
@@ -172,14 +224,9 @@ def _changed(store: Path, there: Mapping[str, Any], documents: str, name: str, s
 
     about = {"datasets": [documents], "name": name, "store": store}
     made = graph(build(IndexCorpus, about, parse_assignments(settings))).parameters.model_dump(mode="json")
-    sections = {key: own for key, own in made.items() if key not in Execution.model_fields}
-    return [
-        f"{section}.{key}={value if isinstance(value, str) else json.dumps(value)}"
-        for section, own in sections.items()
-        if isinstance(own, dict)
-        for key, value in there.get(section, {}).items()
-        if key in own and own[key] != value
-    ]
+    now = {key: own for key, own in flat(made) if "." in key and key.partition(".")[0] not in Execution.model_fields}
+    changed = ((key, value) for key, value in flat(there) if key in now and now[key] != value)
+    return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed]
 
 
 def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
@@ -205,17 +252,6 @@ def _by_step(assignments: Sequence[str]) -> dict[str, list[str]]:
     return steps
 
 
-def _fits(assignment: str, experiment: str) -> bool:
-    """Return whether a setting is of an experiment: without answers, settings of a generator are for those that are
-    served."""
-    return experiment == ANSWERS or not assignment.startswith("generate.")
-
-
-def _of_method(assignments: Sequence[str]) -> list[str]:
-    """The settings that decide how a method answers."""
-    return [own for own in assignments if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
-
-
 def _index(documents: str, name: str, settings: list[str], here: dict[str, Any]) -> None:
     """Raises InputError, with what `start` reads, where no document can be read."""
     try:
@@ -228,7 +264,7 @@ def _index(documents: str, name: str, settings: list[str], here: dict[str, Any])
 
 
 def _last_screen(
-    evaluated: "WrittenReport", begin: "Beginning", asked: Posed, seconds: dict[str, float], has_primary: bool
+    evaluated: "WrittenReport", begin: "Beginning", asked: _Posed, seconds: dict[str, float], settings: Sequence[str]
 ) -> None:
     """Print which method to begin with and why, bars, what the figures mean, and the seconds of every step."""
     from vitalfew.storage import files
@@ -245,7 +281,7 @@ def _last_screen(
     budget = "" if len(budgets) > 1 or None in budgets else (
         f"All methods pass on at most {budgets.pop():,} tokens: words and punctuation marks. "
     )  # fmt: skip
-    if has_primary:
+    if any(own.startswith("primary=") for own in settings):
         meaning = "The first column is the primary metric that you set."
     elif asked.experiment == RETRIEVAL:
         what = "a text of their source" if asked.settings else "the sentence that answers"
@@ -257,19 +293,9 @@ def _last_screen(
 
 
 def _next(
-    folder: Path,
-    name: str,
-    asked: Posed,
-    begin: "Beginning",
-    settings: Sequence[str],
-    given: Mapping[str, Sequence[str]],
-    store: Path,
+    name: str, asked: _Posed, method: str, settings: Sequence[str], again: Sequence[str], there: Sequence[str]
 ) -> None:
-    """Print what to do next, command by command. `given`: the settings of every step, which starting again needs too:
-    without those of the index it would make another one."""
-    method, there = f"{ANSWERS}:{begin.method}", at(store)
-    kept = dict.fromkeys([*given["index"], *given["evaluate"]])
-    again = ("start", str(folder), "--name", name, *sets([*kept]))
+    """Print what to do next, command by command. `again`: the words that start again; `there`: those of the store."""
     out.print("\n[bold]Next steps[/]")
     say("Ask a question of yours, and serve the method over HTTP:")
     command("answer", "YOUR QUESTION", "--index", name, "--method", method, *sets(settings), *there)

@@ -8,30 +8,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Column
+from typer import Argument, Option
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.configs.section import Config
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, err, fitted, out, say, store_argument, table
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, fitted, out, say, table
 from vitalfew.tasks.registry import as_recorded, completed
-
-if TYPE_CHECKING:
-    from vitalfew.storage.upkeep.inventory import StoredArtifact
 
 store_app = typer.Typer(name="store", no_args_is_help=True, help="Manage a store: ls, verify, copy, gc, rm.")
 
 
 @store_app.command()
-def ls(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
-) -> None:
+def ls(as_json: options.Json = False, store: options.Store = options.STORE) -> None:
     """List artifacts and named indexes: state, rows, size, age, cost, and the indexes and runs that use them.
 
     Reads only records and sizes; `verify` reads every byte.
@@ -46,38 +42,9 @@ def ls(
     size = files.tree_bytes(store)
     if as_json:
         listed = [{**asdict(entry), "artifact": entry.artifact.name} for entry in entries]
-        print(
-            json.dumps(
-                {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes},
-                indent=1,
-            )
-        )
+        whole = {"store": str(store), "artifacts": listed, "indexes": indexes, "bytes": size, "free_bytes": free_bytes}
+        print(json.dumps(whole, indent=1))
         return
-    _print_artifacts(entries)
-    for index in indexes:
-        say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
-    usd = sum(entry.usd for entry in entries)
-    free = "" if free_bytes is None else f"; {decimal(free_bytes)} free on this disk"
-    say(f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.")
-
-
-def _indexes(store: Path) -> list[dict[str, Any]]:
-    from vitalfew.storage.files import DamagedRecord
-    from vitalfew.storage.runs import find_index, index_names
-
-    indexes: list[dict[str, Any]] = []
-    for name in index_names(store):
-        try:
-            index = find_index(store, name)
-        except DamagedRecord as error:
-            indexes.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
-            continue
-        settings = " ".join([*index.config["datasets"], *changed_settings(index.config)])
-        indexes.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
-    return indexes
-
-
-def _print_artifacts(entries: "list[StoredArtifact]") -> None:
     figures = (Column(heading, justify="right", no_wrap=True) for heading in ("rows", "size", "age", "USD"))
     shown = table(Column("artifact", no_wrap=True), "stage", "state", *figures, "indexes", "runs")
     for entry in entries:
@@ -95,6 +62,26 @@ def _print_artifacts(entries: "list[StoredArtifact]") -> None:
             f"{len({*entry.made_by, *entry.used_by})}",
         )
     out.print(fitted(shown, "stage", "age"))
+    for index in indexes:
+        say(f"\n[b]{index['name']}[/]  {escape(index['settings'])}")
+    usd = sum(entry.usd for entry in entries)
+    free = "" if free_bytes is None else f"; {decimal(free_bytes)} free on this disk"
+    say(f"\n{len(entries)} artifacts, {decimal(size)} in {escape(str(store))}, cost: USD {usd:.5f}{free}.")
+
+
+def _indexes(store: Path) -> list[dict[str, Any]]:
+    from vitalfew.storage.files import DamagedRecord
+    from vitalfew.storage.runs import find_index, index_names
+
+    indexes: list[dict[str, Any]] = []
+    for name in index_names(store):
+        try:
+            index = find_index(store, name)
+            settings = " ".join([*index.config["datasets"], *_changed_settings(index.config)])
+            indexes.append({"name": name, "settings": settings, "artifacts": index.artifacts, "run_id": index.run_id})
+        except DamagedRecord as error:
+            indexes.append({"name": name, "settings": f"DAMAGED: {error}", "artifacts": {}, "run_id": None})
+    return indexes
 
 
 def _age(seconds: float) -> str:
@@ -107,12 +94,10 @@ def _age(seconds: float) -> str:
 @store_app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
+        list[str] | None, Argument(metavar="ARTIFACT", help="TABLE/FINGERPRINT, or a prefix of it.")
     ] = None,
-    indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
-    ] = None,
-    store: StoreOption = DEFAULT_STORE,
+    indexes: options.OfIndexes = None,
+    store: options.Store = options.STORE,
 ) -> None:
     """Read every byte and compare it with the recorded checksums. Exits with status 1 if anything is damaged.
 
@@ -155,20 +140,17 @@ def _remake(store: Path, artifact: str, remove: Path | None) -> str:
             configs += [index.config] if artifact in index.artifacts.values() else []
     first = f"rm {shlex.quote(str(remove))} && " if remove else ""
     if configs:
-        return first + index_command(configs[-1], store)
+        return first + _index_command(configs[-1], store)
     if users:
-        last = users[-1]
-        return f"{first}repeat the command of run {last.run_id} ({last.flow} {last.name})"
+        return f"{first}repeat the command of run {users[-1].run_id} ({users[-1].flow} {users[-1].name})"
     return "nothing uses it: `vitalfew store gc --delete` removes it"
 
 
 @store_app.command()
 def copy(
-    source: Annotated[Path, typer.Argument(metavar="FROM", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
-    target: Annotated[Path, typer.Argument(metavar="TO", parser=store_argument, help="DIR or s3://BUCKET/PREFIX.")],
-    indexes: Annotated[
-        list[str] | None, typer.Option("--index", metavar="NAME", help="Only artifacts of this index. Repeatable.")
-    ] = None,
+    source: Annotated[Path, Argument(metavar="FROM", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
+    target: Annotated[Path, Argument(metavar="TO", parser=options.store_argument, help="DIR or s3://BUCKET/PREFIX.")],
+    indexes: options.OfIndexes = None,
 ) -> None:
     """Copy a store, for example from a laptop to a bucket, or back.
 
@@ -189,8 +171,7 @@ def copy(
     with _bar(size) as bar:
         task = bar.add_task("copy", total=size)
         done = list(copied(chosen, target, lambda more: bar.advance(task, more)))
-    kept = copy_records(source, target, indexes or [])
-    for told in kept:
+    for told in copy_records(source, target, indexes or []):
         say(f"[yellow]{escape(told)}[/]")
     new = [each for each in done if not each.was_there]
     say(
@@ -202,22 +183,15 @@ def copy(
 @store_app.command()
 def gc(
     delete: Annotated[
-        bool, typer.Option("--delete", help="Remove the artifacts; without this option, only list them.")
+        bool, Option("--delete", help="Remove the artifacts; without this option, only list them.")
     ] = False,
-    keep_runs: Annotated[
-        int,
-        typer.Option("--keep-runs", metavar="N", min=1, help="Completed runs per index whose artifacts to keep."),
-    ] = 1,
-    keep_unfinished: Annotated[
-        float,
-        typer.Option("--keep-unfinished", metavar="DAYS", min=0, help="Days to keep an unfinished run."),
-    ] = 30,
+    keep_runs: Annotated[int, Option(metavar="N", min=1, help="Completed runs per index whose artifacts to keep.")] = 1,
+    keep_unfinished: Annotated[float, Option(metavar="DAYS", min=0, help="Days to keep an unfinished run.")] = 30,
     keep: Annotated[
-        int,
-        typer.Option("--keep", metavar="N", min=1, help="Generations per index to keep; the current one always is."),
+        int, Option(metavar="N", min=1, help="Generations per index to keep; the current one always is.")
     ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    store: StoreOption = DEFAULT_STORE,
+    as_json: options.Json = False,
+    store: options.Store = options.STORE,
 ) -> None:
     """List artifacts that no index and no run refers to, with their sizes; with --delete, remove them.
 
@@ -233,10 +207,8 @@ def gc(
     check_store(store)
     policy = RetentionPolicy(keep_runs, keep_unfinished, keep)
     planned = plan(store, policy)
-    if delete:
-        outcome = [(removal, reason) for removal, reason in remove(store, planned.removals, policy)]
-    else:
-        outcome = [(removal, None) for removal in planned.removals]
+    unremoved = ((removal, None) for removal in planned.removals)
+    outcome = [*(remove(store, planned.removals, policy) if delete else unremoved)]
     removals = [removal for removal, reason in outcome if reason is None]
     kept = planned.kept | {removal.name: reason for removal, reason in outcome if reason}
     freed = sum(removal.bytes for removal in removals)
@@ -244,20 +216,20 @@ def gc(
         listed = [asdict(removal) for removal in removals]
         print(json.dumps({"deleted": delete, "bytes": freed, "removals": listed, "kept": kept}, indent=1))
         return
-    shown = table("artifact or file", "size", "")
-    for removal in removals:
-        shown.add_row(escape(removal.name), decimal(removal.bytes), escape(removal.why))
-    for name, reason in sorted(kept.items()):
-        shown.add_row(f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
-    out.print(shown)
+    rows = [(escape(removal.name), decimal(removal.bytes), escape(removal.why)) for removal in removals]
+    rows += [
+        (f"[dim]{escape(name)}[/]", "[dim]kept[/]", f"[dim]{escape(reason)}[/]")
+        for name, reason in sorted(kept.items())
+    ]
+    out.print(table("artifact or file", "size", "", rows=rows))
     action = "Removed" if delete else "Nothing was removed; --delete would remove"
     out.print(f"{action} {len(removals)} of these, {decimal(freed)}.", highlight=False)
 
 
 @store_app.command()
 def rm(
-    name: Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")],
-    store: StoreOption = DEFAULT_STORE,
+    name: Annotated[str, Argument(metavar="INDEX", help="Name of the index.")],
+    store: options.Store = options.STORE,
 ) -> None:
     """Remove the name of an index and its history. `gc --delete` then removes the artifacts of all its generations,
     unless another index or run uses them."""
@@ -266,31 +238,23 @@ def rm(
 
     check_store(store)
     forget(store, name)
-    out.print(
-        f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used.", highlight=False
-    )
+    said = f"Removed the name {name}. `vitalfew store gc` lists the artifacts that are no longer used."
+    out.print(said, highlight=False)
 
 
-def changed_settings(config: Mapping[str, Any]) -> list[str]:
-    """Return `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
-    settings = completed(IndexCorpus.model_validate(config), read=as_recorded)
-    values = {name: getattr(settings, name) for name in IndexCorpus.model_fields}
-    sections = {name: value for name, value in values.items() if isinstance(value, Config)}
-    return [setting for name, section in sections.items() for setting in _changed(section, f"{name}.")]
+def _changed_settings(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield `key.path=value` for every setting of an index that differs from its default, as `--set` takes it."""
+    for name, section in completed(IndexCorpus.model_validate(config), read=as_recorded):
+        if isinstance(section, Config):
+            values = section.model_dump(mode="json")
+            for key, field in type(section).model_fields.items():
+                default = json.loads(json.dumps(field.get_default(call_default_factory=True), default=str))
+                if values[key] != default:
+                    yield f"{name}.{key}={values[key] if isinstance(values[key], str) else json.dumps(values[key])}"
 
 
-def _changed(section: Config, prefix: str) -> Iterator[str]:
-    values = section.model_dump(mode="json")
-    for key, field in type(section).model_fields.items():
-        if values[key] != json.loads(json.dumps(field.get_default(call_default_factory=True), default=str)):
-            yield f"{prefix}{key}={values[key] if isinstance(values[key], str) else json.dumps(values[key])}"
-
-
-def index_command(config: Mapping[str, Any], store: Path) -> str:
+def _index_command(config: Mapping[str, Any], store: Path) -> str:
     """Return `vitalfew index …`, quoted for a shell; the command does not repeat finished work."""
     words = ["vitalfew", "index", *config["datasets"], "--name", config["name"], "--store", str(store)]
-    if config.get("runner") == "serial":
-        words += ["--runner", "serial"]
-    for setting in changed_settings(config):
-        words += ["--set", setting]
-    return shlex.join(words)
+    serial = ["--runner", "serial"] if config.get("runner") == "serial" else []
+    return shlex.join([*words, *serial, *options.sets(_changed_settings(config))])

@@ -1,17 +1,20 @@
-"""The shared parts of commands: consoles, error messages, the end on Ctrl-C, and common options."""
+"""The shared parts of commands: consoles, tables, error messages, the end on Ctrl-C, and the steps of a journey."""
 
 import atexit
 import logging
 import os
+import re
+import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -21,8 +24,6 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from typer.core import TyperGroup
 
-from vitalfew.configs.loading import parse_assignments, read_yaml
-from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import Execution
 from vitalfew.tasks.reports.shown.text import printable
 
@@ -48,16 +49,20 @@ def say_error(message: str) -> None:
     err.print(f"[bold red]Error:[/] {escape(printable(message))}", highlight=False, soft_wrap=True)
 
 
-def table(*columns: Column | str, figures: Iterable[str] = (), **options: Any) -> Table:
+def table(
+    *columns: Column | str, figures: Iterable[str] = (), rows: Iterable[Iterable[Any]] = (), **options: Any
+) -> Table:
     """Make a table without lines, whose texts take several lines where the terminal is narrow.
 
-    `figures`: the headings of further columns, aligned right, whose cells stay on one line.
+    `figures`: the headings of further columns, aligned right, whose cells stay on one line; `rows`: cells as markup.
     """
     settings: dict[str, Any] = {"box": None, "header_style": "bold", "pad_edge": False, **options}
     texts = (Column(each, overflow="fold") if isinstance(each, str) else each for each in columns)
     made = Table(*texts, **settings)
     for heading in figures:
         made.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
@@ -73,63 +78,8 @@ def fitted(shown: Table, *spare: str) -> Table:
 _UNBOUNDED = 10_000
 
 
-def store_argument(given: str | Path) -> Path:
-    """A store's place as a parameter of a command."""
-    try:
-        return store_place(given)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-StoreOption = Annotated[
-    Path,
-    typer.Option(
-        "--store",
-        metavar="DIR",
-        parser=store_argument,
-        help="Place of all artifacts: a directory, or s3://BUCKET/PREFIX.",
-    ),
-]
-DEFAULT_STORE = Path("store")
 GOES_ON = "Finished shards are kept: run the same command again to resume."
 CANCELLED = f"[yellow]Cancelled.[/] {GOES_ON}"
-
-
-class Runner(StrEnum):
-    auto = "auto"
-    ray = "ray"
-    serial = "serial"
-
-
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE.yaml", help="Read settings from a YAML file.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY.PATH=VALUE", help="Set one setting, e.g. encode.context=late. Repeatable."),
-]
-WorkersOption = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Number of parallel workers; default: one per core.")
-]
-RunnerOption = Annotated[
-    Runner | None,
-    typer.Option(
-        "--runner",
-        help="ray: Prefect and Ray; serial: this process only; auto (default): ray if that ends sooner, or if "
-        "PREFECT_API_URL or RAY_ADDRESS names a server.",
-    ),
-]
-MaxUsdOption = Annotated[
-    float | None,
-    typer.Option(
-        "--max-usd",
-        metavar="USD",
-        min=0,
-        help="Stop before a request to a server (openai) could make this command pay more.",
-    ),
-]
-YesOption = Annotated[bool, typer.Option("--yes", help="Begin although the quote is above --max-usd, and stop there.")]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="Print progress messages.")]
 
 
 @cache
@@ -163,19 +113,9 @@ def prepare(verbose: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> list[dict[str, Any]]:
-    """Settings from least to most specific: file, --set, options. The first two decide the store if --store is not
-    given."""
-    unset = (("store", DEFAULT_STORE), *((key, None) for key in given))
-    options = {key: value for key, value in given.items() if (key, value) not in unset}
-    if isinstance(runner := options.get("runner"), Runner):
-        options["runner"] = runner.value
-    return [read_yaml(config) if config else {}, parse_assignments(assignments or []), options]
-
-
 class ExplainedErrors(TyperGroup):
     """Commands that explain errors: one that a user can correct gives one message and exit status 1, Ctrl-C gives 130;
-    others are bugs.
+    others are bugs. The errors of `check`, also those of usage, have a status that differs from those of its verdicts.
 
     A command whose name has two words comes before the one that is named by the first: `index history` is not `index`
     with a data set.
@@ -195,16 +135,21 @@ class ExplainedErrors(TyperGroup):
         except (typer.Exit, BrokenPipeError):  # such as `| head`: the end, quietly
             raise
         except Exception as error:
-            if (message := explanation(error)) is None:
+            is_check = ctx.invoked_subcommand == "check"
+            if hasattr(error, "format_message"):  # Typer explains errors of usage, and ends with this status
+                error.exit_code = NOT_CHECKED if is_check else error.exit_code  # type: ignore[attr-defined]
+                raise
+            if (message := _explanation(error)) is None:
                 raise
             say_error(message)
-            raise typer.Exit(1) from None
+            raise typer.Exit(NOT_CHECKED if is_check else 1) from None
 
 
-def explanation(error: Exception) -> str | None:
+NOT_CHECKED = 3
+
+
+def _explanation(error: Exception) -> str | None:
     """Return the message for an error that the user can correct; None for a bug."""
-    if hasattr(error, "format_message"):  # Typer explains errors of usage
-        return None
     # Imported only now: a command that goes well does without these libraries.
     from duckdb import Error as QueryFailed
     from httpx import TransportError
@@ -241,13 +186,12 @@ def end_at_once_on_interrupt(store: Path) -> None:
     signal.signal(signal.SIGINT, end)
 
 
-def execute(parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
-    """Execute a run and return its outcome; Ctrl-C ends its workers and its server too. `flow` imports the flow that
-    does it on Prefect and Ray."""
+def execute(parameters: Execution, form: Any = None) -> Any:
+    """Execute a run as `start.execute` does; Ctrl-C ends its workers and its server too."""
     from vitalfew.flows import start
 
     quoting = err.status("Quoting the requests to servers …")
-    return start.execute(parameters, flow, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting)
+    return start.execute(parameters, form, lambda: end_at_once_on_interrupt(parameters.store), asking(), quoting)
 
 
 def asking() -> Callable[[str], bool] | None:
@@ -255,3 +199,31 @@ def asking() -> Callable[[str], bool] | None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     return lambda question: typer.confirm(question, err=True)
+
+
+@contextmanager
+def step(seconds: dict[str, float], *words: str) -> Iterator[None]:
+    """Print the command that does the same as the block, and keep the seconds that the block takes, by the words of the
+    command before its first argument."""
+    command(*words)
+    began = time.monotonic()
+    yield
+    name = " ".join(words[:2] if words[0] == "questions" else words[:1])
+    seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
+    out.print()
+
+
+def command(*words: str) -> None:
+    """Print a command as a shell takes it."""
+    say(f"[bold cyan]$ vitalfew {escape(' '.join(map(_quoted, words)))}[/]")
+
+
+def _quoted(word: str) -> str:
+    """In double quotes where there are single ones, unless the shell would read more than the word in it."""
+    return f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word)
+
+
+def took(seconds: Mapping[str, float]) -> str:
+    """'This took 74 s: index 41 s, evaluate 33 s.'"""
+    parts = ", ".join(f"{name} {own:,.0f} s" for name, own in seconds.items())
+    return f"This took {sum(seconds.values()):,.0f} s: {parts}."

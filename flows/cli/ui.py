@@ -5,35 +5,29 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.markup import escape
+from typer import Option
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.terminal import DEFAULT_STORE, StoreOption, VerboseOption, err, out, prepare, say, say_error
+from vitalfew.flows.cli import options
+from vitalfew.flows.cli.terminal import err, out, prepare, say, say_error
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.service import Service
 
 
 def ui(
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")
-    ] = 4200,
-    corpora: Annotated[
-        Path | None,
-        typer.Option(
-            "--corpora", metavar="DIR", help="Directory of your corpora; default: `corpora` next to the store."
-        ),
-    ] = None,
+    port: Annotated[int, Option(metavar="PORT", min=1, max=65535, help="Port of the UI, on 127.0.0.1 only.")] = 4200,
+    corpora: options.Corpora = None,
     link: Annotated[
-        bool, typer.Option("--link", help="Print a new link to the UI of this store that is running, and end.")
+        bool, Option("--link", help="Print a new link to the UI of this store that is running, and end.")
     ] = False,
-    store: StoreOption = DEFAULT_STORE,
-    verbose: VerboseOption = False,
+    store: options.Store = options.STORE,
+    verbose: options.Verbose = False,
 ) -> None:
     """Start, watch and schedule runs in a browser on this machine. Ctrl-C stops the UI and its runs.
 
@@ -44,8 +38,12 @@ def ui(
         vitalfew ui --store store
     """
     prepare(verbose)
+    from vitalfew.flows.server import access
+
     if link:
-        _print_link(store)
+        if (server := access.running(store)) is None:
+            raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
+        say(escape(access.link(server)))
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
@@ -65,6 +63,7 @@ def ui(
         with ExitStack() as stack:
             with err.status("Starting Prefect's server …"):
                 running = stack.enter_context(service(store, port, corpora))
+            say(f"Ready: {escape(access.link(running.server))}  (Ctrl-C stops the UI and its runs)")
             _announce(running, scheduled)
             while True:
                 running.check()
@@ -76,20 +75,7 @@ def ui(
         raise typer.Exit(1) from None
 
 
-def _print_link(store: Path) -> None:
-    from vitalfew.flows.server.access import link, running
-
-    server = running(store)
-    if server is None:
-        raise ConfigError(f"no `vitalfew ui` of {store} is running: start it without --link")
-    say(escape(link(server)))
-
-
 def _announce(service: "Service", scheduled: dict[str, str]) -> None:
-    from vitalfew.flows.server.access import link
-
-    page = escape(link(service.server))
-    say(f"Ready: {page}  (Ctrl-C stops the UI and its runs)")
     out.print("The link works once, for ten minutes; `vitalfew ui --link` prints another one.", soft_wrap=True)
     for name, cron in scheduled.items():
         out.print(f"Corpus {escape(name)} is re-encoded automatically: {escape(cron)}", soft_wrap=True)

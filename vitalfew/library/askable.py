@@ -52,21 +52,18 @@ class Askable:
 def askable(store: Path) -> list[Askable]:
     """Those of the evaluations of a store, the latest first, and those of the experiments `USUAL`."""
     found: dict[tuple[str, str], Askable] = {}
-    for each in (*_evaluated(store), *_usual(store)):
+    for each in _askable(store):
         found.setdefault((each.name, each.index), each)
     return [*found.values()]
 
 
-def _evaluated(store: Path) -> Iterator[Askable]:
+def _askable(store: Path) -> Iterator[Askable]:
     for run in reversed(read_runs(store)):
         if run.flow == "evaluate" and run.state == "completed" and not run.name.endswith("/development"):
             for method in run.config.get("methods", ()):
                 if method.get("generate"):
                     index = (method.get("index") or "") if method.get("retrieve") else ""
                     yield Askable(f"{run.name}:{method['name']}", index, run.run_id, method)
-
-
-def _usual(store: Path) -> Iterator[Askable]:
     for name in USUAL:
         _, experiment = find(name, store)
         for method, own in experiment["methods"].items():

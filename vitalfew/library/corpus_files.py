@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vitalfew.configs.loading import ConfigError, read_yaml
+from vitalfew.configs.loading import ConfigError, flat, read_yaml
 from vitalfew.configs.paths import beside
 from vitalfew.flows.pipelines.named import CORPORA, corpora, find_corpus, parse_corpus
 from vitalfew.storage import files
 from vitalfew.storage.runs import IndexNotFound, find_index
 from vitalfew.tasks.registry import UnknownName
-
-if TYPE_CHECKING:
-    from vitalfew.configs.schema import Corpus
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,11 @@ def extend(store: Path, name: str, settings: Mapping[str, Any], own: Path | None
 def _as_yaml(settings: Mapping[str, Any]) -> str:
     import yaml
 
-    def line(key: str, value: Any) -> str:
+    lines = []
+    for key, value in settings.items():
         inline = None if isinstance(value, Mapping | list) else False
-        return yaml.safe_dump({key: value}, default_flow_style=inline, sort_keys=False, allow_unicode=True)
-
-    return "".join(line(key, value) for key, value in settings.items())
+        lines.append(yaml.safe_dump({key: value}, default_flow_style=inline, sort_keys=False, allow_unicode=True))
+    return "".join(lines)
 
 
 def _line(file: Path, key: str) -> int:
@@ -90,32 +87,13 @@ def changes(store: Path, name: str, own: Path | None) -> list[tuple[str, str, st
         there = find_index(store, name).config
     except IndexNotFound:
         return []
-    wanted = _compared(corpus)
-    now = {key: _at(there, key) for key in wanted}
-    return [
-        (key, _in_words(now[key]), _in_words(wanted[key]))
-        for key in wanted
-        if now[key] is not None and wanted[key] is not None and now[key] != wanted[key]
-    ]
+    now, wanted = dict(flat(there)), dict(flat(corpus.model_dump(mode="json")))
+    both = [key for key in _COMPARED if None not in (now.get(key), wanted.get(key))]
+    return [(key, _in_words(now[key]), _in_words(wanted[key])) for key in both if now[key] != wanted[key]]
 
 
-def _compared(corpus: "Corpus") -> dict[str, Any]:
-    """The settings of a corpus that decide what searches find, by their keys. One that is None is decided later."""
-    return {
-        "datasets": [*corpus.datasets],
-        "split.splitter": corpus.split.splitter,
-        "encode.encoder": corpus.encode.encoder,
-        "encode.context": corpus.encode.context,
-        "index.type": corpus.index.type,
-        "bm25.enabled": corpus.bm25.enabled,
-    }
-
-
-def _at(settings: Mapping[str, Any], key: str) -> Any:
-    found: Any = settings
-    for part in key.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+_COMPARED = ("datasets", "split.splitter", "encode.encoder", "encode.context", "index.type", "bm25.enabled")
+"""The settings of a corpus that decide what searches find. One that is None is decided later."""
 
 
 def _in_words(value: Any) -> str:

@@ -3,16 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
+from polars import DataFrame
 
 from vitalfew.storage import files
 from vitalfew.storage.catalog.database import answers
 from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.runs import read_manifest
-
-if TYPE_CHECKING:
-    from polars import DataFrame
 
 RIGHT = 0.5
 """An answer is right where the metric is at least this: 1 of a metric of right or wrong, half of one from 0 to 1."""
@@ -40,12 +39,10 @@ class Explored:
 
     def scored(self, metric: str) -> str:
         """SQL of question_id and value: the mean over seeds."""
-        seeds = [
+        seeds = (
             f"SELECT question_id, value FROM {self.rows('scores', seed)} WHERE metric = {quoted(metric)}"
             for seed in range(len(self.tables["scores"]))
-        ]
-        if len(seeds) == 1:
-            return seeds[0]
+        )
         return f"SELECT question_id, avg(value) AS value FROM ({' UNION ALL '.join(seeds)}) GROUP BY question_id"
 
     def answered(self) -> str:
@@ -64,7 +61,7 @@ class Scored:
     metric: str
 
     @cached_property
-    def values(self) -> "DataFrame":
+    def values(self) -> DataFrame:
         """A row per question: question_id, source, value, other_value and difference (null without a second method).
 
         Raises QueryError, and NoReport where an artifact was removed."""
@@ -106,7 +103,7 @@ class QuestionFilter:
 
     def pl(
         self, order: str = "difference", descending: bool = True, limit: int | None = None, offset: int = 0
-    ) -> "DataFrame":
+    ) -> DataFrame:
         """A row per question: question_id, question, gold_answers, source, value, answer, error; with a second method
         also other_value, other_answer, other_error and difference (the second minus the first).
 
@@ -128,11 +125,9 @@ class QuestionFilter:
     def __len__(self) -> int:
         return len(self._fitting)
 
-    def cells(self) -> "DataFrame":
+    def cells(self) -> DataFrame:
         """How many questions there are of every kind, whatever `right` and `other_right` say: is_right, other_is_right
         (null: no value, or no second method), questions."""
-        import polars as pl
-
         kinds = self._among.group_by("is_right", "other_is_right").len("questions")
         return kinds.with_columns(pl.col("questions").cast(pl.Int64))
 
@@ -153,10 +148,8 @@ class QuestionFilter:
         return self.pl(limit=20)._repr_html_()
 
     @cached_property
-    def _among(self) -> "DataFrame":
+    def _among(self) -> DataFrame:
         """Those of the data set and with the text, and on which of them the methods are right."""
-        import polars as pl
-
         rows = self.scored.values
         if self.source:
             rows = rows.filter(source=self.source)
@@ -167,17 +160,13 @@ class QuestionFilter:
         return rows.with_columns(is_right=pl.col("value") >= RIGHT, other_is_right=pl.col("other_value") >= RIGHT)
 
     @cached_property
-    def _fitting(self) -> "DataFrame":
-        import polars as pl
-
+    def _fitting(self) -> DataFrame:
         rows = self._among
         for name, wanted in (("is_right", self.right), ("other_is_right", self.other_right)):
             rows = rows if wanted is None else rows.filter(pl.col(name) == wanted)
         return rows.filter(pl.col("value") != pl.col("other_value")) if self.changed else rows
 
-    def _ordered(self, order: str, descending: bool) -> "DataFrame":
-        import polars as pl
-
+    def _ordered(self, order: str, descending: bool) -> DataFrame:
         if order not in ORDERS or (order == "other_value" and len(self.sides) < 2):
             raise ValueError(f"order: give one of {', '.join(ORDERS)}, got {order!r}")
         rows, by = self._fitting, pl.col(order)
@@ -191,8 +180,6 @@ class QuestionFilter:
         return rows.sort(by, "question_id", descending=[descending, False], nulls_last=True)
 
 
-def read_frames(store: Path, *statements: str) -> "list[DataFrame]":
+def read_frames(store: Path, *statements: str) -> list[DataFrame]:
     """The rows of statements. Raises QueryError."""
-    import polars as pl
-
-    return [pl.DataFrame(table) for table in answers(store, *statements)]
+    return [DataFrame(table) for table in answers(store, *statements)]

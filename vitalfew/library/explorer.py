@@ -2,7 +2,8 @@
 
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.library.explored import RIGHT, Explored, QuestionFilter, Scored, read_frames
@@ -12,27 +13,10 @@ from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.registry import METHODS, summary
-from vitalfew.tasks.reports.contents import (
-    INDEX_SECONDS,
-    INDEX_USD,
-    PAID_USD,
-    STAGE_SECONDS,
-    STAGE_USD,
-    undeclared,
-)
+from vitalfew.tasks.reports.contents import INDEX_SECONDS, INDEX_USD, PAID_USD, STAGE_SECONDS, STAGE_USD, undeclared
 from vitalfew.tasks.reports.methods import groups
-from vitalfew.tasks.reports.runs import (
-    RECOMMENDATION,
-    SUMMARIES,
-    NoReport,
-    find_run,
-    read_manifest,
-    read_summaries,
-)
+from vitalfew.tasks.reports.runs import RECOMMENDATION, SUMMARIES, NoReport, read_manifest, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
-
-if TYPE_CHECKING:
-    from polars import DataFrame
 
 PAIRS = 4
 """Pairs of methods of which an explorer keeps the values of a metric: some 4 MB for 10^5 questions."""
@@ -99,10 +83,9 @@ class Explorer:
         name = metric.partition("@")[0]
         if name not in METHODS["metric"]:
             return ""
-        settings = {f"`score.{key}`": value for key, value in self.parameters.score if value is not None}
         said = summary("metric", name)
-        for setting, value in settings.items():
-            said = said.replace(setting, str(value))
+        for key, value in self.parameters.score:
+            said = said if value is None else said.replace(f"`score.{key}`", str(value))
         return said
 
     def sources(self) -> list[str]:
@@ -141,11 +124,9 @@ class Explorer:
             raise NoReport(f"run {self.run.run_id} has no metric {wanted!r}; it has: {', '.join(self.metrics)}")
         return QuestionFilter(self._scored(names, wanted), right, other_right, changed, source, containing)
 
-    def outcomes(self, metric: str | None = None) -> "DataFrame":
+    def outcomes(self, metric: str | None = None) -> pl.DataFrame:
         """A row per method but the baseline: method, lost (questions that the baseline answers right and the method
         wrong), won (the reverse)."""
-        import polars as pl
-
         wanted = metric or self.primary or ""
         baseline = self.method(self.baseline)
         scored = " UNION ALL ".join(
@@ -164,14 +145,12 @@ class Explorer:
         )[0]
 
     @cached_property
-    def figures(self) -> "DataFrame":
+    def figures(self) -> pl.DataFrame:
         """A row per method and metric, as in the report: method, metric, heading, unit, detail, value with its 95 %
         interval low to high, difference to the baseline with its interval, p, p_holm, questions and others.
 
         It was written with the report; where that is missing, every interval is computed. Raises NoReport.
         """
-        import polars as pl
-
         from vitalfew.tasks.report import read_report
         from vitalfew.tasks.reports.shown.tables import long_table
 
@@ -237,15 +216,13 @@ class Comparison:
         return primary_metric([*self.metrics().values()], self.sides[0][0].parameters.primary)
 
     @cached_property
-    def differences(self) -> "DataFrame":
+    def differences(self) -> pl.DataFrame:
         """A row per pair of methods and metric: pair (its place), method, other, metric, heading, unit, direction,
         detail, value, other_value, difference (other minus method) with its 95 % interval low to high, p, p_holm,
         questions, higher and lower (questions on which the other has a higher or lower value).
 
         Raises NoReport where they share no question.
         """
-        import polars as pl
-
         from vitalfew.tasks.reports.comparison import compared
 
         rows = []
@@ -273,8 +250,3 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(map(' / '.join, self.labels))})"
-
-
-def explored_run(store: Path, name: str) -> Explorer:
-    """Raises NoReport where there is no complete run of this name."""
-    return Explorer(store, find_run(store, name))

@@ -17,19 +17,14 @@ WHERE i.current ORDER BY i."index"
 """
 
 
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
-
-
 GATES = "SELECT * EXCLUDE (name) FROM gates WHERE name = {index} ORDER BY generation, method, metric"
 REASONS = """
 SELECT reason, stage, count(*) AS rows, arg_min(detail, "offset") AS example
 FROM rejects WHERE "index" = {index} GROUP BY ALL ORDER BY rows DESC, reason
 """
 REJECTS = """
-SELECT stage, source, "offset", reason, detail FROM rejects WHERE "index" = {{index}}{only}
+SELECT stage, source, "offset", reason, detail FROM rejects
+WHERE "index" = {index} AND reason = coalesce({reason}, reason)
 ORDER BY source, "offset", stage LIMIT {limit} OFFSET {offset}
 """
 COSTS = """
@@ -49,20 +44,17 @@ def corpora(store: Path, own: Path | None) -> "pl.DataFrame":
 
     files = named.corpora(store, own)
     read, bad = named.read_corpora(store, own)
-    text = ("name", "file", "cron", "timezone", "questions", "experiment", "approve", "error")
-    shape: dict[str, Any] = dict.fromkeys((*text, "margins"), pl.String)
+    names = ("name", "datasets", "cron", "timezone", "gate", "margins", "questions", "experiment", "approve")
+    shape: dict[str, Any] = dict.fromkeys((*names, "file", "error"), pl.String)
     shape |= {"datasets": pl.List(pl.String), "gate": pl.Boolean}
     rows: list[dict[str, Any]] = []
     for name, file in files.items():
-        corpus = read.get(name)
         row: dict[str, Any] = {"name": name, "file": str(file), "error": bad.get(name, "")}
-        if corpus:
+        if corpus := read.get(name):
             row |= {"datasets": [*corpus.datasets], "cron": corpus.cron, "timezone": corpus.timezone}
             row["gate"] = corpus.gate is not None
             if gate := corpus.gate:
-                margins = ", ".join(f"{metric}: {margin:g}" for metric, margin in gate.margins.items())
                 row |= {"questions": gate.questions, "experiment": gate.experiment, "approve": gate.approve}
-                row["margins"] = margins
+                row["margins"] = ", ".join(f"{metric}: {margin:g}" for metric, margin in gate.margins.items())
         rows.append(row)
-    ordered = ("name", "datasets", "cron", "timezone", "gate", "margins", "questions", "experiment", "approve")
-    return pl.DataFrame(rows, schema=shape).select(*ordered, "file", "error").sort("name")
+    return pl.DataFrame(rows, schema=shape).sort("name")

@@ -1,7 +1,7 @@
 """`Index`: a named index, and its search."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -36,9 +36,6 @@ class Hits(Sequence["SearchHit"]):
 
     def __len__(self) -> int:
         return len(self._hits)
-
-    def __iter__(self) -> Iterator["SearchHit"]:
-        return iter(self._hits)
 
     @property
     def tokens(self) -> int:

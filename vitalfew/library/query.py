@@ -1,18 +1,17 @@
 """`Query`: a statement that another thread may cancel, and whose rows may be written to a file."""
 
-import csv
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vitalfew.storage.catalog.database import limited
+from vitalfew.tasks.reports.shown.rows import write_csv, write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
     from duckdb import DuckDBPyRelation
 
 _BATCH = 10_000
@@ -64,7 +63,11 @@ class Query:
             raise ValueError(f"a query is written to a file that ends with .csv or .parquet, got {path.name!r}")
         with self._read(most) as rows:
             reader = rows.to_arrow_reader(_BATCH)
-            return (_write_csv if path.suffix == ".csv" else _write_parquet)(path, reader)
+            if path.suffix == ".parquet":
+                with path.open("wb") as file:
+                    return write_parquet(reader, file)
+            with path.open("w", encoding="utf-8", newline="") as text:
+                return write_csv(reader, text)
 
     def cancel(self) -> None:
         """End the query, from any thread and at any time; it raises Stopped within a fraction of a second."""
@@ -84,30 +87,3 @@ def _column(name: str, kind: str, plain: bool) -> str:
         return f"CAST(to_json({quoted}) AS VARCHAR) AS {quoted}"
     is_text = _FOREIGN.search(kind) or (plain and not _PLAIN.fullmatch(kind))
     return f"CAST({quoted} AS VARCHAR) AS {quoted}" if is_text else quoted
-
-
-def _write_parquet(path: Path, reader: "pa.RecordBatchReader") -> int:
-    import pyarrow.parquet as pq
-
-    count = 0
-    with pq.ParquetWriter(path, reader.schema, compression="zstd") as file:
-        for batch in reader:
-            file.write_batch(batch)
-            count += batch.num_rows
-    return count
-
-
-def _write_csv(path: Path, reader: "pa.RecordBatchReader") -> int:
-    from vitalfew.tasks.reports.shown.text import no_formula
-
-    def cell(value: Any) -> Any:
-        return no_formula(value) if isinstance(value, str) else value
-
-    count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(no_formula, reader.schema.names))
-        for batch in reader:
-            writer.writerows(map(cell, row) for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
-            count += batch.num_rows
-    return count

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vitalfew.configs.loading import merged
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, RagPassage, configured
 from vitalfew.tasks.models.causal.engines.cap import Purse
 
@@ -27,11 +28,8 @@ class Rag:
     ) -> None:
         """`max_usd`: USD that all answers together may cost in requests to servers. Raises NoPrice,
         UnknownName, ConfigError, IndexNotFound, IndexMismatch, and the errors of a missing model."""
-        own = {"generator": generator, "model": model}
-        generate = {key: value for key, value in own.items() if value is not None}
-        whole = dict(settings or {})
-        if generate:
-            whole["generate"] = {**whole.get("generate", {}), **generate}
+        generate = {key: own for key, own in (("generator", generator), ("model", model)) if own is not None}
+        whole = merged(settings or {}, {"generate": generate} if generate else {})
         self.configured = configured(store, method, index, whole)
         self._answering = Answering(store, self.configured, None if max_usd is None else Purse.of(max_usd))
 

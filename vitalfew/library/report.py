@@ -5,20 +5,27 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+from rich.console import Console
+
+from vitalfew.library.explorer import Explorer
 from vitalfew.storage import files
+from vitalfew.storage.catalog.database import query
+from vitalfew.tasks.report import write_report
+from vitalfew.tasks.reports.contents import Report as Results
+from vitalfew.tasks.reports.recommendation import recommendation
+from vitalfew.tasks.reports.runs import find_run
+from vitalfew.tasks.reports.shown.tables import long_table, wide_table
+from vitalfew.tasks.reports.shown.terminal import terminal_report
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from vitalfew.library.explorer import Explorer
-    from vitalfew.tasks.reports.contents import Report as Results
     from vitalfew.tasks.reports.plots.drawing import Plot
 
 
 class Report:
     """A finished evaluation. A notebook shows its page; `print` shows its table."""
 
-    def __init__(self, store: Path, results: "Results") -> None:
+    def __init__(self, store: Path, results: Results) -> None:
         """`results`: read from the store, which is written to only for the page."""
         self.store, self.results = store, results
 
@@ -30,47 +37,33 @@ class Report:
     @property
     def recommendation(self) -> str:
         """The method to take, by what was shown and by what it costs: the first line of every report."""
-        from vitalfew.tasks.reports.recommendation import recommendation
-
         return recommendation(self.results)
 
     @cached_property
     def page(self) -> Path:
         """The self-contained HTML page, with plots and all figures. It is written when it is first asked for."""
-        from vitalfew.tasks.report import write_report
-
         return files.local(write_report(self.store, self.results).html)
 
     @cached_property
-    def methods(self) -> "pl.DataFrame":
+    def methods(self) -> pl.DataFrame:
         """A row per method: its settings (`settings.KEY`), every metric, tokens, seconds and USD of a question."""
-        from vitalfew.tasks.reports.shown.tables import wide_table
-
         return wide_table(self.results)
 
     @cached_property
-    def summaries(self) -> "pl.DataFrame":
+    def summaries(self) -> pl.DataFrame:
         """A row per method and metric: value, 95 % interval, number of questions."""
-        from vitalfew.tasks.reports.shown.tables import long_table
-
         differences = ("difference", "difference_low", "difference_high", "p", "p_holm", "effect", "paired", "better")
         return long_table(self.results).drop(*differences, "worse")
 
     @cached_property
-    def differences(self) -> "pl.DataFrame":
+    def differences(self) -> pl.DataFrame:
         """A row per method and metric: paired difference to the baseline, 95 % interval, p, Holm's corrected p."""
-        from vitalfew.tasks.reports.shown.tables import long_table
-
         table = long_table(self.results).drop_nulls("difference")
         return table.drop("value", "questions", "left_out", "low", "high", "spread")
 
     @cached_property
-    def scores(self) -> "pl.DataFrame":
+    def scores(self) -> pl.DataFrame:
         """A row per method, question and metric: method, question_id, question, metric, value."""
-        import polars as pl
-
-        from vitalfew.storage.catalog.database import query
-
         rows = query(
             self.store,
             "SELECT method, question_id, asked.text AS question, metric, value FROM scores "
@@ -82,11 +75,9 @@ class Report:
         return pl.DataFrame(rows.to_arrow_table())
 
     @cached_property
-    def explorer(self) -> "Explorer":
+    def explorer(self) -> Explorer:
         """Its questions: who is right, and all of one question."""
-        from vitalfew.library.explorer import explored_run
-
-        return explored_run(self.store, self.run)
+        return Explorer(self.store, find_run(self.store, self.run))
 
     @cached_property
     def plots(self) -> "list[Plot]":
@@ -96,10 +87,6 @@ class Report:
         return drawn(self.results)
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        from vitalfew.tasks.reports.shown.terminal import terminal_report
-
         console = Console(width=120, force_terminal=False)
         with console.capture() as shown:
             console.print(terminal_report(self.results, console.width))

@@ -1,6 +1,6 @@
 """`Store`: a directory, or a prefix of a bucket, with indexes, evaluations and everything that they left."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,9 +61,8 @@ class Store:
         of `evaluate`. Raises IndexNotFound, ConfigError, InputError, CapReached.
         """
         if datasets:
-            given = _given(datasets=datasets, name=name, store=self.place, workers=workers, runner=runner)
-            given |= _given(max_usd=max_usd, until_cap=until_cap or None)
-            self._execute(build(IndexCorpus, dict(settings or {}), given), _index_flow)
+            given = self._given(workers, runner, max_usd, until_cap, datasets=datasets, name=name)
+            self._execute(build(IndexCorpus, dict(settings or {}), given))
         return Index(self.place, name)
 
     def indexes(self) -> list[str]:
@@ -72,11 +71,7 @@ class Store:
 
     def history(self, name: str) -> "pl.DataFrame":
         """The generations of an index: rows of the table `generations`, oldest first. Raises IndexNotFound."""
-        import polars as pl
-
-        find_index(self.place, name)
-        own = pl.col("name") == name
-        return self.sql("SELECT * FROM generations ORDER BY generation").filter(own)
+        return self._of_index(name, "SELECT * FROM generations WHERE name = {index} ORDER BY generation")
 
     def describe(self) -> "pl.DataFrame":
         """A row per index, as a search finds it now: name, passages, sentences, encoder, context, type, generation,
@@ -96,19 +91,22 @@ class Store:
     def rejects(self, name: str, reason: str | None = None, *, limit: int = 1000, offset: int = 0) -> "pl.DataFrame":
         """Input rows of an index that were not used, for a reason or for any: stage, source, offset (line or record,
         from 1), reason, detail; so many from `offset`. Raises IndexNotFound."""
-        only = f" AND reason = {holdings.quoted(reason)}" if reason is not None else ""
-        only = only.replace("{", "{{").replace("}", "}}")
-        return self._of_index(name, holdings.REJECTS.format(only=only, limit=int(limit), offset=int(offset)))
+        from vitalfew.storage.catalog.views import quoted
+
+        only = "NULL" if reason is None else quoted(reason)
+        return self._of_index(name, holdings.REJECTS, reason=only, limit=int(limit), offset=int(offset))
 
     def index_costs(self, name: str) -> "pl.DataFrame":
         """The costs of making an index as it is now: a row per stage and model with shards, rows, tokens (of the
         model), wall_seconds, cpu_seconds, gpu_seconds and usd. Raises IndexNotFound."""
         return self._of_index(name, holdings.COSTS)
 
-    def _of_index(self, name: str, query: str) -> "pl.DataFrame":
-        """The rows of a query that has `{index}` where the name of an index belongs, as text of SQL."""
+    def _of_index(self, name: str, query: str, **values: Any) -> "pl.DataFrame":
+        """The rows of a query that has `{index}` where the name of an index belongs, and so other values in SQL."""
+        from vitalfew.storage.catalog.views import quoted
+
         find_index(self.place, name)
-        return self.sql(query.format(index=holdings.quoted(name)))
+        return self.sql(query.format(index=quoted(name), **values))
 
     def corpora(self, folder: str | Path | None = None) -> "pl.DataFrame":
         """A row per corpus, which is a file of settings that a schedule keeps up to date: name, datasets, cron,
@@ -180,10 +178,10 @@ class Store:
         from vitalfew.configs.writing import WriteQuestions
         from vitalfew.tasks.datasets.written import written
 
-        given = _given(store=self.place, index=index, name=name, workers=workers, runner=runner)
-        given |= _given(max_usd=max_usd, until_cap=until_cap or None)
-        parameters = build(WriteQuestions, given, {"write": {**settings, **_given(n=n, writer=writer)}})
-        outcome = self._execute(parameters, _writing_flow)
+        given = self._given(workers, runner, max_usd, until_cap, index=index, name=name)
+        own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
+        parameters = build(WriteQuestions, given, {"write": {**settings, **own}})
+        outcome = self._execute(parameters)
         return QuestionSet(outcome.run.name, written(self.place, outcome.run.name))
 
     def evaluate(
@@ -210,12 +208,11 @@ class Store:
         from vitalfew.library.report import Report
 
         name, written = find(experiment, self.place)
-        given = _given(store=self.place, workers=workers, runner=runner, index=index)
-        given |= _given(max_usd=max_usd, until_cap=until_cap or None)
+        given = self._given(workers, runner, max_usd, until_cap, index=index)
         if questions is not None:
             given["questions"] = {"dataset": dataset_of(questions)}
         parameters = evaluation(name, written, merged(dict(settings or {}), given))
-        return Report(self.place, self._execute(parameters, _evaluation_flow).report.report)
+        return Report(self.place, self._execute(parameters).report.report)
 
     def report(self, run: str = "latest") -> "Report":
         """A finished evaluation, by a run's id or a prefix of it, or by its experiment's name. Raises NoReport."""
@@ -268,9 +265,10 @@ class Store:
     def explore(self, run: str = "latest") -> "Explorer":
         """The questions of a finished evaluation: who is right, and all of one question. Raises as `report`, which
         takes longer: it computes every interval."""
-        from vitalfew.library.explorer import explored_run
+        from vitalfew.library.explorer import Explorer
+        from vitalfew.tasks.reports.runs import find_run
 
-        return explored_run(self.place, run)
+        return Explorer(self.place, find_run(self.place, run))
 
     def compare(self, first: str, second: str) -> "Comparison":
         """Two evaluations (RUN or EXPERIMENT), or two methods (RUN:METHOD), on the questions that both asked: paired
@@ -373,12 +371,20 @@ class Store:
             rows = rows.filter(pl.col("day") >= since)
         return rows.filter(pl.col("day") <= until) if until else rows
 
-    def _execute(self, parameters: Execution, flow: Callable[[], Callable[[Any], Any]]) -> Any:
+    def _given(
+        self, workers: int | None, runner: Runner | None, max_usd: float | None, until_cap: bool, **own: Any
+    ) -> dict[str, Any]:
+        """The settings of a run that were given."""
+        cap = {"max_usd": max_usd, "until_cap": until_cap or None}
+        every = {"store": self.place, "workers": workers, "runner": runner, **cap, **own}
+        return {key: value for key, value in every.items() if value is not None}
+
+    def _execute(self, parameters: Execution) -> Any:
         from vitalfew.flows.pipelines.run import showing
         from vitalfew.flows.start import execute
 
         with showing(self.progress):
-            return execute(parameters, flow)
+            return execute(parameters)
 
     def __repr__(self) -> str:
         return f"Store({str(self.place)!r})"
@@ -387,26 +393,3 @@ class Store:
 def sql(query: str, store: str | Path = "store", timeout: float = 600) -> "pl.DataFrame":
     """`Store(store).sql(query)`."""
     return Store(store).sql(query, timeout)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {key: value for key, value in options.items() if value is not None}
-
-
-def _index_flow() -> Callable[[IndexCorpus], Any]:
-    """The flow that makes an index, which takes seconds to import."""
-    from vitalfew.flows.index_corpus import index_corpus
-
-    return index_corpus
-
-
-def _evaluation_flow() -> Callable[[Any], Any]:
-    from vitalfew.flows.evaluate import evaluate
-
-    return evaluate
-
-
-def _writing_flow() -> Callable[[Any], Any]:
-    from vitalfew.flows.evaluate import write_questions
-
-    return write_questions

@@ -187,8 +187,8 @@ def _method(
     value = values.get(judged) if judged else None
     is_right = None if value is None else value >= RIGHT
     ranked = {passage: next((hit.rank for hit in hits if hit.passage_id == passage), None) for passage in sorted(gold)}
-    found = hits if "hits" in side.tables else None
-    why = _why(found, ranked, contexts, passages, bool(asked["answers"]), is_right, answer["error"])
+    shown = _Shown(hits if "hits" in side.tables else None, ranked, contexts, passages)
+    why = shown.why(bool(asked["answers"]), is_right, answer["error"])
     return MethodStory(side.name, answer["text"], answer["error"], values, is_right, hits, contexts, ranked, why)
 
 
@@ -232,104 +232,85 @@ def _has_fact(text: str, source: SourcePassage | None) -> bool:
     return any(fact in text or text.strip() in fact for fact in facts)
 
 
-def _why(
-    hits: Sequence[StoryHit] | None,
-    ranks: Mapping[int, int | None],
-    contexts: Sequence[StoryContext],
-    passages: Mapping[int, SourcePassage],
-    has_gold_answers: bool,
-    is_right: bool | None,
-    error: str,
-) -> str:
-    if hits is None:
-        said = ["It searched nothing: the model answered alone"]
-    else:
-        said = [_retrieved(ranks, hits, passages), _kept(ranks, hits, contexts, passages)]
-        if has_gold_answers:
-            said.append(_holding(ranks, contexts))
-    verdict = "" if is_right is None else " The answer counts as right." if is_right else " The answer counts as wrong"
-    if is_right is False:
-        verdict += ", although the fact was in the prompt." if _has_facts(ranks, contexts, passages) else "."
-    return f"{'; '.join(filter(None, said))}.{f' There is no answer: {error}' if error else verdict}"
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a method's artifacts show of a question. `hits`: None where it searched nothing; `ranks`: by gold passage
+    the rank of its first hit, None where it was not retrieved."""
 
+    hits: Sequence[StoryHit] | None
+    ranks: Mapping[int, int | None]
+    contexts: Sequence[StoryContext]
+    passages: Mapping[int, SourcePassage]
 
-def _holding(ranks: Mapping[int, int | None], contexts: Sequence[StoryContext]) -> str:
-    """Say if a context holds a gold answer: one of a gold passage, or else another, which may hold it by chance."""
-    holding = [context for context in contexts if context.holds_answer]
-    if not holding:
-        return "no context holds a gold answer"
-    of_gold = next((context for context in holding if ranks.keys() & {*context.sources}), None)
-    if of_gold or not ranks:
-        return f"a gold answer stands in context {(of_gold or holding[0]).place}"
-    return f"a gold answer stands in context {holding[0].place}, which is of another passage"
+    def why(self, has_gold_answers: bool, is_right: bool | None, error: str) -> str:
+        if self.hits is None:
+            said = ["It searched nothing: the model answered alone"]
+        else:
+            said = [self._retrieved(self.hits), self._kept(self.hits)]
+            if has_gold_answers:
+                said.append(self._holding())
+        verdict = {None: "", True: " The answer counts as right.", False: " The answer counts as wrong"}[is_right]
+        if is_right is False:
+            verdict += ", although the fact was in the prompt." if self._has_facts() else "."
+        return f"{'; '.join(filter(None, said))}.{f' There is no answer: {error}' if error else verdict}"
 
+    def _holding(self) -> str:
+        """Say if a context holds a gold answer: one of a gold passage, or else another, which may hold it by chance."""
+        holding = [context for context in self.contexts if context.holds_answer]
+        if not holding:
+            return "no context holds a gold answer"
+        of_gold = next((context for context in holding if self.ranks.keys() & {*context.sources}), None)
+        if of_gold or not self.ranks:
+            return f"a gold answer stands in context {(of_gold or holding[0]).place}"
+        return f"a gold answer stands in context {holding[0].place}, which is of another passage"
 
-def _has_facts(
-    ranks: Mapping[int, int | None], contexts: Sequence[StoryContext], passages: Mapping[int, SourcePassage]
-) -> bool:
-    """Return true if the data set names the sentences with the facts, and contexts have all of them."""
-    facts = {number: passages[number].fact for number in ranks if number in passages}
-    kept = {number: [span for own in contexts for span in own.kept.get(number, ())] for number in facts}
-    is_whole = all(fact and _covered(fact, kept[number]) == 1 for number, fact in facts.items())
-    return bool(ranks) and len(facts) == len(ranks) and is_whole
+    def _has_facts(self) -> bool:
+        """Return true if the data set names the sentences with the facts, and contexts have all of them."""
+        facts = {number: self.passages[number].fact for number in self.ranks if number in self.passages}
+        kept = {number: [span for own in self.contexts for span in own.kept.get(number, ())] for number in facts}
+        is_whole = all(fact and _covered(fact, kept[number]) == 1 for number, fact in facts.items())
+        return bool(self.ranks) and len(facts) == len(self.ranks) and is_whole
 
-
-def _retrieved(ranks: Mapping[int, int | None], hits: Sequence[StoryHit], passages: Mapping[int, SourcePassage]) -> str:
-    if not ranks:
-        return "The data set names no gold passage"
-    found = sorted(rank for rank in ranks.values() if rank is not None)
-    if len(ranks) == 1:
+    def _retrieved(self, hits: Sequence[StoryHit]) -> str:
+        if not self.ranks:
+            return "The data set names no gold passage"
+        found = sorted(rank for rank in self.ranks.values() if rank is not None)
+        if len(self.ranks) == 1:
+            if not found:
+                return "The gold passage was not retrieved"
+            hit = next(hit for hit in hits if hit.rank == found[0])
+            source = self.passages.get(hit.passage_id)
+            part = "A part of the" if source and len(hit.text) < len(source.text.strip()) else "The"
+            return f"{part} gold passage was retrieved at rank {found[0]}"
         if not found:
-            return "The gold passage was not retrieved"
-        hit = next(hit for hit in hits if hit.rank == found[0])
-        source = passages.get(hit.passage_id)
-        part = "A part of the" if source and len(hit.text) < len(source.text.strip()) else "The"
-        return f"{part} gold passage was retrieved at rank {found[0]}"
-    if not found:
-        return f"No gold passage was retrieved (there are {len(ranks)})"
-    places = f"at ranks {', '.join(map(str, found))}" if len(found) > 1 else f"at rank {found[0]}"
-    return f"{len(found)} of {len(ranks)} gold passages were retrieved ({places})"
+            return f"No gold passage was retrieved (there are {len(self.ranks)})"
+        places = f"at rank{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
+        return f"{len(found)} of {len(self.ranks)} gold passages were retrieved ({places})"
 
+    def _kept(self, hits: Sequence[StoryHit]) -> str:
+        """Say if the gold passages that were retrieved were kept, and if the sentences with their facts were."""
+        said = {rank: self._kept_of(passage, hits) for passage, rank in self.ranks.items() if rank is not None}
+        if len(self.ranks) == 1:
+            return "".join(said.values())
+        return "; ".join(f"of the one at rank {rank}, {text}" for rank, text in said.items())
 
-def _kept(
-    ranks: Mapping[int, int | None],
-    hits: Sequence[StoryHit],
-    contexts: Sequence[StoryContext],
-    passages: Mapping[int, SourcePassage],
-) -> str:
-    """Say if the gold passages that were retrieved were kept, and if the sentences with their facts were."""
-    retrieved = [passage for passage, rank in ranks.items() if rank is not None]
-    if not retrieved:
-        return ""
-    said = [_kept_of(passage, hits, contexts, passages.get(passage)) for passage in retrieved]
-    if len(ranks) == 1:
-        return said[0]
-    return "; ".join(
-        f"of the one at rank {ranks[passage]}, {text}" for passage, text in zip(retrieved, said, strict=True)
-    )
-
-
-def _kept_of(
-    passage: int, hits: Sequence[StoryHit], contexts: Sequence[StoryContext], source: SourcePassage | None
-) -> str:
-    reading = [context for context in contexts if passage in context.sources]
-    if not reading:
-        return (
-            f"no context of the prompt comes from it{_fact_rank(passage, hits, source, 'the sentence with the fact')}"
-        )
-    first = reading[0].place
-    if not any(context.kept for context in reading):
-        return f"a model wrote context {first} from it"
-    if source is None or not source.fact:
-        return f"context {first} comes from it"
-    shares = [(_covered(source.fact, context.kept.get(passage, ())), context.place) for context in reading]
-    share, place = max(shares, key=lambda own: (own[0], -own[1]))
-    if share == 1:
-        return f"the sentence with the fact was kept in context {place}"
-    if share:
-        return f"the sentence with the fact was kept in part in context {place}"
-    dropped = f"context {first} comes from it, but the sentence with the fact was dropped"
-    return f"{dropped}{_fact_rank(passage, hits, source, 'it')}"
+    def _kept_of(self, passage: int, hits: Sequence[StoryHit]) -> str:
+        source = self.passages.get(passage)
+        reading = [context for context in self.contexts if passage in context.sources]
+        if not reading:
+            where = _fact_rank(passage, hits, source, "the sentence with the fact")
+            return f"no context of the prompt comes from it{where}"
+        first = reading[0].place
+        if not any(context.kept for context in reading):
+            return f"a model wrote context {first} from it"
+        if source is None or not source.fact:
+            return f"context {first} comes from it"
+        shares = [(_covered(source.fact, context.kept.get(passage, ())), context.place) for context in reading]
+        share, place = max(shares, key=lambda own: (own[0], -own[1]))
+        if share:
+            return f"the sentence with the fact was kept {'in part ' if share < 1 else ''}in context {place}"
+        dropped = f"context {first} comes from it, but the sentence with the fact was dropped"
+        return f"{dropped}{_fact_rank(passage, hits, source, 'it')}"
 
 
 def _fact_rank(passage: int, hits: Sequence[StoryHit], source: SourcePassage | None, named: str) -> str:
