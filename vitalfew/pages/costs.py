@@ -21,7 +21,7 @@ PERIODS = {
     "30": "the last 30 days",
     "all": "all time",
 }
-GROUPS = {"method": "method", "stage": "stage", "model": "model", "day": "day", "run": "run"}
+GROUPS = ("method", "stage", "model", "day", "run")
 KEYS = {by: ["run_id", "name", "flow"] if by == "run" else [by] for by in GROUPS}
 """The columns that tell groups apart."""
 _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "cpu_seconds": 1, "gpu_seconds": 1}
@@ -95,7 +95,7 @@ def draw(site: Site) -> None:
 
     with ui.element("div").classes("row"):
         parts.choice("Period (UTC)", PERIODS, view.period, change("period"))
-        parts.choice("By", GROUPS, view.by, change("by"))
+        parts.choice("By", {by: by for by in GROUPS}, view.by, change("by"))
 
     def drawn(found: tuple[pl.DataFrame, Prices]) -> None:
         _show(*found, view)
@@ -120,7 +120,7 @@ def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
     parts.hint(_total(rows, since, until))
     _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
     grouped = _grouped(rows, view.by)
-    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, *_order(view.by))
+    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, _order(view.by), True)
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
     _explain(view, prices)
 
@@ -140,38 +140,32 @@ def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     grouped = rows.group_by(KEYS[by]).agg(sums)
     total = grouped["usd"].sum()
     share = pl.col("usd") / total if total else pl.lit(None, pl.Float64)
-    order, descending = _order(by)
-    grouped = grouped.sort(order, KEYS[by][0], descending=[descending, False])
+    grouped = grouped.sort(_order(by), KEYS[by][0], descending=[True, False])
     return grouped.with_columns(share.alias("share"), pl.col("tokens").round(0).cast(pl.Int64))
 
 
-def _order(by: str) -> tuple[str, bool]:
-    return ("day", True) if by == "day" else ("usd", True)
+def _order(by: str) -> str:
+    return "day" if by == "day" else "usd"
 
 
 def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
-    def number(name: str, label: str, write: Callable[[float | None], str]) -> parts.Shown:
-        return parts.Shown(name, label, write, number=True)
-
-    keys = {
-        "day": [parts.Shown("day", "day (UTC)")],
-        "run": [parts.Shown("run_id", "run", link=_results), parts.Shown("name", "experiment or index")],
-    }
-    shown = [
-        *keys.get(by, [parts.Shown(by, by)]),
-        number("usd", USD, parts.usd),
-        number("share", "share", lambda value: "" if value is None else f"{value:.1%}"),
-        number("usd_nothing_known", "USD if nothing had been known", parts.usd),
-        number("tokens", "model tokens", parts.figure()),
-        number("wall_seconds", "wall seconds", parts.figure(1)),
-        number("cpu_seconds", "CPU seconds", parts.figure(1)),
-    ]
+    is_method, seconds = by == "method", {"wall_seconds": "wall seconds", "cpu_seconds": "CPU seconds"}
     if grouped["gpu_seconds"].sum():
-        shown.append(number("gpu_seconds", "GPU seconds", parts.figure(1)))
-    if by == "method":
-        shown.insert(2, number("usd_shared", "of which shared with other methods (USD)", parts.usd))
-        shown.append(parts.Shown("names", "experiment or index"))
-    return shown
+        seconds["gpu_seconds"] = "GPU seconds"
+    keys = {
+        "day": parts.texts(day="day (UTC)"),
+        "run": [parts.Shown("run_id", "run", link=_results), *parts.texts(name="experiment or index")],
+    }
+    return [
+        *keys.get(by, parts.texts(**{by: by})),
+        *parts.numbers(parts.usd, usd=USD),
+        *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
+        *parts.numbers(lambda value: "" if value is None else f"{value:.1%}", share="share"),
+        *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
+        *parts.numbers(parts.figure(), tokens="model tokens"),
+        *parts.numbers(parts.figure(1), **seconds),
+        *(parts.texts(names="experiment or index") if is_method else ()),
+    ]
 
 
 def _results(row: Mapping[str, Any]) -> str:
@@ -191,9 +185,8 @@ def _sum(rows: pl.DataFrame, name: str) -> float:
 def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
-    count = rows["run_id"].n_unique()
     return (
-        f"{_days(since, until)} (UTC), {count} run{'' if count == 1 else 's'}: {parts.usd(usd)} USD, and "
+        f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
         f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
         f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
@@ -208,28 +201,18 @@ def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
     largest = rows.group_by("group").agg(pl.col("usd").sum()).sort("usd", descending=True)["group"].to_list()
     named = largest if len(largest) <= SERIES else largest[: SERIES - 1]
     others = f"{len(largest) - len(named)} others"
+    shown = [*named, others] if len(largest) > len(named) else named
     told = pl.when(pl.col("group").is_in(named)).then(pl.col("group")).otherwise(pl.lit(others)).alias("group")
     sums = rows.with_columns(told).group_by("group", "day").agg(pl.col("usd").sum())
     by = {(group, day): usd for group, day, usd in sums.iter_rows()}
-    series = [
+    series: list[dict[str, Any]] = [
         {"type": "bar", "stack": "usd", "name": name, "data": [by.get((name, day), 0) for day in days]}
-        for name in named
+        for name in shown
     ]
-    if len(largest) > len(named):
-        rest = [by.get((others, day), 0) for day in days]
-        series.append({"type": "bar", "stack": "usd", "name": others, "data": rest, "itemStyle": {"color": "#999"}})
-    parts.chart(
-        "USD by day, as bars; the table below has the sums",
-        {
-            "tooltip": {"trigger": "axis", ":valueFormatter": _WRITE_USD},
-            "legend": {"type": "scroll", "top": 0},
-            "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 10},
-            "xAxis": {"type": "category", "data": [str(day) for day in days]},
-            "yAxis": {"type": "value", "name": "USD"},
-            "series": series,
-        },
-        is_stacked=True,
-    )
+    if shown is not named:
+        series[-1]["itemStyle"] = {"color": "#999"}
+    said = "USD by day, as bars; the table below has the sums"
+    parts.chart(said, [str(day) for day in days], "USD", series, write=_WRITE_USD)
 
 
 def _explain(view: View, prices: Prices) -> None:
@@ -273,16 +256,13 @@ def _show_quoted(rows: pl.DataFrame) -> None:
         pl.struct(name, f"quoted_{name}").map_elements(_words, pl.String).alias(f"{name}_words")
         for name in ("usd", "wall_seconds")
     )
+    seconds = {"quoted_wall_seconds": "wall seconds quoted", "wall_seconds": "wall seconds actual"}
     columns = [
-        parts.Shown("name", "run for"),
-        parts.Shown("run_id", "run"),
-        parts.Shown("stage", "stage"),
-        parts.Shown("quoted_usd", "USD quoted", parts.usd, number=True),
-        parts.Shown("usd", "USD actual", parts.usd, number=True),
-        parts.Shown("usd_words", "USD, in words"),
-        parts.Shown("quoted_wall_seconds", "wall seconds quoted", parts.figure(1), number=True),
-        parts.Shown("wall_seconds", "wall seconds actual", parts.figure(1), number=True),
-        parts.Shown("wall_seconds_words", "seconds, in words"),
+        *parts.texts(name="run for", run_id="run", stage="stage"),
+        *parts.numbers(parts.usd, quoted_usd="USD quoted", usd="USD actual"),
+        *parts.texts(usd_words="USD, in words"),
+        *parts.numbers(parts.figure(1), **seconds),
+        *parts.texts(wall_seconds_words="seconds, in words"),
     ]
     parts.frame_table("Quoted and actual", columns, worded)
 

@@ -1,6 +1,5 @@
 """The traffic of `vitalfew serve`, on the page Costs: requests by time, the slowest, and those without an answer."""
 
-from collections.abc import Callable
 from datetime import date, timedelta
 
 import polars as pl
@@ -52,18 +51,17 @@ def _show(found: dict[str, pl.DataFrame], every: str) -> None:
         return
     traffic = found["traffic"]
     requests, usd = traffic["requests"].sum(), float(traffic["usd"].sum())
-    parts.hint(f"{requests:,} request{'' if requests == 1 else 's'}: {parts.usd(usd)} USD (machine and servers)")
+    parts.hint(f"{parts.count(requests, 'request')}: {parts.usd(usd)} USD (machine and servers)")
     _chart(traffic, every)
     parts.frame_table(f"Requests by {every}", _columns(every), traffic, "time", True)
     parts.downloads("requests", lambda: traffic)
     parts.heading("Slowest requests")
-    seconds = parts.Shown("seconds", "seconds", parts.figure(2), number=True)
-    tokens = parts.Shown("prompt_tokens", "prompt tokens", parts.figure(), number=True)
-    parts.frame_table("Slowest requests", [seconds, tokens, *_REQUEST], found["slow"])
+    seconds = parts.numbers(parts.figure(2), seconds="seconds")
+    tokens = parts.numbers(parts.figure(), prompt_tokens="prompt tokens")
+    parts.frame_table("Slowest requests", [*seconds, *tokens, *_REQUEST], found["slow"])
     parts.heading("Requests without an answer")
-    parts.frame_table(
-        "Requests without an answer", _REQUEST, found["unanswered"], nothing="All requests got an answer."
-    )
+    nothing = "All requests got an answer."
+    parts.frame_table("Requests without an answer", _REQUEST, found["unanswered"], nothing=nothing)
 
 
 def _time(value: object) -> str:
@@ -72,49 +70,31 @@ def _time(value: object) -> str:
 
 _REQUEST = [
     parts.Shown("received", "received (UTC)", _time),
-    parts.Shown("path", "path"),
-    parts.Shown("configuration", "configuration"),
+    *parts.texts(path="path", configuration="configuration"),
     parts.Shown("status", "HTTP status", number=True),
-    parts.Shown("error", "error"),
-    parts.Shown("question", "question (if the server keeps them)"),
+    *parts.texts(error="error", question="question (if the server keeps them)"),
 ]
 
 
 def _columns(every: str) -> list[parts.Shown]:
-    def number(name: str, label: str, write: Callable[[float | None], str]) -> parts.Shown:
-        return parts.Shown(name, label, write, number=True)
-
+    tokens = {
+        "prompt_tokens": "prompt tokens",
+        "completion_tokens": "tokens generated",
+        "tokens_saved": "tokens saved (words)",
+    }
     return [
         parts.Shown("time", f"{every} (UTC)", lambda value: f"{value:%Y-%m-%d}" if every == "day" else _time(value)),
-        parts.Shown("configuration", "configuration"),
-        parts.Shown("path", "path"),
-        number("requests", "requests", parts.figure()),
-        number("unanswered", "without an answer", parts.figure()),
-        number("p50_seconds", "median seconds", parts.figure(2)),
-        number("p99_seconds", "99th percentile, seconds", parts.figure(2)),
-        number("prompt_tokens", "prompt tokens", parts.figure()),
-        number("completion_tokens", "tokens generated", parts.figure()),
-        number("tokens_saved", "tokens saved (words)", parts.figure()),
-        number("usd", "USD", parts.usd),
+        *parts.texts(configuration="configuration", path="path"),
+        *parts.numbers(parts.figure(), requests="requests", unanswered="without an answer"),
+        *parts.numbers(parts.figure(2), p50_seconds="median seconds", p99_seconds="99th percentile, seconds"),
+        *parts.numbers(parts.figure(), **tokens),
+        *parts.numbers(parts.usd, usd="USD"),
     ]
 
 
 def _chart(traffic: pl.DataFrame, every: str) -> None:
     sums = traffic.group_by("time").agg(pl.col("requests", "unanswered").sum()).sort("time")
-    answered = (sums["requests"] - sums["unanswered"]).to_list()
+    heights = {"answered": sums["requests"] - sums["unanswered"], "without an answer": sums["unanswered"]}
+    series = [{"type": "bar", "stack": "all", "name": name, "data": data.to_list()} for name, data in heights.items()]
     times = [f"{time:%Y-%m-%d}" if every == "day" else f"{time:%m-%d %H:%M}" for time in sums["time"]]
-    parts.chart(
-        f"Requests by {every}, as bars; the table below has the figures",
-        {
-            "tooltip": {"trigger": "axis"},
-            "legend": {"top": 0},
-            "grid": {"containLabel": True, "left": 10, "right": 20, "top": 50, "bottom": 10},
-            "xAxis": {"type": "category", "data": times},
-            "yAxis": {"type": "value", "name": "requests"},
-            "series": [
-                {"type": "bar", "stack": "all", "name": "answered", "data": answered},
-                {"type": "bar", "stack": "all", "name": "without an answer", "data": sums["unanswered"].to_list()},
-            ],
-        },
-        is_stacked=True,
-    )
+    parts.chart(f"Requests by {every}, as bars; the table below has the figures", times, "requests", series)

@@ -40,29 +40,60 @@ async def reading(read: Callable[[], Result]) -> Result:
         ) from None
 
 
+def told(error: Exception) -> str:
+    """What is wrong, for a user who can correct it. Raises the error where it is a fault of the program."""
+    if (said := explanation(error)) is None:
+        raise error
+    return said
+
+
+async def asked(read: Callable[[], Result], place: ui.element | None = None) -> Result | None:
+    """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned."""
+    try:
+        return await reading(read)
+    except Exception as error:
+        said = told(error)
+    if place is None:
+        refuse(said)
+    else:
+        with anew(place):
+            problem(said)
+    return None
+
+
+def refuse(said: str) -> None:
+    """Show an error as a notification: what the page shows now stays."""
+    ui.notify(said, type="negative", multi_line=True)
+
+
+def anew(place: ui.element) -> ui.element:
+    """Clear a place, to draw in it."""
+    place.clear()
+    return place
+
+
+def stack(gap: float = 1.0) -> ui.column:
+    """Things below each other, as wide as the place they stand in. `gap`: between them, in rem."""
+    return ui.column().classes("w-full").style(f"gap: {gap}rem; align-items: stretch")
+
+
 def later(
     read: Callable[[], Result], draw: Callable[[Result], None], doing: str = "Reading the store"
 ) -> Callable[[], Awaitable[None]]:
     """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
     button that tries again. Returns what reads and draws it anew."""
-    place = ui.column().classes("w-full").style("gap: 1rem; align-items: stretch")
+    place = stack()
 
     async def load() -> None:
-        place.clear()
-        with place:
+        with anew(place):
             waiting(doing)
         try:
             found = await reading(read)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                place.clear()
-                raise
-            place.clear()
-            with place:
-                problem(said, load)
+            with anew(place):
+                problem(told(error), load)
             return
-        place.clear()
-        with place:
+        with anew(place):
             draw(found)
 
     ui.timer(0, load, once=True)  # beside the place: what is cleared is also stopped
@@ -125,6 +156,21 @@ class Shown:
         return figure_of(row[self.name], row[self.unit]) if self.unit else self.write(row[self.name])
 
 
+def texts(**labels: str) -> list[Shown]:
+    """Columns of texts: their headings, by field."""
+    return [Shown(name, label) for name, label in labels.items()]
+
+
+def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
+    """Columns that are written alike and stand on the right: their headings, by field."""
+    return [Shown(name, label, write, number=True) for name, label in labels.items()]
+
+
+def in_units(**labels: str) -> list[Shown]:
+    """Columns of numbers, of which the field `unit` has the units: their headings, by field."""
+    return [Shown(name, label, number=True, unit="unit") for name, label in labels.items()]
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
     """The rows that a table shows: `limit` of them from `offset`, ordered by a column's name ("" as they come)."""
@@ -159,6 +205,7 @@ def table(
     nothing: str = "There are no rows.",
     cell: str = "",
     on: Mapping[str, Callable[[GenericEventArguments], Any]] | None = None,
+    is_sortable: bool = True,
 ) -> Callable[[], Awaitable[None]]:
     """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
     all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
@@ -171,7 +218,7 @@ def table(
             hint(nothing)
             return
         made = ui.table(
-            columns=[_column(column) for column in columns],
+            columns=[_column(column, is_sortable) for column in columns],
             rows=_cells(columns, first, rows),
             row_key="_row",
             pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
@@ -196,22 +243,16 @@ async def _turn(
     """Show another page of a table."""
     order, down = pagination.get("sortBy") or "", bool(pagination.get("descending"))
     wanted = Slice((pagination["page"] - 1) * ROWS, ROWS, order, down)
-    try:
-        rows, count = await reading(lambda: read(wanted))
-    except Exception as error:
-        if (said := explanation(error)) is None:
-            raise
-        ui.notify(said, type="negative", multi_line=True)
-        return
-    made.rows = _cells(columns, wanted, rows)
-    made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": count}
-    made.update()
+    if found := await asked(lambda: read(wanted)):
+        made.rows = _cells(columns, wanted, found[0])
+        made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": found[1]}
+        made.update()
 
 
-def _column(column: Shown) -> dict[str, Any]:
+def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
     side, kind = ("right", "number") if column.number else ("left", "")
-    shown = {"name": column.name, "label": column.label, "field": column.name, "sortable": column.sortable}
-    return {**shown, "align": side, "classes": kind, "headerClasses": kind}
+    shown = {"name": column.name, "label": column.label, "field": column.name, "align": side}
+    return {**shown, "sortable": is_sortable and column.sortable, "classes": kind, "headerClasses": kind}
 
 
 def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str, Any]]:
@@ -229,6 +270,7 @@ def frame_table(
     order: str = "",
     descending: bool = False,
     nothing: str = "There are no rows.",
+    is_sortable: bool = True,
 ) -> None:
     """A table of a frame, which is in memory."""
 
@@ -236,16 +278,27 @@ def frame_table(
         ordered = frame.sort(wanted.order, descending=wanted.descending, nulls_last=True) if wanted.order else frame
         return ordered.slice(wanted.offset, wanted.limit).to_dicts(), len(frame)
 
-    table(label, columns, read, order, descending, nothing)
+    table(label, columns, read, order, descending, nothing, is_sortable=is_sortable)
 
 
-def chart(label: str, options: dict[str, Any], is_stacked: bool = False) -> ui.echart:
-    """A chart of Apache ECharts, which also describes itself in words. `label`: its name, which is all that a stacked
-    one says: ECharts would read out its places of the bars too."""
-    said = {"label": {"description": label}} if is_stacked else {}
-    made = ui.echart({"aria": {"enabled": True, **said}, "animation": False, **options})
-    made.props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
-    return made
+def chart(
+    label: str, places: Sequence[str], unit: str, series: Sequence[Mapping[str, Any]], along: str = "", write: str = ""
+) -> None:
+    """A chart of Apache ECharts, which also describes itself in words: heights above places. `unit`: of the heights;
+    `series`: as ECharts has them; `along`: what the places are; `write`: a function of JavaScript for a height.
+    `label`: its name, which is all that a stacked one says: ECharts would read out its places of the bars too."""
+    is_stacked = any("stack" in each for each in series)
+    options = {
+        "aria": {"enabled": True, **({"label": {"description": label}} if is_stacked else {})},
+        "animation": False,
+        "tooltip": {"trigger": "axis", **({":valueFormatter": write} if write else {})},
+        "legend": {"type": "scroll", "top": 0, "show": is_stacked},
+        "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 30 if along else 10},
+        "xAxis": {"type": "category", "data": [*places], "name": along, "nameLocation": "middle"},
+        "yAxis": {"type": "value", "name": unit, "scale": any(each["type"] == "line" for each in series)},
+        "series": [*series],
+    }
+    ui.echart(options).props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
 
 
 def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
@@ -273,6 +326,11 @@ def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
     return lambda value: "" if value is None else f"{value:,.{digits}f}{unit}"
 
 
+def count(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def p_value(value: float | None) -> str:
     """How a p is written; an unknown one is empty."""
     return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
@@ -298,7 +356,7 @@ def folded(label: str, draw: Callable[[], Any], is_open: bool = False) -> None:
     """A part that a click or Enter unfolds. It is drawn when it is first open."""
     with ui.element("details") as made:
         Words(label, "summary")
-        place = ui.column().classes("w-full").style("gap: 0.75rem; align-items: stretch; padding: 0.5rem 0")
+        place = stack(0.75).style("padding: 0.5rem 0")
     drawn = False
 
     def show() -> None:
@@ -325,9 +383,8 @@ def further(label: str, show: Callable[[], None]) -> None:
         made.delete()
         show()
 
-    made = (
-        ui.button(label, on_click=pressed).props("flat dense no-caps").style("align-self: start; justify-self: start")
-    )
+    made = ui.button(label, on_click=pressed).props("flat dense no-caps")
+    made.style("align-self: start; justify-self: start")
 
 
 def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]] = ()) -> None:
@@ -364,7 +421,7 @@ def _pieces(
 
 def long_text(text: str, empty: str = "(empty)") -> None:
     """A text, of which a button shows more, a part at a time."""
-    place = ui.column().style("gap: 0.25rem; align-items: stretch")
+    place = stack(0.25)
 
     def show(start: int) -> None:
         with place:
@@ -374,6 +431,16 @@ def long_text(text: str, empty: str = "(empty)") -> None:
                 further(f"Show more ({left:,} characters are left)", lambda: show(start + LONG))
 
     show(0)
+
+
+def field(label: str, kind: str, value: str = "") -> ui.element:
+    """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
+    typed into its parts. Its events `input` have the value."""
+    with ui.element("label").classes("field"):
+        Words(label)
+        made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
+        made.props["defaultValue"] = value
+    return made
 
 
 def choice(
@@ -386,7 +453,6 @@ def choice(
 ) -> ui.element:
     """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
     the heading that a value stands under."""
-
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("select").mark(marker or label)

@@ -10,7 +10,6 @@ from typing import TypeVar
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.errors import explanation
 from vitalfew.library.query import Query
 from vitalfew.pages import parts, sql_editor, sql_result
 from vitalfew.pages.site import Site
@@ -51,7 +50,7 @@ class Desk:
         self.is_running = False
         self.folder = TemporaryDirectory(prefix="vitalfew-sql-")
         ui.context.client.on_delete(self.folder.cleanup)
-        with ui.column().classes("w-full").style("align-items: stretch; gap: 1rem"):
+        with parts.stack():
             self.editor = sql_editor.Editor(typed, self.run)
             with ui.element("div").classes("row"):
                 self.button = ui.button("Run", on_click=self.run).props("no-caps").mark("run")
@@ -59,7 +58,7 @@ class Desk:
                 parts.choice("Time limit", LIMITS, "60", self._set_seconds)
                 self.editor.history()
             parts.hint("Ctrl+Enter runs it, Ctrl+Space completes; Escape and then Tab leave the editor.")
-            self.place = ui.column().classes("w-full sql-result").style("align-items: stretch; gap: 1rem")
+            self.place = parts.stack().classes("sql-result")
         with self.place:
             parts.hint("The statement was not run yet." if typed else "Type a statement, or take one from the macros.")
 
@@ -75,8 +74,7 @@ class Desk:
         if not text or self.is_running:
             return
         self.editor.remember(text)
-        self.place.clear()
-        with self.place:
+        with parts.anew(self.place):
             parts.waiting("Running the statement")
         await self._ask(text, lambda query: query.frame(MOST_ROWS + 1, MOST_BYTES, plain=True), self._show)
 
@@ -102,14 +100,11 @@ class Desk:
         try:
             found = await asyncio.get_running_loop().run_in_executor(_THREADS, read, self.query)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
             if keep:
-                ui.notify(said, type="negative", multi_line=True)
+                parts.refuse(parts.told(error))
                 return
-            self.place.clear()
-            with self.place:
-                parts.problem(said)
+            with parts.anew(self.place):
+                parts.problem(parts.told(error))
         else:
             with self.place:
                 show(text, found)
@@ -122,14 +117,12 @@ class Desk:
         self.stop.set_enabled(is_running)
 
     def _show(self, text: str, frame: pl.DataFrame) -> None:
-        self.place.clear()
-        with self.place:
+        with parts.anew(self.place):
             sql_result.show(frame, MOST_ROWS)
             with ui.row().style("gap: 0.5rem; align-items: center"):
                 for kind, name in {"csv": "CSV", "parquet": "Parquet"}.items():
-                    ui.button(f"Download {name}", on_click=lambda kind=kind: self._write(text, kind)).props(
-                        "outline dense no-caps"
-                    )
+                    made = ui.button(f"Download {name}", on_click=lambda kind=kind: self._write(text, kind))
+                    made.props("outline dense no-caps")
                 ui.link("Link to this statement", sql_editor.address(text))
             parts.hint(
                 f"A file is written by running the statement again: all columns with their types, at most "

@@ -37,7 +37,7 @@ def show(frame: pl.DataFrame, most: int) -> None:
     """Show a frame of numbers, booleans and texts. `most`: rows of it that count; one more says that there are more."""
     is_cut, names = len(frame) > most, frame.columns
     frame = frame.head(most)
-    said = f"{len(frame):,} {'row' if len(frame) == 1 else 'rows'}, {len(names)} columns."
+    said = f"{parts.count(len(frame), 'row')}, {len(names)} columns."
     if is_cut:
         said = f"The first {len(frame):,} rows, and there are more: sort and count in SQL, which sees all of them."
     ui.label(said).props('role="status"')
@@ -112,8 +112,7 @@ def _charted(frame: pl.DataFrame) -> None:
     def choose(what: str) -> Callable[[str], None]:
         def change(value: str) -> None:
             chosen[what] = value
-            place.clear()
-            with place:
+            with parts.anew(place):
                 if chosen["kind"]:
                     _chart(frame, **chosen)
 
@@ -124,22 +123,14 @@ def _charted(frame: pl.DataFrame) -> None:
         parts.choice("Chart", kinds, "", choose("kind"))
         parts.choice("Along (x)", {name: name for name in frame.columns}, chosen["x"], choose("x"))
         parts.choice("Height (y)", {name: name for name in numbers}, chosen["y"], choose("y"))
-    place = ui.column().classes("w-full").style("align-items: stretch")
+    place = parts.stack()
 
 
 def _chart(frame: pl.DataFrame, kind: str, x: str, y: str) -> None:
     shown = frame.head(POINTS)
     heights = [None if value is None or not math.isfinite(value) else float(value) for value in shown[y].to_list()]
     places = [_written(value) or "NULL" for value in shown[x].to_list()]
-    parts.chart(
-        "Chart of the result",
-        {
-            "tooltip": {"trigger": "axis"},
-            "grid": {"containLabel": True, "left": 10, "right": 20, "bottom": 30},
-            "xAxis": {"type": "category", "data": [text[:40] for text in places], "name": x, "nameLocation": "middle"},
-            "yAxis": {"type": "value", "name": y, "scale": kind == "line"},
-            "series": [{"type": kind, "name": y, "data": heights, "showSymbol": len(shown) <= 50}],
-        },
-    )
+    series = {"type": kind, "name": y, "data": heights, "showSymbol": len(shown) <= 50}
+    parts.chart("Chart of the result", [text[:40] for text in places], y, [series], along=x)
     if len(frame) > POINTS:
         parts.hint(f"The chart shows the first {POINTS} of {len(frame):,} rows, in their order.")
