@@ -1,7 +1,6 @@
 """A view of the page Results: two evaluations, or two methods of one, on the questions that both asked."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -20,21 +19,12 @@ def draw(site: Site, wanted: Mapping[str, str]) -> None:
     runs = {wanted[name].partition(":")[0] for name in ("run", "other")}
     above = [("The evaluation", results(run=next(iter(runs))))] if len(runs) == 1 else []
     parts.trail([("All evaluations", results()), *above])
-    parts.later(lambda: _chosen(site, wanted), lambda chosen: _draw(site, chosen, wanted))
+    parts.later(lambda: _chosen(site, wanted), lambda chosen: _draw(*chosen, wanted))
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """Two evaluations, and a method of each."""
-
-    sides: tuple[Explorer, Explorer]
-    methods: tuple[str, str]
-    compared: Comparison
-
-
-def _chosen(site: Site, wanted: Mapping[str, str]) -> Chosen:
-    """The methods that the address names (RUN:METHOD); without names, the first that both have, else the baselines; of
-    one evaluation, its baseline and another. Raises NoReport."""
+def _chosen(site: Site, wanted: Mapping[str, str]) -> tuple[Comparison, list[tuple[Explorer, str]]]:
+    """Two evaluations with a method of each: those that the address names (RUN:METHOD); without names, the first that
+    both have, else the baselines; of one evaluation, its baseline and another. Raises NoReport."""
     (run, _, method), (other, _, other_method) = (wanted[name].partition(":") for name in ("run", "other"))
     a, b = site.explorer(run), site.explorer(other)
     if a.run.run_id == b.run.run_id:
@@ -45,15 +35,14 @@ def _chosen(site: Site, wanted: Mapping[str, str]) -> Chosen:
         method, other_method = method or other_method or both, other_method or method or both
     names = method or a.baseline, other_method or b.baseline
     found = site.comparison(f"{a.run.run_id}:{names[0]}", f"{b.run.run_id}:{names[1]}")
-    return Chosen((a, b), names, found)
+    return found, list(zip((a, b), names, strict=True))
 
 
-def _draw(site: Site, chosen: Chosen, wanted: Mapping[str, str]) -> None:
-    found = chosen.compared
+def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping[str, str]) -> None:
     ((one, other),) = found.labels
     parts.heading(f"{other} compared with {one}")
-    for place, (letter, name) in enumerate((("A", "run"), ("B", "other"))):
-        _pick(letter, name, chosen.sides[place], chosen.methods[place], wanted)
+    for letter, name, (side, method) in zip("AB", ("run", "other"), chosen, strict=True):
+        _pick(letter, name, side, method, wanted)
     metrics = found.metrics()
     primary = f", but that of {metrics[found.primary].heading}, which A's evaluation is about" if found.primary else ""
     parts.hint(
@@ -85,17 +74,12 @@ def _draw_differences(mine: pl.DataFrame) -> None:
 
 def _differences(rows: pl.DataFrame, label: str) -> None:
     columns = [
-        parts.Shown("heading", "metric"),
-        parts.Shown("unit", "unit"),
-        parts.Shown("value", "A", number=True, unit="unit"),
-        parts.Shown("other_value", "B", number=True, unit="unit"),
-        parts.Shown("difference", "B minus A", signed, True),
-        parts.Shown("low", "from (95 % interval)", signed, True),
-        parts.Shown("high", "to", signed, True),
-        parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
-        parts.Shown("questions", "questions", parts.figure(), True),
-        parts.Shown("higher", "questions with B higher", parts.figure(), True),
-        parts.Shown("lower", "questions with B lower", parts.figure(), True),
+        *parts.texts(heading="metric", unit="unit"),
+        *parts.in_units(value="A", other_value="B"),
+        *parts.numbers(signed, difference="B minus A", low="from (95 % interval)", high="to"),
+        *parts.numbers(parts.p_value, p_holm="p (Holm)"),
+        *parts.numbers(parts.figure(), questions="questions"),
+        *parts.numbers(parts.figure(), higher="questions with B higher", lower="questions with B lower"),
     ]
     parts.frame_table(label, columns, rows, nothing="Both have no metric in common.")
 
@@ -113,7 +97,6 @@ def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
         parts.choice("By", names, metric, lambda value: going(**changed(wanted, metric=value)))
     fitting = found.questions(metric=metric)
     sides = fitting.sides
-
     same = sides[0].run.run_id == sides[1].run.run_id
 
     def to_question(row: Mapping[str, Any]) -> str:

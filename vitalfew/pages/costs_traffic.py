@@ -50,7 +50,7 @@ def _show(found: dict[str, pl.DataFrame], every: str) -> None:
             parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
         return
     traffic = found["traffic"]
-    requests, usd = traffic["requests"].sum(), float(traffic["usd"].sum())
+    requests, usd = int(traffic["requests"].sum()), float(traffic["usd"].sum())
     parts.hint(f"{parts.count(requests, 'request')}: {parts.usd(usd)} USD (machine and servers)")
     _chart(traffic, every)
     parts.frame_table(f"Requests by {every}", _columns(every), traffic, "time", True)

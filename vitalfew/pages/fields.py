@@ -19,16 +19,6 @@ def described(text: str) -> None:
                 parts.Words(piece, "code" if number % 2 else "span")
 
 
-def native(label: str, kind: str, value: str = "") -> ui.element:
-    """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
-    typed into its parts. Its events `input` have the value."""
-    with ui.element("label").classes("field"):
-        parts.Words(label)
-        made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
-        made.props["defaultValue"] = value
-    return made
-
-
 class Fields:
     """The inputs of a form. `schema`: as JSON schema, with the names that exist; `given`: what is filled in."""
 
@@ -44,7 +34,7 @@ class Fields:
             self._field(name)
         with ui.element("details").style("width: 100%"):
             parts.Words("More settings", "summary")
-            with ui.column().style("gap: 1rem; align-items: stretch; padding-top: 0.5rem"):
+            with parts.stack().style("padding-top: 0.5rem"):
                 for name in self.names:
                     if name not in main:
                         self._field(name)
@@ -98,7 +88,7 @@ class Fields:
 def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
     """A number, without limits: what is out of range is an error, not another number."""
     step = 1 if kind == "integer" else None
-    number = ui.number(label, value=_as_number(start), step=step).props("outlined dense clearable")
+    number = ui.number(label, value=as_number(start), step=step).props("outlined dense clearable")
 
     def value() -> Any:
         whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
@@ -107,8 +97,8 @@ def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
     return value
 
 
-def _as_number(given: Any) -> float | None:
-    """A number that an address or a schema fills in; None for anything else."""
+def as_number(given: Any) -> float | None:
+    """A number that an address, a schema or a user fills in; None for anything else."""
     try:
         return float(given)
     except (TypeError, ValueError):
@@ -122,7 +112,7 @@ class Sources:
         self.schema = schema
         self.rows: list[Callable[[], dict[str, str]]] = []
         parts.Words(f"{label} (at least one)").style("font-size: 0.9rem")
-        self.place = ui.column().style("gap: 0.75rem; align-items: stretch")
+        self.place = parts.stack(0.75)
         self._add()
         ui.button("Add a data set", on_click=self._add).props("outline dense no-caps").style("align-self: start")
         for name, field in schema["properties"].items():

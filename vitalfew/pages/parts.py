@@ -114,10 +114,9 @@ def problem(message: str, again: Callable[[], Any] | None = None) -> None:
             ui.button("Try again", on_click=again).props("flat dense no-caps")
 
 
-def heading(text: str) -> None:
-    ui.label(text).props('role="heading" aria-level="2"').style(
-        "font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin-top: 0.75rem"
-    )
+def heading(text: str, level: int = 2) -> ui.label:
+    made = ui.label(text).props(f'role="heading" aria-level="{level}"').style("line-height: 1.3; font-weight: 600")
+    return made.style("font-size: 1.15rem; margin-top: 0.75rem" if level == 2 else "")
 
 
 def trail(links: Sequence[tuple[str, str]]) -> None:

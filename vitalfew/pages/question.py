@@ -38,9 +38,7 @@ def draw(site: Site, wanted: Mapping[str, str]) -> None:
 
     def draw(found: tuple[Explorer, Story, tuple[int | None, int | None]]) -> None:
         explorer, story, (before, after) = found
-        ui.label(shortened(one_line(story.question[:2000]), 400)).classes("text").props(
-            'role="heading" aria-level="2"'
-        ).style("font-size: 1.25rem; font-weight: 600; line-height: 1.4")
+        parts.heading(shortened(one_line(story.question[:2000]), 400)).classes("text").style("font-size: 1.25rem")
         if len(story.question) > 400:
             parts.long_text(story.question)
         with ui.element("div").classes("row"):
@@ -75,9 +73,9 @@ def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -
     shown = [own for own in told if own.method in first]
     with ui.element("div").classes("beside"):
         for own in shown:
-            with ui.column().style("gap: 0.5rem; align-items: stretch; min-width: 0"):
-                made = ui.label(f"{one_line(own.method)}: {_verdict(own)}").classes("text")
-                made.props('role="heading" aria-level="3"').style("font-size: 1.1rem; font-weight: 600")
+            with parts.stack(0.5):
+                made = parts.heading(f"{one_line(own.method)}: {_verdict(own)}", 3)
+                made.classes("text").style("font-size: 1.1rem")
                 _draw_method(explorer, story, own)
     for own in told[len(shown) :]:
         label = f"{one_line(own.method)}: {_verdict(own)}. {shortened(cut(own.answer), 100)}"
@@ -91,7 +89,7 @@ def _verdict(own: MethodStory) -> str:
 
 
 def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
-    with ui.element("div").classes("method"), ui.column().classes("w-full").style("gap: 0.5rem; align-items: stretch"):
+    with ui.element("div").classes("method"), parts.stack(0.5):
         with ui.element("div"):
             parts.Words("Answer: ").style("font-weight: 600")
             parts.long_text(own.answer, "(no answer)")
@@ -191,5 +189,4 @@ def _hits(own: MethodStory) -> None:
         parts.Shown("title", "title", cut),
         parts.Shown("text", "text", cut),
     ]
-    nothing = "Nothing was retrieved."
-    parts.frame_table(f"Hits of {one_line(own.method)}", columns, pl.DataFrame(rows), nothing=nothing)
+    parts.frame_table(f"Hits of {one_line(own.method)}", columns, pl.DataFrame(rows), nothing="Nothing was retrieved.")

@@ -71,11 +71,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
         _draw_cells(base, found[0], is_listed="view" in wanted)
         _draw_sources(base, found[1])
 
-    parts.later(
-        lambda: (filtered(explorer, base).cells(), explorer.sources()),
-        draw,
-        "Counting",
-    )
+    parts.later(lambda: (filtered(explorer, base).cells(), explorer.sources()), draw, "Counting")
 
 
 def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> None:
@@ -91,40 +87,26 @@ def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> N
         parts.choice("Method A", names, one, lambda value: go(method=value))
         parts.choice("Method B", names, other, lambda value: go(other=value))
         parts.choice("Metric that says who is right", metrics, metric, lambda value: go(metric=value))
-        with ui.element("label").classes("field"):
-            parts.Words("Words in the question, then Enter")
-            made = ui.element("input").props("type=search").mark("Words in the question")
-            made.props["value"] = base.get("text", "")
-            made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
+        made = parts.field("Words in the question, then Enter", "search", base.get("text", ""))
+        made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
     heading = explorer.metrics[metric].heading
     defined = definition(explorer, metric) if is_listed else ""  # else it stands above
     parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
     run = explorer.run.run_id
-    parts.link(
-        "All metrics of A and B, with the interval of their difference",
-        results(run=f"{run}:{one}", other=f"{run}:{other}"),
-    )
+    both = results(run=f"{run}:{one}", other=f"{run}:{other}")
+    parts.link("All metrics of A and B, with the interval of their difference", both)
 
 
 def definition(explorer: Explorer, metric: str) -> str:
     """A sentence that says how a metric is defined, if one does."""
-    about = explorer.meaning(metric).replace("`", "")
-    return (
-        f"{explorer.metrics[metric].heading[:1].upper()}{explorer.metrics[metric].heading[1:]}: {about}"
-        if about
-        else ""
-    )
+    about, heading = explorer.meaning(metric).replace("`", ""), explorer.metrics[metric].heading
+    return f"{heading[:1].upper()}{heading[1:]}: {about}" if about else ""
 
 
 def _draw_cells(base: Mapping[str, str], cells: pl.DataFrame, is_listed: bool) -> None:
     counted = {(left, right): count for left, right, count in cells.rows()}
     unknown = sum(count for (left, right), count in counted.items() if left is None or right is None)
-    texts = {
-        "one": "only A right",
-        "other": "only B right",
-        "both": "both right",
-        "neither": "both wrong",
-    }
+    texts = {"one": "only A right", "other": "only B right", "both": "both right", "neither": "both wrong"}
     with ui.element("nav").props('aria-label="Questions by who is right"').classes("cells"):
         for cell, text in {**texts, "": "all"}.items():
             count = counted.get(CELLS[cell], 0) if cell else cells["questions"].sum()
@@ -151,11 +133,11 @@ def draw_list(site: Site, wanted: Mapping[str, str]) -> None:
         if not judging_metric(explorer, wanted):
             return
         fitting = filtered(explorer, wanted)
-        question_table(
-            fitting,
-            lambda row: results(**changed(wanted, question=row["question_id"])),
-            explorer.metrics[fitting.metric].unit,
-        )
+
+        def to_question(row: Mapping[str, Any]) -> str:
+            return results(**changed(wanted, question=row["question_id"]))
+
+        question_table(fitting, to_question, explorer.metrics[fitting.metric].unit)
         parts.downloads(f"{explorer.run.run_id}-questions", lambda: flat(fitting.pl()))
 
     parts.later(lambda: explored(site, wanted["run"]), draw)
@@ -193,7 +175,6 @@ def question_table(
             parts.Shown("other_answer", f"answer of B: {names[1]}", cut, sortable=False),
             parts.Shown("other_value", f"B ({unit})", lambda value: figure(value, unit), True),
         ]
-
     if second:
 
         def to_second(row: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ _STYLE = """
 .q-table td:first-child, .q-table th:first-child { min-width: 7rem }
 .q-table th.number { white-space: normal !important; overflow-wrap: normal }
 """
+_TOKENS = {PROMPT_TOKENS: "prompt tokens per question", CONTEXT_TOKENS: "context words per question"}
 _START = (
     "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
     "vitalfew evaluate quickstart --index NAME"
@@ -53,10 +54,9 @@ def _list(site: Site) -> None:
         columns = [
             parts.Shown("name", "experiment", link=lambda row: results(run=row["run_id"])),
             parts.Shown("started", "started (UTC)", lambda moment: f"{moment:%Y-%m-%d %H:%M:%S}"),
-            parts.Shown("said", "state"),
-            parts.Shown("questions", "questions", parts.figure(), True),
-            parts.Shown("methods", "methods", parts.figure(), True),
-            parts.Shown("run_id", "run"),
+            *parts.texts(said="state"),
+            *parts.numbers(parts.figure(), questions="questions", methods="methods"),
+            *parts.texts(run_id="run"),
         ]
         parts.frame_table("Evaluations", columns, runs, "started", True)
         if len(done := runs.filter(state="completed")) > 1:
@@ -97,13 +97,8 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         explorer = site.explorer(wanted["run"])
         metric = wanted.get("metric") or explorer.primary or next(iter(explorer.metrics), "")
         judging = metric if metric in explorer.judging(detail=True) else explorer.primary
-        run = explorer.run.run_id
-        return (
-            explorer,
-            metric,
-            explorer.figures,
-            site.once(("outcomes", run, judging), lambda: explorer.outcomes(judging)),
-        )
+        key = "outcomes", explorer.run.run_id, judging
+        return explorer, metric, explorer.figures, site.once(key, lambda: explorer.outcomes(judging))
 
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
@@ -118,17 +113,13 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
 
-        def plots() -> None:
-            parts.later(lambda: _drawn(site, run.run_id), _plots, "Drawing the plots")
+        def plots() -> list[Plot]:
+            found: list[Plot] = site.once(("plots", run.run_id), lambda: site.store.report(run.run_id).plots)
+            return found
 
-        parts.folded("Plots", plots)
+        parts.folded("Plots", lambda: parts.later(plots, _plots, "Drawing the plots"))
 
     parts.later(read, draw)
-
-
-def _drawn(site: Site, run_id: str) -> "list[Plot]":
-    found: list[Plot] = site.once(("plots", run_id), lambda: site.store.report(run_id).plots)
-    return found
 
 
 def _recommended(line: str) -> None:
@@ -176,11 +167,8 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
     def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
         return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
 
-    by = (
-        ""
-        if not judging or explorer.metrics[judging].heading == heading
-        else f" by {explorer.metrics[judging].heading}"
-    )
+    judged = explorer.metrics[judging].heading if judging else heading
+    by = "" if judged == heading else f" by {judged}"
     return [
         parts.Shown("method", "method", one_line),
         parts.Shown("value", f"{heading} ({unit})", lambda value: figure(value, unit), True),
@@ -190,8 +178,7 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
         parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
         parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
-        parts.Shown(PROMPT_TOKENS, "prompt tokens per question", parts.figure(1), True),
-        parts.Shown(CONTEXT_TOKENS, "context words per question", parts.figure(1), True),
+        *parts.numbers(parts.figure(1), **_TOKENS),
         parts.Shown("stage_seconds", "seconds per question", lambda value: figure(value, "s"), True),
         parts.Shown("stage_usd", "USD per 1,000 questions", lambda value: parts.usd(value and 1000 * value), True),
     ]
@@ -207,7 +194,7 @@ def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.D
         ends=ends("low", "high"), apart=ends("difference_low", "difference_high"),
     )  # fmt: skip
     rows = pl.DataFrame({"method": [*explorer.methods]}).join(chosen, "method", "left", maintain_order="left")
-    for cost in (PROMPT_TOKENS, CONTEXT_TOKENS, "stage_seconds", "stage_usd"):
+    for cost in (*_TOKENS, "stage_seconds", "stage_usd"):
         own = figures.filter(metric=cost).select("method", pl.col("value").alias(cost))
         rows = rows.join(own, "method", "left", maintain_order="left")
     return rows.join(outcomes, "method", "left", maintain_order="left")
@@ -216,14 +203,10 @@ def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.D
 def _all_figures(figures: pl.DataFrame) -> None:
     columns = [
         parts.Shown("method", "method", one_line),
-        parts.Shown("heading", "metric"),
-        parts.Shown("unit", "unit"),
-        parts.Shown("value", "value", number=True, unit="unit"),
-        parts.Shown("low", "from (95 % interval)", number=True, unit="unit"),
-        parts.Shown("high", "to", number=True, unit="unit"),
-        parts.Shown("difference", "difference to the baseline", signed, True),
-        parts.Shown("difference_low", "from (95 % interval)", signed, True),
-        parts.Shown("difference_high", "to", signed, True),
+        *parts.texts(heading="metric", unit="unit"),
+        *parts.in_units(value="value", low="from (95 % interval)", high="to"),
+        *parts.numbers(signed, difference="difference to the baseline"),
+        *parts.numbers(signed, difference_low="from (95 % interval)", difference_high="to"),
         parts.Shown("questions", "questions", lambda count: f"{count:,}" if count else "", True),
     ]
     parts.frame_table("All figures", columns, figures)

@@ -49,7 +49,7 @@ _STYLE = """
 .start { display: flex; flex-direction: column; gap: 1rem; max-width: 40rem }
 .start fieldset { border: 0; padding: 0; margin: 0; display: flex; flex-direction: column; gap: 0.25rem }
 .start fieldset label, .start details label { display: flex; gap: 0.5rem; padding: 0.4rem 0; align-items: baseline }
-.start summary { cursor: pointer; padding: 0.4rem 0 }
+.start summary { padding: 0.4rem 0 }
 """
 
 
@@ -63,11 +63,15 @@ def draw(site: Site) -> None:
     )
     ui.add_css(_STYLE)
     if wanted.run and asked.get("labels"):
-        _labels(site, wanted.run)
+        with ui.element("div").classes("row"):
+            parts.link("Review answers", f"{ROOT}/review?run={quote(wanted.run, safe='')}")
+        labels(site, wanted.run)
     elif wanted.run and wanted.reviewer:
         _session(site, wanted)
     else:
-        parts.later(lambda: _runs(site), lambda runs: Start(site, runs, wanted).draw() if runs else _draw_nothing())
+        parts.later(
+            lambda: _runs(site), lambda runs: Start(site, runs, wanted).draw() if runs else parts.hint(_NOTHING)
+        )
 
 
 @dataclass
@@ -83,26 +87,12 @@ class Wanted:
         return site.store.review(self.run, reviewer=self.reviewer, methods=self.methods, one=self.one)
 
 
-def _draw_nothing() -> None:
-    parts.hint(_NOTHING)
-
-
 def _session(site: Site, wanted: Wanted) -> None:
     address = f"{ROOT}/review?run={quote(wanted.run, safe='')}"
     with ui.element("div").classes("row"):
-        _link("Another run or name", f"{ROOT}/review")
-        _link("The labels so far, with the methods' names", f"{address}&labels=1")
+        parts.link("Another run or name", f"{ROOT}/review")
+        parts.link("The labels so far, with the methods' names", f"{address}&labels=1")
     parts.later(lambda: Desk(site, wanted.session(site)), lambda desk: desk.draw())
-
-
-def _labels(site: Site, run: str) -> None:
-    with ui.element("div").classes("row"):
-        _link("Review answers", f"{ROOT}/review?run={quote(run, safe='')}")
-    labels(site, run)
-
-
-def _link(said: str, address: str) -> None:
-    parts.Words(said, "a").props["href"] = address
 
 
 def _runs(site: Site) -> list[dict[str, Any]]:
@@ -144,10 +134,9 @@ class Start:
             self.wanted.reviewer = str(event.args or "").strip()
             await self.count()
 
-        with ui.element("label").classes("field"):
-            parts.Words("Your name, which is kept with your verdicts")
-            name = ui.element("input").props('name="reviewer" required maxlength="100" autocomplete="name"')
-        name.mark("reviewer").on("vnode-mounted", named, js_handler=_NAME)
+        name = parts.field("Your name, which is kept with your verdicts", "text").mark("reviewer")
+        name.props('name="reviewer" required maxlength="100" autocomplete="name"')
+        name.on("vnode-mounted", named, js_handler=_NAME)
         name.on("change", named, js_handler="event => emit(event.target.value)")
 
     def _draw_kind(self, value: str, said: str) -> None:
@@ -164,8 +153,7 @@ class Start:
             self.wanted.methods = [each for each in self.wanted.methods if each != name] + [name] * bool(is_chosen)
             await self.count()
 
-        self.methods.clear()
-        with self.methods:
+        with parts.anew(self.methods):
             for name in next(row["methods"] for row in self.runs if row["run_id"] == self.wanted.run):
                 button = _button("checkbox", "method", name, name, name in self.wanted.methods)
                 button.on("change", ticked, js_handler="event => emit([event.target.value, event.target.checked])")

@@ -9,7 +9,6 @@ import polars as pl
 from nicegui import ui
 from nicegui.events import UploadEventArguments
 
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.flows.server.reports import report_path
 from vitalfew.pages import parts
@@ -34,7 +33,7 @@ def labels(site: Site, run: str) -> None:
     parts.heading("What the labels say so far")
     again = parts.later(lambda: site.store.labels(run), _draw, "Reading labels")
     with ui.element("div").classes("row"):
-        parts.Words("All figures of this evaluation", "a").props["href"] = f"{ROOT}/results?run={quote(run, safe='')}"
+        parts.link("All figures of this evaluation", f"{ROOT}/results?run={quote(run, safe='')}")
         parts.link("The whole report", report_path(run))
     parts.heading("Reviews as CSV")
     parts.downloads("reviews", lambda: site.store.reviews(run))
@@ -51,10 +50,8 @@ def _importing(site: Site, again: Callable[[], Awaitable[None]]) -> None:
             try:
                 kept = await parts.reading(lambda: site.store.import_reviews(path))
             except Exception as error:
-                if (message := explanation(error)) is None:
-                    raise
                 with said:
-                    parts.problem(message.replace(str(path), event.file.name))
+                    parts.problem(parts.told(error).replace(str(path), event.file.name))
                 return
         with said:
             ui.label(f"New reviews: {kept.new:,}; there already: {kept.known:,}").props('role="status"')
@@ -75,11 +72,8 @@ def _draw(found: Labelled | None) -> None:
     for title, heads, rows in tables:
         if rows:
             parts.Words(title, "h3").style("font-size: 1rem; line-height: 1.4; font-weight: 600; margin: 0")
-            columns = [_column(head) for head in heads]
-            parts.frame_table(title, columns, pl.DataFrame(rows, schema=[*heads], orient="row"))
+            columns = [parts.Shown(head, _HEADS.get(head, head), number=head != "method") for head in heads]
+            frame = pl.DataFrame(rows, schema=[*heads], orient="row")
+            parts.frame_table(title, columns, frame, is_sortable=False)
     for sentence in shown.sentences(found):
         ui.label(sentence).classes("about text")
-
-
-def _column(head: str) -> parts.Shown:
-    return parts.Shown(head, _HEADS.get(head, head), number=head != "method", sortable=False)

@@ -14,7 +14,6 @@ from threading import Lock
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from vitalfew.flows.errors import explanation
 from vitalfew.pages import parts
 from vitalfew.pages.review_labels import labels
 from vitalfew.pages.site import Site
@@ -92,7 +91,7 @@ class Desk:
             self.bar = ui.element("progress").props('aria-label="Reviewed"')
             self.status = ui.label().props('role="status"').mark("status")
             self.trouble = ui.element("div")
-            self.place = ui.column().classes("w-full").style("gap: 0.75rem; align-items: stretch")
+            self.place = parts.stack(0.75)
             with ui.element("div").classes("keys").props('role="group" aria-label="Keys"'):
                 self.buttons = {key: self._button(key, said) for key, said in (self.verdicts | _OTHERS).items()}
         # Keys also work while a button has the focus, as it has after a click on it.
@@ -119,10 +118,8 @@ class Desk:
         try:
             await self._do(key)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
             with self.trouble:
-                parts.problem(said)
+                parts.problem(parts.told(error))
         finally:
             self._is_busy = False
 
@@ -161,8 +158,7 @@ class Desk:
         for key, button in self.buttons.items():
             button.set_enabled(key == BACK or state.item is not None)
         self.buttons[_CONTEXTS].props("aria-expanded=false")
-        self.place.clear()
-        with self.place:
+        with parts.anew(self.place):
             self._draw(state.item, state.verdict) if state.item else self._end()
 
     def _draw(self, item: ReviewItem, verdict: str | None) -> None:
@@ -185,8 +181,7 @@ class Desk:
         labels(self.site, self.session.run.run_id)
 
     async def _show_gold(self, item: ReviewItem) -> None:
-        self.gold.clear()
-        with self.gold:
+        with parts.anew(self.gold):
             parts.Words("Gold answers: " if item.gold else "This question has no gold answer.")
             parts.long_text(" | ".join(item.gold)) if item.gold else None
 

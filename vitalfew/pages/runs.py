@@ -8,7 +8,6 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.re_encode import UNCHANGED
 from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
@@ -59,10 +58,6 @@ def in_words(run: FlowRunNow) -> str:
     return f"It failed. {KEPT}"
 
 
-def draw(site: Site, run: str) -> None:
-    Following(site, run).draw()
-
-
 class Following:
     """A run on the page, which is looked at until it has ended."""
 
@@ -71,22 +66,21 @@ class Following:
         self.older = 0
         self.left = LAST
         self.shown: Any = None
-
-    said: list[str] | None = None
+        self.said: list[str] | None = None
 
     def draw(self) -> None:
-        self.head = ui.column().style("gap: 0.5rem; align-items: stretch").props('role="status"')
+        self.head = parts.stack(0.5).props('role="status"')
         self.took = ui.label("").classes("hint")
         self.buttons = ui.element("div").classes("row").style("align-items: baseline")
-        self.results = ui.column().style("gap: 0.5rem; align-items: stretch")
+        self.results = parts.stack(0.5)
         parts.heading("Progress")
-        self.stages = ui.column().style("gap: 0.5rem; align-items: stretch")
+        self.stages = parts.stack(0.5)
         parts.heading("Log, the latest line first (times in UTC)")
         with ui.element("div").classes("row"):
-            self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1)).props(
-                "outline dense no-caps"
-            )
-            self.newer_button = ui.button("Later lines", on_click=lambda: self._turn(-1)).props("outline dense no-caps")
+            self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1))
+            self.newer_button = ui.button("Later lines", on_click=lambda: self._turn(-1))
+            for button in (self.older_button, self.newer_button):
+                button.props("outline dense no-caps")
         self.log = parts.Words("", "pre").classes("text code log").props('tabindex="0" aria-label="Log"')
         with self.head:
             parts.waiting("Asking Prefect")
@@ -100,12 +94,9 @@ class Following:
         try:
             found = await parts.reading(partial(self.site.deployed.follow, self.id, self.older))
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
             self.shown = None
-            self.head.clear()
-            with self.head:
-                parts.problem(said)
+            with parts.anew(self.head):
+                parts.problem(parts.told(error))
                 if isinstance(error, NoFlowRun):
                     self.timer.deactivate()
                     self.left = 0
@@ -130,7 +121,7 @@ class Following:
         if self.shown != (found.run, found.stages, found.reports):
             if self.shown is None or self.shown[1] != found.stages:
                 self._show_stages(found)
-            if self.shown is None or self.shown[0] != found.run or self.shown[2] != found.reports:
+            if self.shown is None or (self.shown[0], self.shown[2]) != (found.run, found.reports):
                 self._show_buttons(found.run)
                 self._show_results(found)
             self.shown = (found.run, found.stages, found.reports)
@@ -146,8 +137,7 @@ class Following:
         if said == self.said and self.shown:
             return
         self.said = said
-        self.head.clear()
-        with self.head:
+        with parts.anew(self.head):
             title, state, *message = said
             parts.heading(title)
             ui.label(state)
@@ -155,8 +145,7 @@ class Following:
                 parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
 
     def _show_buttons(self, run: FlowRunNow) -> None:
-        self.buttons.clear()
-        with self.buttons:
+        with parts.anew(self.buttons):
             if not run.is_final and run.kind != "cancelling":
                 ui.button("Cancel…", on_click=lambda: self._cancel(run)).props("outline no-caps")
             if run.kind == "paused":
@@ -168,8 +157,7 @@ class Following:
             parts.link("All corpora and indexes", CORPORA)
 
     def _show_stages(self, found: Followed) -> None:
-        self.stages.clear()
-        with self.stages:
+        with parts.anew(self.stages):
             for stage in found.stages:
                 parts.Words(stage.line, "label").classes("text")
                 ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
@@ -184,8 +172,7 @@ class Following:
 
     def _show_results(self, found: Followed) -> None:
         run = found.run
-        self.results.clear()
-        with self.results:
+        with parts.anew(self.results):
             for report in found.reports:
                 parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
             if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
@@ -228,16 +215,10 @@ class Following:
         return self.id
 
     async def _do(self, act: Callable[[], str], is_new: bool = False) -> None:
-        try:
-            run = await parts.reading(act)
-        except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            ui.notify(said, type="negative", multi_line=True)
-            return
-        if is_new:
+        run = await parts.asked(act)
+        if run and is_new:
             ui.navigate.to(run_address(run).removeprefix(ROOT))
-        else:
+        elif run:
             await self.look()
 
 

@@ -11,7 +11,6 @@ from nicegui import ui
 from pydantic import ValidationError
 
 from vitalfew.configs.loading import explained
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.forms import EvaluateForm, Form, IndexForm, ReEncode, names, with_names
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.server.deployed import StartRefused, moment
@@ -94,15 +93,8 @@ class Drawn:
     async def _submit(self) -> None:
         self.place.clear()
         values, at = self.fields.values(), self.when.text if self.when.option == ONCE else None
-        try:
-            run = await parts.reading(lambda: self._started(values, at))
-        except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            with self.place:
-                parts.problem(said)
-            return
-        ui.navigate.to(f"{CORPORA.removeprefix(ROOT)}?run={run}")
+        if run := await parts.asked(lambda: self._started(values, at), self.place):
+            ui.navigate.to(f"{CORPORA.removeprefix(ROOT)}?run={run}")
 
     def _started(self, values: Mapping[str, Any], at: str | None) -> str:
         """Check a form, start its run, and return the run's id. Raises what a user can correct."""
@@ -117,9 +109,7 @@ class Drawn:
         try:
             self.start.check(form)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            raise StartRefused(form.in_words(said)) from None
+            raise StartRefused(form.in_words(parts.told(error))) from None
         if at == "":
             raise StartRefused("The date and the time are not complete: nothing was scheduled")
         if at is not None:

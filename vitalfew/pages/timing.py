@@ -6,7 +6,6 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from vitalfew.pages import parts
-from vitalfew.pages.fields import native
 
 NOW, ONCE, AGAIN = "now", "at", "cron"
 
@@ -34,7 +33,7 @@ class When:
         choice.on("update:model-value", self._in_zone, js_handler=_ZONE)
         with ui.column().style("gap: 0.5rem; align-items: start") as self.at:
             with ui.element("div").classes("row"):
-                self.field = native("Date and time", "datetime-local")
+                self.field = parts.field("Date and time", "datetime-local")
                 self.field.on("input", self._picked, js_handler=_PICKED)
                 tonight = _TONIGHT.format(field=self.field.html_id)
                 ui.button("Tonight at three").props("outline no-caps").on("click", js_handler=tonight)

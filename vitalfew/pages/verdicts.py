@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from vitalfew.pages import parts
-from vitalfew.pages.parts import Shown, figure
+from vitalfew.pages.parts import figure, numbers, texts
 
 _ANSWERS = {
     "promoted": "It did not get worse.",
@@ -29,9 +29,8 @@ def verdict(gates: pl.DataFrame, newest: int) -> None:
     which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
     needed = max((row["settled_by"] or 0 for row in rows), default=0)
     settled = f" About {needed:,} questions would settle it." if first["verdict"] == "in doubt" and needed else ""
-    parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div").classes("text").style(
-        "font-weight: 600"
-    )
+    said = parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div")
+    said.classes("text").style("font-weight: 600")
     for row in compared:
         parts.Words(_sentence(row), "div").classes("text")
     if not compared or first["approval"]:
@@ -51,31 +50,21 @@ def _sentence(row: Mapping[str, Any]) -> str:
     )
 
 
-FIGURES = (
-    Shown("generation", "generation", number=True),
-    Shown("against", "against generation", number=True),
-    Shown("verdict", "verdict of the gate"),
-    Shown("method", "method"),
-    Shown("metric", "metric"),
-    Shown("current", "before", figure(3), number=True),
-    Shown("candidate", "new", figure(3), number=True),
-    Shown("difference", "difference", lambda value: "" if value is None else f"{value:+.3f}", number=True),
-    Shown("interval", "95 % interval"),
-    Shown("margin", "accepted loss", figure(3), number=True),
-    Shown("questions", "questions", figure(), number=True),
-    Shown("metric_verdict", "verdict on the metric"),
-)
-
-
-def figures(gates: pl.DataFrame) -> None:
-    """The table of a gate's figures."""
+def judged(gates: pl.DataFrame, newest: int) -> None:
+    """Say what the gate found about the newest generation of an index, above a table of all its figures."""
+    verdict(gates, newest)
+    if gates.is_empty():
+        return
     ends = [pl.col(end).map_elements(lambda value: f"{value:+.3f}", pl.String) for end in ("low", "high")]
     interval = pl.concat_str(ends, separator=" to ").alias("interval")
-    parts.frame_table(
-        "Figures of the gate",
-        FIGURES,
-        gates.with_columns(interval),
-        "generation",
-        True,
-        "No gate has judged this index.",
+    columns = (
+        *numbers(figure(), generation="generation", against="against generation"),
+        *texts(verdict="verdict of the gate", method="method", metric="metric"),
+        *numbers(figure(3), current="before", candidate="new"),
+        *numbers(lambda value: "" if value is None else f"{value:+.3f}", difference="difference"),
+        *texts(interval="95 % interval"),
+        *numbers(figure(3), margin="accepted loss"),
+        *numbers(figure(), questions="questions"),
+        *texts(metric_verdict="verdict on the metric"),
     )
+    parts.frame_table("Figures of the gate", columns, gates.with_columns(interval), "generation", True)
