@@ -29,8 +29,6 @@ _STYLE = """
   align-items: start }
 .method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
   border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
-.method .field { min-width: 0; max-width: 100% }
-.method .hint a { color: inherit }
 .figures dd { white-space: nowrap }
 .answer { font-size: 1.1rem; font-weight: 600 }
 .figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
@@ -40,8 +38,6 @@ details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0;
   background: color-mix(in srgb, currentColor 8%, transparent) }
 .context mark, .context .dropped { line-height: 1.45 }
 input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
-summary { cursor: pointer }
-summary:focus-visible { outline: 2px solid; outline-offset: 2px }
 """
 _DRAFT = "vitalfew.question"
 _KEEP = f"text => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, text]))"
@@ -135,6 +131,9 @@ class Page:
             return
         ui.run_javascript(f"localStorage.removeItem('{_DRAFT}')")
         self._settle()
+        await self._ask()
+
+    async def _ask(self) -> None:
         await asyncio.gather(*(column.ask() for column in self.columns))
 
     async def _choose_index(self, index: str) -> None:
@@ -143,8 +142,7 @@ class Page:
             for column in self.columns:
                 column.redraw()
         self._settle()
-        if self.question.strip():
-            await self.ask(self.question)
+        await self._ask()
 
     async def _add(self) -> None:
         taken = {column.method for column in self.columns}
@@ -154,8 +152,7 @@ class Page:
         with self.place:
             column.draw()
         self._settle()
-        if self.question.strip():
-            await column.ask()
+        await column.ask()
 
     def remove(self, column: "Column") -> None:
         self.columns.remove(column)
@@ -237,8 +234,7 @@ class Column:
         self.method = method
         self.redraw()
         self.page._settle()
-        if self.page.question.strip():
-            await self.ask()
+        await self.ask()
 
     def asked(self) -> Asked:
         known = self.page.options().get(self.method)
@@ -247,6 +243,9 @@ class Column:
         return Asked(self.page.question, self.method, index, self.alpha, self.max_tokens, self.max_usd)
 
     async def ask(self) -> None:
+        """Ask the question of the page, if there is one."""
+        if not self.page.question.strip():
+            return
         self.number += 1
         number, answers = self.number, self.page.site.answers
         asked = self.asked()
@@ -322,7 +321,7 @@ class Column:
             self.number += 1
             number = self.number
             await asyncio.sleep(PAUSE)
-            if number == self.number and self.page.question.strip():
+            if number == self.number:
                 await self.ask()
 
         made.on("input", moved, js_handler="event => emit(Number(event.target.value))")

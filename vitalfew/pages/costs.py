@@ -1,6 +1,6 @@
 """The page Costs: what work took in a period, by method, stage, model, day or run; quotes; the traffic of servers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ _WRITE_USD = (
 _NO_RUN = "vitalfew index DATASET --name NAME"
 
 
-@dataclass
+@dataclass(frozen=True)
 class View:
     """The choice of a period and a grouping."""
 
@@ -86,16 +86,12 @@ def draw(site: Site) -> None:
     period, by = given.get("period", "7"), given.get("by", "method")
     view = View(period if period in PERIODS else "7", by if by in GROUPS else "method")
 
-    def change(what: str) -> Callable[[str], None]:
-        def changed(value: str) -> None:
-            setattr(view, what, value)
-            ui.navigate.to(view.address)  # which adds the path that the pages are below
-
-        return changed
+    def go(view: View) -> None:
+        ui.navigate.to(view.address)  # which adds the path that the pages are below
 
     with ui.element("div").classes("row"):
-        parts.choice("Period (UTC)", PERIODS, view.period, change("period"))
-        parts.choice("By", {by: by for by in GROUPS}, view.by, change("by"))
+        parts.choice("Period (UTC)", PERIODS, view.period, lambda value: go(View(value, view.by)))
+        parts.choice("By", {by: by for by in GROUPS}, view.by, lambda value: go(View(view.period, value)))
 
     def drawn(found: tuple[pl.DataFrame, Prices]) -> None:
         _show(*found, view)

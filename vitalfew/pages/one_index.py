@@ -55,9 +55,7 @@ class Generations:
 
     def draw(self) -> None:
         self.said = parts.stack().props('role="status"')
-        self.load = parts.later(
-            self._read, lambda _: self._show()
-        )  # all the rest is drawn below it, once the index is there
+        self.load = parts.later(self._read, lambda _: self._show())  # all the rest is drawn below, once it is there
 
     def _read(self) -> None:
         self.history = self.site.store.history(self.name)  # raises IndexNotFound

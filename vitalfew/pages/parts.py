@@ -351,24 +351,22 @@ class Words(TextElement):
         super().__init__(tag=tag, text=text)
 
 
-def folded(label: str, draw: Callable[[], Any], is_open: bool = False) -> None:
-    """A part that a click or Enter unfolds. It is drawn when it is first open."""
+def folded(label: str, draw: Callable[[], Any], about: str = "") -> ui.element:
+    """A part that a click or Enter unfolds. It is drawn when it is first open. `about`: what follows a label that is a
+    name."""
     with ui.element("details") as made:
-        Words(label, "summary")
+        with Words("" if about else label, "summary"):
+            if about:
+                Words(label).classes("names")
+                Words(f" {about}").classes("about")
         place = stack(0.75).style("padding: 0.5rem 0")
-    drawn = False
 
     def show() -> None:
-        nonlocal drawn
-        if not drawn:
-            drawn = True
+        if not place.default_slot.children:
             with place:
                 draw()
 
-    if is_open:
-        made.props("open")
-        show()
-    made.on("toggle", show)
+    return made.on("toggle", show)
 
 
 LONG = 4_000
@@ -420,16 +418,7 @@ def _pieces(
 
 def long_text(text: str, empty: str = "(empty)") -> None:
     """A text, of which a button shows more, a part at a time."""
-    place = stack(0.25)
-
-    def show(start: int) -> None:
-        with place:
-            Words(text[start : start + LONG] or empty).classes("text")
-            left = len(text) - start - LONG
-            if left > 0:
-                further(f"Show more ({left:,} characters are left)", lambda: show(start + LONG))
-
-    show(0)
+    marked(text or empty, None)
 
 
 def field(label: str, kind: str, value: str = "") -> ui.element:

@@ -65,8 +65,8 @@ class Following:
         self.site, self.id = site, run
         self.older = 0
         self.left = LAST
-        self.shown: Any = None
-        self.said: list[str] | None = None
+        self.shown: dict[ui.element, Any] = {}
+        """What the places show."""
 
     def draw(self) -> None:
         self.head = parts.stack(0.5).props('role="status"')
@@ -94,7 +94,7 @@ class Following:
         try:
             found = await parts.reading(partial(self.site.deployed.follow, self.id, self.older))
         except Exception as error:
-            self.shown = None
+            self.shown.clear()
             with parts.anew(self.head):
                 parts.problem(parts.told(error))
                 if isinstance(error, NoFlowRun):
@@ -118,13 +118,18 @@ class Following:
         self.older_button.set_visibility(len(found.log) == LINES)
         self.newer_button.set_visibility(self.older > 0)
         self._show_head(found)
-        if self.shown != (found.run, found.stages, found.reports):
-            if self.shown is None or self.shown[1] != found.stages:
-                self._show_stages(found)
-            if self.shown is None or (self.shown[0], self.shown[2]) != (found.run, found.reports):
-                self._show_buttons(found.run)
-                self._show_results(found)
-            self.shown = (found.run, found.stages, found.reports)
+        if self._is_new(self.stages, found.stages):
+            self._show_stages(found)
+        if self._is_new(self.buttons, found.run):
+            self._show_buttons(found.run)
+        if self._is_new(self.results, (found.run, found.reports)):
+            self._show_results(found)
+
+    def _is_new(self, place: ui.element, now: Any) -> bool:
+        """Whether a place is to show something else than it does."""
+        is_new = place not in self.shown or self.shown[place] != now
+        self.shown[place] = now
+        return is_new
 
     def _show_head(self, found: Followed) -> None:
         run = found.run
@@ -134,15 +139,13 @@ class Following:
             self.took.text = f"It took {took}." if run.ended else f"{took} so far."
         said = [f"{run.flow} {run.about or run.name}", in_words(run)]
         said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
-        if said == self.said and self.shown:
-            return
-        self.said = said
-        with parts.anew(self.head):
-            title, state, *message = said
-            parts.heading(title)
-            ui.label(state)
-            for each in message:
-                parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
+        if self._is_new(self.head, said):
+            with parts.anew(self.head):
+                title, state, *message = said
+                parts.heading(title)
+                ui.label(state)
+                for each in message:
+                    parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
 
     def _show_buttons(self, run: FlowRunNow) -> None:
         with parts.anew(self.buttons):
@@ -195,31 +198,23 @@ class Following:
 
     def _cancel(self, run: FlowRunNow) -> None:
         what = "It never begins." if run.is_waiting else f"Its workers end. {KEPT}"
-        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(self._cancelled))
+        cancel = partial(self.site.deployed.cancel, self.id)
+        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(cancel))
 
     def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
         what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
         button = "Promote it" if is_approved else "Decline it"
-        confirmed(f"{button}?", what, button, lambda: self._do(lambda: self._decided(is_approved)))
-
-    def _decided(self, is_approved: bool) -> str:
-        self.site.deployed.decide(self.id, is_approved)
-        return self.id
+        decide = partial(self.site.deployed.decide, self.id, is_approved)
+        confirmed(f"{button}?", what, button, lambda: self._do(decide))
 
     async def _again(self, run: FlowRunNow) -> None:
         given = run.parameters.get("parameters") or {}
-        await self._do(lambda: self.site.deployed.start(run.flow, given), is_new=True)
+        if new := await parts.asked(lambda: self.site.deployed.start(run.flow, given)):
+            ui.navigate.to(run_address(new).removeprefix(ROOT))
 
-    def _cancelled(self) -> str:
-        self.site.deployed.cancel(self.id)
-        return self.id
-
-    async def _do(self, act: Callable[[], str], is_new: bool = False) -> None:
-        run = await parts.asked(act)
-        if run and is_new:
-            ui.navigate.to(run_address(run).removeprefix(ROOT))
-        elif run:
-            await self.look()
+    async def _do(self, act: Callable[[], None]) -> None:
+        await parts.asked(act)
+        await self.look()
 
 
 def _level(level: int) -> str:

@@ -22,7 +22,6 @@ STYLE = """
   min-height: 8rem; max-height: 24rem; width: 100% }
 .sql-editor .cm-editor { min-height: 8rem; max-height: 24rem }
 details summary { overflow-wrap: anywhere }
-details summary:focus-visible { outline: 2px solid }
 details:not([open]) summary .about { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
   overflow: hidden }
 .sql .row > * { max-width: 100% }
@@ -67,8 +66,8 @@ _REMEMBER = 'localStorage.setItem("vitalfew.sql.history", JSON.stringify({past})
 
 
 class Editor:
-    """An editor of SQL. `typed`: what stands in it at first, else the draft of the browser; `run`: what Ctrl+Enter
-    does."""
+    """An editor of SQL; its undo brings back what a statement that was put into it replaced. `typed`: what stands in
+    it at first, else the draft of the browser; `run`: what Ctrl+Enter does."""
 
     def __init__(self, typed: str, run: Callable[[], Awaitable[None]]) -> None:
         self.typed, self.past = typed, list[str]()
@@ -83,10 +82,6 @@ class Editor:
     def text(self) -> str:
         """The statement, without the semicolon at its end."""
         return self.made.value.strip().rstrip(";").rstrip()
-
-    def use(self, text: str) -> None:
-        """Put a statement into the editor; the browser's undo brings the former one back."""
-        self.made.set_value(text)
 
     def history(self) -> None:
         """Draw the choice among the last statements, as the browser has kept them."""
@@ -110,7 +105,7 @@ class Editor:
         self.past = [text for text in kept["past"] if isinstance(text, str)][:REMEMBERED]
         self._draw_history()
         if not self.typed and not self.made.value and isinstance(kept["draft"], str):
-            self.use(kept["draft"])
+            self.made.set_value(kept["draft"])
 
     def _paint(self, is_dark: bool) -> None:
         self.made.set_theme("vscodeDark" if is_dark else "vscodeLight")
@@ -118,8 +113,13 @@ class Editor:
     def _draw_history(self) -> None:
         options = {"": parts.count(len(self.past), "statement") if self.past else "none yet"}
         options |= {str(place): " ".join(text.split())[:80] for place, text in enumerate(self.past)}
+
+        def use(place: str) -> None:
+            if place:
+                self.made.set_value(self.past[int(place)])
+
         with parts.anew(self.place):
-            parts.choice("History", options, "", lambda place: self.use(self.past[int(place)]) if place else None)
+            parts.choice("History", options, "", use)
 
 
 def address(text: str) -> str:
@@ -174,28 +174,17 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
 
 
 def _entry(row: dict[str, Any], columns: pl.DataFrame | None, editor: Editor) -> ui.element:
-    with ui.element("details") as entry:
-        about = row["about"] if row["example"] else f"A row is {row['about']}."
-        with ui.element("summary"):
-            parts.Words(row["name"]).classes("names")
-            parts.Words(f" {about}").classes("about")
-        place = ui.element("div")
+    def draw() -> None:
+        statement = row["example"] or f"FROM {row['name']} LIMIT 100"
+        if row["call"]:
+            parts.Words(row["call"], "code")
+            parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
+        use = ui.button("Use", on_click=lambda: editor.made.set_value(statement)).style("align-self: start")
+        use.props(f'outline dense no-caps aria-label="Use {row["name"]}"')
+        for column in columns.iter_rows(named=True) if columns is not None else ():
+            with ui.element("div"):
+                parts.Words(column["column"]).classes("names")
+                unit = f", {column['unit']}" if column["unit"] else ""
+                parts.Words(f" {column['type']}{unit}: {column['about']}")
 
-    def fill() -> None:
-        if place.default_slot.children:
-            return
-        with place:
-            statement = row["example"] or f"FROM {row['name']} LIMIT 100"
-            if row["call"]:
-                parts.Words(row["call"], "code")
-                parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
-            use = ui.button("Use", on_click=lambda: editor.use(statement))
-            use.props(f'outline dense no-caps aria-label="Use {row["name"]}"')
-            for column in columns.iter_rows(named=True) if columns is not None else ():
-                with ui.element("div").style("padding-top: 0.25rem"):
-                    parts.Words(column["column"]).classes("names")
-                    unit = f", {column['unit']}" if column["unit"] else ""
-                    parts.Words(f" {column['type']}{unit}: {column['about']}")
-
-    entry.on("toggle", fill)
-    return entry
+    return parts.folded(row["name"], draw, row["about"] if row["example"] else f"A row is {row['about']}.")
