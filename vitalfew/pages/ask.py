@@ -88,7 +88,7 @@ class Page:
         self.site, self.indexes, self.known, self.question = site, indexes, known, question
         evaluated = (each.index for each in known if each.index in indexes)
         self.index = index or next(evaluated, indexes[0])
-        self.columns = [Column(self, method) for method in methods or self._first()]
+        self.methods = methods
 
     def _first(self) -> list[str]:
         options = self.options()
@@ -116,8 +116,7 @@ class Page:
             self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps")
         self.place = ui.element("div").classes("methods")
         with self.place:
-            for column in self.columns:
-                column.draw()
+            self.columns = [Column(self, method) for method in self.methods or self._first()]
         self._settle()
         ui.run_javascript(_RESTORE)
         if self.question.strip():
@@ -138,25 +137,24 @@ class Page:
 
     async def _choose_index(self, index: str) -> None:
         self.index = index
-        with self.place:
-            for column in self.columns:
-                column.redraw()
+        for column in self.columns:
+            column.draw()
         self._settle()
         await self._ask()
 
     async def _add(self) -> None:
         taken = {column.method for column in self.columns}
         free = [name for name in self.options() if name not in taken]
-        column = Column(self, (free or [*self.options()])[0])
-        self.columns.append(column)
         with self.place:
-            column.draw()
+            column = Column(self, (free or [*self.options()])[0])
+        self.columns.append(column)
         self._settle()
         await column.ask()
 
     def remove(self, column: "Column") -> None:
         self.columns.remove(column)
-        column.remove()
+        column.number += 1
+        column.place.delete()
         self._settle()
 
     def _settle(self) -> None:
@@ -179,30 +177,17 @@ class Column:
         self.page, self.method = page, method
         self.number = 0
         """The number of the latest question; earlier ones that still wait are no longer wanted."""
-        self._begin()
+        self.place = ui.element("section").classes("method")
+        self.draw()
 
-    def _begin(self) -> None:
+    def draw(self) -> None:
+        """Draw it as it is before its first answer."""
+        self.number += 1
         self.alpha: float | None = None
         self.max_tokens: int | None = None
         self.max_usd = 0.0
         self.there: Answered | None = None
         self.about: ui.label | None = None
-
-    def draw(self) -> None:
-        self.place = ui.element("section").classes("method")
-        self._fill()
-
-    def redraw(self) -> None:
-        self._begin()
-        self.number += 1
-        self.place.clear()
-        self._fill()
-
-    def remove(self) -> None:
-        self.number += 1
-        self.place.delete()
-
-    def _fill(self) -> None:
         options = self.page.options()
         names = {name: name.partition(":")[2] or name for name in (*options, self.method)}
 
@@ -210,7 +195,7 @@ class Column:
             evaluated = name in options and options[name].run
             return name.partition(":")[0] + (", evaluated" if evaluated else "")
 
-        with self.place:
+        with parts.anew(self.place):
             with ui.element("div").classes("row").style("flex-wrap: nowrap; justify-content: space-between"):
                 parts.choice("Method", names, self.method, self._choose, group=experiment)
                 self.removing = ui.button("Remove", on_click=lambda: self.page.remove(self)).props("flat dense no-caps")
@@ -232,7 +217,7 @@ class Column:
 
     async def _choose(self, method: str) -> None:
         self.method = method
-        self.redraw()
+        self.draw()
         self.page._settle()
         await self.ask()
 

@@ -9,9 +9,9 @@ from nicegui import ui
 
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.index import Index
-from vitalfew.pages import parts, verdicts
+from vitalfew.pages import parts
 from vitalfew.pages.parts import Shown, Slice, figure, numbers, texts, usd
-from vitalfew.pages.runs import CORPORA, confirmed, utc
+from vitalfew.pages.runs import CORPORA, confirmed, judged, utc
 from vitalfew.pages.site import Site
 
 
@@ -32,7 +32,7 @@ def draw(site: Site, name: str, reason: str | None = None) -> None:
 def _others(site: Site, name: str, newest: Any) -> None:
     """Draw what else is known of an index. `newest`: its newest generation."""
     parts.heading("Did it get worse?")
-    parts.later(lambda: site.store.gates(name), lambda gates: verdicts.judged(gates, newest))
+    parts.later(lambda: site.store.gates(name), lambda gates: judged(gates, newest))
     parts.heading("Rows that were not used, by reason")
     parts.later(lambda: site.store.reject_reasons(name), lambda frame: _reasons(name, frame))
     parts.heading("What it took to make it")

@@ -119,22 +119,13 @@ def heading(text: str, level: int = 2) -> ui.label:
     return made.style("font-size: 1.15rem; margin-top: 0.75rem" if level == 2 else "")
 
 
-def trail(links: Sequence[tuple[str, str]]) -> None:
-    """Links to the views above this one: texts and addresses."""
-    with ui.element("nav").props('aria-label="Views above"').classes("row"):
-        for text, address in links:
-            link(f"← {text}", address)
-
-
 def hint(text: str) -> None:
     ui.label(text).classes("hint")
 
 
 def link(text: str, address: str, kind: str = "") -> None:
     """A link to an address of this site. `kind`: the class `action` makes it look like a button."""
-    Words(text, "a").classes("text").props["href"] = address
-    if kind:
-        ui.context.slot.children[-1].classes(kind)
+    Words(text, "a").classes(f"text {kind}").props["href"] = address
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,28 +383,23 @@ def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tu
     if begin:
         hint(f"({begin:,} characters before this are left out)")
     place = ui.element("div").classes("text")
+    ends = {end for span in spans for end in span}
+
+    def within(found: Sequence[tuple[int, int]], begin: int, stop: int) -> bool:
+        return any(first <= begin and stop <= last for first, last in found)
 
     def show(start: int) -> None:
         end = min(start + LONG, len(text))
         with place:
-            _pieces(text, kept, facts, start, end)
+            for begin, stop in pairwise(sorted({start, end, *(min(max(at, start), end) for at in ends)})):
+                is_kept = kept is not None and within(kept, begin, stop)
+                made = Words(text[begin:stop], "mark" if is_kept else "span")
+                made.classes("" if is_kept or kept is None else "dropped")
+                made.classes("fact" if within(facts, begin, stop) else "")
             if end < len(text):
                 further(f"Show more ({len(text) - end:,} characters are left)", lambda: show(end))
 
     show(begin)
-
-
-def _pieces(
-    text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]], at: int, stop: int
-) -> None:
-    def within(spans: Sequence[tuple[int, int]]) -> bool:
-        return any(begin <= start and end <= finish for begin, finish in spans)
-
-    ends = {min(max(end, at), stop) for span in (*(kept or ()), *facts) for end in span}
-    for start, end in pairwise(sorted({at, stop, *ends})):
-        is_kept = kept is not None and within(kept)
-        made = Words(text[start:end], "mark" if is_kept else "span")
-        made.classes(f"{'' if is_kept or kept is None else 'dropped'} {'fact' if within(facts) else ''}".strip())
 
 
 def long_text(text: str, empty: str = "(empty)") -> None:

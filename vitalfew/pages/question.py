@@ -10,7 +10,7 @@ from vitalfew.library.explorer import Explorer
 from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryContext
 from vitalfew.pages import addresses, parts
 from vitalfew.pages.addresses import changed, results
-from vitalfew.pages.questions import cut, explored, filtered, judging_metric, pair
+from vitalfew.pages.questions import above, cut, explored, filtered, judging_metric, pair
 from vitalfew.pages.site import Site
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.reports.shown.columns import figure
@@ -26,8 +26,7 @@ def draw(site: Site, wanted: Mapping[str, str]) -> None:
     """All of one question: what every method retrieved, kept and answered, and why."""
     ui.add_css(_STYLE)
     listed = changed(wanted, question=None, view="questions")
-    above = [("All evaluations", results()), ("The evaluation", results(run=wanted["run"]))]
-    parts.trail([*above, ("The questions", results(**listed))])
+    above(wanted["run"], ("The questions", results(**listed)))
 
     def read() -> tuple[Explorer, Story, tuple[int | None, int | None]]:
         explorer = explored(site, wanted["run"])

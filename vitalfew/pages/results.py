@@ -12,7 +12,7 @@ from nicegui import ui
 
 from vitalfew.flows.server.reports import report_path
 from vitalfew.library.explorer import Explorer
-from vitalfew.pages import comparing, parts, question, questions
+from vitalfew.pages import parts, question, questions
 from vitalfew.pages.addresses import going, parameters, results
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
@@ -41,7 +41,7 @@ def draw(site: Site) -> None:
     elif wanted.get("view") == "questions":
         questions.draw_list(site, wanted)
     elif "other" in wanted:
-        comparing.draw(site, wanted)
+        questions.draw_comparison(site, wanted)
     else:
         _evaluation(site, wanted)
 
@@ -91,7 +91,7 @@ def _pick_two(runs: pl.DataFrame) -> None:
 
 
 def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
-    parts.trail([("All evaluations", results())])
+    questions.above()
 
     def read() -> tuple[Explorer, str, pl.DataFrame, pl.DataFrame]:
         explorer = site.explorer(wanted["run"])

@@ -14,8 +14,7 @@ from nicegui.events import GenericEventArguments
 
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
-from vitalfew.pages.review_labels import labels
-from vitalfew.pages.review_session import Desk, in_words
+from vitalfew.pages.review_session import Desk, in_words, labels
 from vitalfew.pages.site import Site
 from vitalfew.tasks.reports.reviewing import ReviewProgress, ReviewSession
 
@@ -67,7 +66,11 @@ def draw(site: Site) -> None:
             parts.link("Review answers", f"{ROOT}/review?run={quote(wanted.run, safe='')}")
         labels(site, wanted.run)
     elif wanted.run and wanted.reviewer:
-        _session(site, wanted)
+        address = f"{ROOT}/review?run={quote(wanted.run, safe='')}"
+        with ui.element("div").classes("row"):
+            parts.link("Another run or name", f"{ROOT}/review")
+            parts.link("The labels so far, with the methods' names", f"{address}&labels=1")
+        parts.later(lambda: Desk(site, wanted.session(site)), lambda desk: desk.draw())
     else:
         parts.later(
             lambda: _runs(site), lambda runs: Start(site, runs, wanted).draw() if runs else parts.hint(_NOTHING)
@@ -85,14 +88,6 @@ class Wanted:
 
     def session(self, site: Site) -> ReviewSession:
         return site.store.review(self.run, reviewer=self.reviewer, methods=self.methods, one=self.one)
-
-
-def _session(site: Site, wanted: Wanted) -> None:
-    address = f"{ROOT}/review?run={quote(wanted.run, safe='')}"
-    with ui.element("div").classes("row"):
-        parts.link("Another run or name", f"{ROOT}/review")
-        parts.link("The labels so far, with the methods' names", f"{address}&labels=1")
-    parts.later(lambda: Desk(site, wanted.session(site)), lambda desk: desk.draw())
 
 
 def _runs(site: Site) -> list[dict[str, Any]]:

@@ -17,10 +17,9 @@ from vitalfew.flows.server.deployed import StartRefused, moment
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import guarding, parts
-from vitalfew.pages.fields import Fields, described
+from vitalfew.pages.fields import AGAIN, ONCE, Fields, When, described
 from vitalfew.pages.runs import CORPORA, utc
 from vitalfew.pages.site import Site
-from vitalfew.pages.timing import AGAIN, ONCE, When
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def draw(site: Site, deployment: str) -> None:
         parts.problem(f"There is no form {deployment!r}; there are: {', '.join(STARTS)}")
         return
     start = STARTS[deployment]
-    parts.trail([("All corpora and indexes", CORPORA)])
+    parts.link("← All corpora and indexes", CORPORA)
     parts.heading(start.title)
     described(" ".join((start.form.__doc__ or "").split()))
 
