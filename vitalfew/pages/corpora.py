@@ -82,9 +82,11 @@ def _corpora(site: Site) -> pl.DataFrame:
     verdicts = _verdicts(site)
     rows = []
     for row in frame.to_dicts():
+        own = "re-encode", row["name"]
+        last = next((run for run in recent if (run.flow, run.about) == own and run.kind != "cancelled"), None)
+        row |= {"last": last.began, "result": last.state, "run": last.id} if last else {"result": "", "run": ""}
+        row["next"] = next((run.due for run in planned if (run.flow, run.about) == own), None)
         row |= {"verdict": verdicts.get(row["name"]), "act": "Re-encode…"}
-        row["next"] = next((run.due for run in planned if _re_encodes(run, row["name"])), None)
-        row |= _last(recent, row["name"])
         row |= {"when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row)}
         rows.append(row)
     kinds: dict[str, Any] = dict.fromkeys(("verdict", "act", "result", "run", "when", "gate"), pl.String)
@@ -98,15 +100,6 @@ def _verdicts(site: Site) -> dict[str, str]:
         return {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
     except FileNotFoundError:  # there is no store yet, which the part above says
         return {}
-
-
-def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
-    return run.flow == "re-encode" and run.about == corpus
-
-
-def _last(recent: Sequence[FlowRunNow], corpus: str) -> dict[str, Any]:
-    run = next((run for run in recent if _re_encodes(run, corpus) and run.kind != "cancelled"), None)
-    return {"last": run.began, "result": run.state, "run": run.id} if run else {"last": None, "result": "", "run": ""}
 
 
 def _corpora_table(frame: pl.DataFrame) -> None:

@@ -25,11 +25,11 @@ GROUPS = ("method", "stage", "model", "day", "run")
 KEYS = {by: ["run_id", "name", "flow"] if by == "run" else [by] for by in GROUPS}
 """The columns that tell groups apart."""
 _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "cpu_seconds": 1, "gpu_seconds": 1}
-"""Columns that are summed, with the digits that the same in SQL is rounded to."""
+"""Columns that are summed, with the digits that a sum is rounded to."""
 USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 7.5rem } th.number { white-space: normal !important }"
+_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
 _NO_MODEL = "(no model)"
 _WRITE_USD = (
     "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
@@ -54,7 +54,7 @@ class View:
 
     @property
     def statement(self) -> str:
-        """The table, as SQL."""
+        """Reads the table."""
         since, until = self.days()
         sums = {
             name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
@@ -93,15 +93,20 @@ def draw(site: Site) -> None:
         parts.choice("Period (UTC)", PERIODS, view.period, lambda value: go(View(value, view.by)))
         parts.choice("By", {by: by for by in GROUPS}, view.by, lambda value: go(View(view.period, value)))
 
-    def drawn(found: tuple[pl.DataFrame, Prices]) -> None:
+    def read() -> tuple[pl.DataFrame, pl.DataFrame, Prices]:
+        grouped = site.store.sql(view.statement).rename({"percent_of_usd": "share"})
+        return site.store.costs(), grouped, read_prices(datetime.now(UTC).date())
+
+    def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
         _show(*found, view)
         parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
         _traffic(site, *view.days())
 
-    parts.later(lambda: (site.store.costs(), read_prices(datetime.now(UTC).date())), drawn, "Reading the costs")
+    parts.later(read, drawn, "Reading the costs")
 
 
-def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
+def _show(every: pl.DataFrame, grouped: pl.DataFrame, prices: Prices, view: View) -> None:
+    """Draw all costs of a period, and their sums by group, which the statement of the view has read."""
     since, until = view.days()
     rows = every if since is None else every.filter(pl.col("day").is_between(since, until))
     if every.is_empty():
@@ -115,8 +120,10 @@ def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
     parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} {USD}")
     parts.hint(_total(rows, since, until))
     _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
-    grouped = _grouped(rows, view.by)
-    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, _order(view.by), True)
+    if view.by == "model":
+        grouped = grouped.with_columns(pl.col("model").fill_null(_NO_MODEL))
+    order = "day" if view.by == "day" else "usd"
+    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, order, True)
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
     _explain(view, prices)
 
@@ -126,22 +133,6 @@ def _label(by: str) -> pl.Expr:
     if by == "run":
         return pl.concat_str(pl.col("name").fill_null(""), pl.lit(" "), pl.col("run_id")).str.strip_chars()
     return pl.col(by).cast(pl.String)
-
-
-def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    sums = [pl.col(name).sum() for name in _MEASURES]
-    if by == "method":
-        sums.append(pl.col("usd").filter(pl.col("shared_by") > 1).sum().alias("usd_shared"))
-        sums.append(pl.col("name").drop_nulls().unique().sort().str.join(", ").alias("names"))
-    grouped = rows.group_by(KEYS[by]).agg(sums)
-    total = grouped["usd"].sum()
-    share = pl.col("usd") / total if total else pl.lit(None, pl.Float64)
-    grouped = grouped.sort(_order(by), KEYS[by][0], descending=[True, False])
-    return grouped.with_columns(share.alias("share"), pl.col("tokens").round(0).cast(pl.Int64))
-
-
-def _order(by: str) -> str:
-    return "day" if by == "day" else "usd"
 
 
 def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
@@ -156,7 +147,7 @@ def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
         *keys.get(by, parts.texts(**{by: by})),
         *parts.numbers(parts.usd, usd=USD),
         *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
-        *parts.numbers(lambda value: "" if value is None else f"{value:.1%}", share="share"),
+        *parts.numbers(parts.figure(1, "%"), share="share"),
         *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
         *parts.numbers(parts.figure(), tokens="model tokens"),
         *parts.numbers(parts.figure(1), **seconds),
@@ -275,8 +266,6 @@ def _words(pair: dict[str, float | None]) -> str:
     return "as quoted" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the quote"
 
 
-_SHOWN = 25
-"""Requests that a table shows."""
 _WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"
 
 
@@ -298,8 +287,8 @@ def _traffic(site: Site, since: date | None, until: date | None) -> None:
         columns = "received, path, configuration, status, error, question"
         return {
             "traffic": traffic,
-            "slow": sql(f"SELECT seconds, prompt_tokens, {columns} {chosen} ORDER BY seconds DESC LIMIT {_SHOWN}"),
-            "unanswered": sql(f"SELECT {columns} {chosen} AND error <> '' ORDER BY received DESC LIMIT {_SHOWN}"),
+            "slow": sql(f"SELECT seconds, prompt_tokens, {columns} {chosen} ORDER BY seconds DESC LIMIT {parts.ROWS}"),
+            "unanswered": sql(f"SELECT {columns} {chosen} AND error <> '' ORDER BY received DESC LIMIT {parts.ROWS}"),
         }
 
     parts.later(read, lambda found: _show_traffic(found, every), "Reading the requests")

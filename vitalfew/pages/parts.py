@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from io import BytesIO
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -294,21 +295,17 @@ def chart(
 def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
     """Two buttons: what a thread reads as CSV, whose texts no spreadsheet runs, or Parquet."""
 
+    def parquet_bytes(frame: pl.DataFrame) -> bytes:
+        frame.write_parquet(written := BytesIO())
+        return written.getvalue()
+
     async def send(kind: str, content: Callable[[pl.DataFrame], bytes]) -> None:
-        found = await reading(lambda: content(frame()))
-        ui.download.content(found, f"{name}.{kind}")
+        if found := await asked(lambda: content(frame())):
+            ui.download.content(found, f"{name}.{kind}")
 
     with ui.row().style("gap: 0.5rem"):
         ui.button("Download CSV", on_click=lambda: send("csv", csv_bytes)).props("outline dense no-caps")
         ui.button("Download Parquet", on_click=lambda: send("parquet", parquet_bytes)).props("outline dense no-caps")
-
-
-def parquet_bytes(frame: pl.DataFrame) -> bytes:
-    from io import BytesIO
-
-    written = BytesIO()
-    frame.write_parquet(written)
-    return written.getvalue()
 
 
 def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:

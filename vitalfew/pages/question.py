@@ -151,8 +151,10 @@ def _context(story: Story, context: StoryContext) -> None:
     if context.kept and all(len(source.text) <= parts.LONG for source in sources):
         for source in sources:
             _passage(source, context.kept[source.passage_id])
-    else:
-        _as_written(context, sources)
+        return
+    titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
+    parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
+    parts.long_text(context.text)
 
 
 def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]] | None) -> None:
@@ -162,12 +164,6 @@ def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]] | None) ->
         title = f"{passage.title or 'untitled'}{' (the whole passage)' if is_whole else ''}"
         parts.Words(title).classes("text").style("font-weight: 600")
         parts.marked(passage.text, None if is_whole else spans, passage.fact)
-
-
-def _as_written(context: StoryContext, sources: list[SourcePassage]) -> None:
-    titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
-    parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
-    parts.long_text(context.text)
 
 
 def _hits(own: MethodStory) -> None:
@@ -182,9 +178,9 @@ def _hits(own: MethodStory) -> None:
         for hit in own.hits
     ]
     columns = [
-        parts.Shown("rank", "rank", number=True),
-        parts.Shown("score", "score (of the search)", parts.figure(3), True),
-        parts.Shown("gold", "gold passage"),
+        *parts.numbers(parts.figure(), rank="rank"),
+        *parts.numbers(parts.figure(3), score="score (of the search)"),
+        *parts.texts(gold="gold passage"),
         parts.Shown("title", "title", cut),
         parts.Shown("text", "text", cut),
     ]

@@ -21,10 +21,6 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.plots.drawing import Plot
 
-_STYLE = """
-.q-table td:first-child, .q-table th:first-child { min-width: 7rem }
-.q-table th.number { white-space: normal !important; overflow-wrap: normal }
-"""
 _TOKENS = {PROMPT_TOKENS: "prompt tokens per question", CONTEXT_TOKENS: "context words per question"}
 _START = (
     "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
@@ -139,7 +135,6 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     if metric not in names:
         parts.hint(f"No question has a value of {metric!r}.")
         return
-    ui.add_css(_STYLE)
     with ui.element("div").classes("row"):
         parts.choice("Metric", names, metric, lambda value: going(run=explorer.run.run_id, metric=value))
     heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)

@@ -222,7 +222,6 @@ def _draw_contexts(texts: Sequence[str], passages: Sequence[Sequence[KeptPassage
 
 _LARGEST = 20_000_000
 """Bytes of a file of reviews."""
-_TABLES_STYLE = ".q-table td:first-child, .q-table th:first-child { min-width: 7rem }"
 _HEADS = {
     "right": "right (share)",
     "difference": "difference (of shares)",
@@ -233,7 +232,6 @@ _HEADS = {
 
 def labels(site: Site, run: str) -> None:
     """Draw what the labels of a run say, the way to its other figures, and its reviews as CSV, out and in."""
-    ui.add_css(_TABLES_STYLE)
     parts.heading("What the labels say so far")
     again = parts.later(lambda: site.store.labels(run), _draw, "Reading labels")
     with ui.element("div").classes("row"):

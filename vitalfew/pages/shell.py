@@ -73,6 +73,8 @@ summary { display: list-item; cursor: pointer }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
 .q-uploader__subtitle { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
+.q-table th.number { white-space: normal !important; overflow-wrap: normal }
+.q-table td:first-child, .q-table th:first-child { min-width: 7rem }
 """
 
 
