@@ -235,8 +235,7 @@ class Column:
         number, answers = self.number, self.page.site.answers
         asked = self.asked()
         if self.there is None:
-            self.result.clear()
-            with self.result:
+            with parts.anew(self.result):
                 parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
                 ui.button("Stop", on_click=lambda: self._stop(asked)).props("flat dense no-caps")
         else:
@@ -282,8 +281,7 @@ class Column:
         ui.button("Ask, and pay at most this", on_click=again).props("outline dense no-caps").style("align-self: start")
 
     def _sliders(self, found: Answered) -> None:
-        self.settings.clear()
-        with self.settings:
+        with parts.anew(self.settings):
             if found.alpha is not None:
                 value = found.alpha if self.alpha is None else self.alpha
                 self._slider("alpha", _alpha, value, (0, 1, 0.05))

@@ -10,7 +10,7 @@ from nicegui import ui
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.index import Index
 from vitalfew.pages import parts
-from vitalfew.pages.parts import Shown, Slice, figure, numbers, texts, usd
+from vitalfew.pages.parts import Shown, Slice, cut, figure, numbers, texts, usd
 from vitalfew.pages.runs import CORPORA, confirmed, judged, utc
 from vitalfew.pages.site import Site
 
@@ -149,13 +149,9 @@ def _reasons(name: str, frame: pl.DataFrame) -> None:
         Shown("reason", "reason", link=lambda row: f"{CORPORA}?index={quote(name)}&reason={quote(row['reason'])}"),
         *texts(stage="stage"),
         *numbers(figure(), rows="rows"),
-        Shown("example", "for example", _short),
+        Shown("example", "for example", cut),
     )
     parts.frame_table("Reasons", columns, frame, "rows", True, "Every row was used.")
-
-
-def _short(text: str | None) -> str:
-    return "" if text is None else text if len(text) <= 300 else f"{text[:300]}…"
 
 
 def _rejected(site: Site, name: str, reason: str) -> None:
@@ -164,7 +160,7 @@ def _rejected(site: Site, name: str, reason: str) -> None:
     columns = (
         *texts(stage="stage", source="source"),
         Shown("offset", "line or record, from 1", number=True),
-        Shown("detail", "why", _short),
+        Shown("detail", "why", cut),
     )
 
     def read(wanted: Slice) -> tuple[list[dict[str, Any]], int]:
@@ -202,6 +198,6 @@ def _runs(frame: pl.DataFrame) -> None:
         *texts(run_id="run", state="state"),
         *numbers(utc, started="began (UTC)"),
         *numbers(figure(1), seconds="seconds"),
-        Shown("error", "why it failed", _short),
+        Shown("error", "why it failed", cut),
     )
     parts.frame_table("Runs", columns, frame, "started", True, "No run of this store has made it.")

@@ -19,12 +19,15 @@ from nicegui.events import GenericEventArguments
 from vitalfew.flows.errors import explanation
 from vitalfew.tasks.reports.shown.columns import figure as figure_of
 from vitalfew.tasks.reports.shown.tables import csv_bytes
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 Result = TypeVar("Result")
 PATIENCE = 60.0
 """Seconds that a store has to answer, before a page says that it does not."""
 ROWS = 25
 """Rows that a table shows at a time."""
+CUT = 300
+"""Characters of a text in a cell."""
 
 
 class TooSlow(OSError):
@@ -316,6 +319,11 @@ def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
 def count(number: int, thing: str) -> str:
     """So many things, in words."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def cut(text: str | None) -> str:
+    """A text for a cell of a table: one line, `CUT` characters."""
+    return shortened(one_line((text or "")[: 4 * CUT]), CUT)
 
 
 def p_value(value: float | None) -> str:

@@ -22,8 +22,6 @@ _STYLE = """
   border: 1px solid color-mix(in srgb, currentColor 45%, transparent) }
 .cells a[aria-current] { outline: 3px solid #1d4ed8; font-weight: 600 }
 """
-_CUT = 200
-"""Characters of a text in a table."""
 
 
 def above(run: str = "", *links: tuple[str, str]) -> None:
@@ -32,11 +30,6 @@ def above(run: str = "", *links: tuple[str, str]) -> None:
     with ui.element("nav").props('aria-label="Views above"').classes("row"):
         for text, address in (("All evaluations", results()), *one, *links):
             parts.link(f"← {text}", address)
-
-
-def cut(text: str | None) -> str:
-    """A text for a table: one line, `_CUT` characters."""
-    return shortened(one_line((text or "")[: 4 * _CUT]), _CUT)
 
 
 def pair(explorer: Explorer, wanted: Mapping[str, str]) -> tuple[str, str]:
@@ -173,14 +166,14 @@ def question_table(
     """A page at a time of the questions, both answers and both values. `second`: the run of B where it is another."""
     names = [shortened(one_line(side.name), 30) for side in fitting.sides]
     columns = [
-        parts.Shown("question", "question", cut, link=link),
-        parts.Shown("gold_answers", "gold answers", lambda texts: cut(" | ".join(texts)), sortable=False),
-        parts.Shown("answer", f"answer of A: {names[0]}", cut, sortable=False),
+        parts.Shown("question", "question", parts.cut, link=link),
+        parts.Shown("gold_answers", "gold answers", lambda texts: parts.cut(" | ".join(texts)), sortable=False),
+        parts.Shown("answer", f"answer of A: {names[0]}", parts.cut, sortable=False),
         parts.Shown("value", f"A ({unit})", lambda value: figure(value, unit), True),
     ]
     if len(names) > 1:
         columns += [
-            parts.Shown("other_answer", f"answer of B: {names[1]}", cut, sortable=False),
+            parts.Shown("other_answer", f"answer of B: {names[1]}", parts.cut, sortable=False),
             parts.Shown("other_value", f"B ({unit})", lambda value: figure(value, unit), True),
         ]
     if second:

@@ -1,6 +1,6 @@
 """Follow a run on the page Corpora and indexes: its state, progress and log; cancel it, start it again."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -221,7 +221,7 @@ def _level(level: int) -> str:
     return "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
 
 
-def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> None:
+def confirmed(question: str, what: str, button: str, act: Callable[[], Awaitable[None]]) -> None:
     """Ask before something is done. `what`: what it changes."""
     with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem"):
         ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
@@ -230,9 +230,7 @@ def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> 
 
             async def do() -> None:
                 dialog.close()
-                done = act()
-                if done is not None:
-                    await done
+                await act()
 
             ui.button(button, on_click=do).props("no-caps").mark("confirm")
             ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
