@@ -94,8 +94,7 @@ def draw(site: Site) -> None:
         parts.choice("By", {by: by for by in GROUPS}, view.by, lambda value: go(View(view.period, value)))
 
     def read() -> tuple[pl.DataFrame, pl.DataFrame, Prices]:
-        grouped = site.store.sql(view.statement).rename({"percent_of_usd": "share"})
-        return site.store.costs(), grouped, read_prices(datetime.now(UTC).date())
+        return site.store.costs(), site.store.sql(view.statement), read_prices(datetime.now(UTC).date())
 
     def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
         _show(*found, view)
@@ -122,8 +121,8 @@ def _show(every: pl.DataFrame, grouped: pl.DataFrame, prices: Prices, view: View
     _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
     if view.by == "model":
         grouped = grouped.with_columns(pl.col("model").fill_null(_NO_MODEL))
-    order = "day" if view.by == "day" else "usd"
-    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, order, True)
+    order, shown = "day" if view.by == "day" else "usd", grouped.rename({"percent_of_usd": "share"})
+    parts.frame_table(f"Costs by {view.by}", _columns(shown, view.by), shown, order, True)
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
     _explain(view, prices)
 

@@ -1,4 +1,7 @@
-"""The inputs of a form that starts a run, drawn from the form's schema: what it says of its fields is said here too."""
+"""The inputs of a form that starts a run, drawn from the form's schema, whose texts on its fields are said here too.
+
+With them `When`: now, once at a time, or again and again.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

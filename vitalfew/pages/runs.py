@@ -1,4 +1,4 @@
-"""Follow a run on the page Corpora and indexes: its state, progress and log; cancel it, start it again."""
+"""Follow a run on the page Corpora and indexes: its state, progress, log and verdict; cancel it, start it again."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
