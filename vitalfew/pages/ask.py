@@ -29,8 +29,6 @@ _STYLE = """
   align-items: start }
 .method { display: flex; flex-direction: column; gap: 0.75rem; min-width: 0; padding-top: 0.75rem;
   border-top: 1px solid color-mix(in srgb, currentColor 30%, transparent) }
-.method .field { min-width: 0; max-width: 100% }
-.method .hint a { color: inherit }
 .figures dd { white-space: nowrap }
 .answer { font-size: 1.1rem; font-weight: 600 }
 .figures { display: grid; grid-template-columns: auto 1fr; gap: 0.1rem 0.75rem; margin: 0; align-items: baseline }
@@ -40,8 +38,6 @@ details pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0.25rem 0;
   background: color-mix(in srgb, currentColor 8%, transparent) }
 .context mark, .context .dropped { line-height: 1.45 }
 input[type=range] { width: 100%; accent-color: currentColor; padding: 0 }
-summary { cursor: pointer }
-summary:focus-visible { outline: 2px solid; outline-offset: 2px }
 """
 _DRAFT = "vitalfew.question"
 _KEEP = f"text => localStorage.setItem('{_DRAFT}', JSON.stringify([location.search, text]))"
@@ -92,7 +88,7 @@ class Page:
         self.site, self.indexes, self.known, self.question = site, indexes, known, question
         evaluated = (each.index for each in known if each.index in indexes)
         self.index = index or next(evaluated, indexes[0])
-        self.columns = [Column(self, method) for method in methods or self._first()]
+        self.methods = methods
 
     def _first(self) -> list[str]:
         options = self.options()
@@ -120,8 +116,7 @@ class Page:
             self.add = ui.button("Add a method", on_click=self._add).props("outline no-caps")
         self.place = ui.element("div").classes("methods")
         with self.place:
-            for column in self.columns:
-                column.draw()
+            self.columns = [Column(self, method) for method in self.methods or self._first()]
         self._settle()
         ui.run_javascript(_RESTORE)
         if self.question.strip():
@@ -135,31 +130,31 @@ class Page:
             return
         ui.run_javascript(f"localStorage.removeItem('{_DRAFT}')")
         self._settle()
+        await self._ask()
+
+    async def _ask(self) -> None:
         await asyncio.gather(*(column.ask() for column in self.columns))
 
     async def _choose_index(self, index: str) -> None:
         self.index = index
-        with self.place:
-            for column in self.columns:
-                column.redraw()
+        for column in self.columns:
+            column.draw()
         self._settle()
-        if self.question.strip():
-            await self.ask(self.question)
+        await self._ask()
 
     async def _add(self) -> None:
         taken = {column.method for column in self.columns}
         free = [name for name in self.options() if name not in taken]
-        column = Column(self, (free or [*self.options()])[0])
-        self.columns.append(column)
         with self.place:
-            column.draw()
+            column = Column(self, (free or [*self.options()])[0])
+        self.columns.append(column)
         self._settle()
-        if self.question.strip():
-            await column.ask()
+        await column.ask()
 
     def remove(self, column: "Column") -> None:
         self.columns.remove(column)
-        column.remove()
+        column.number += 1
+        column.place.delete()
         self._settle()
 
     def _settle(self) -> None:
@@ -182,30 +177,17 @@ class Column:
         self.page, self.method = page, method
         self.number = 0
         """The number of the latest question; earlier ones that still wait are no longer wanted."""
-        self._begin()
+        self.place = ui.element("section").classes("method")
+        self.draw()
 
-    def _begin(self) -> None:
+    def draw(self) -> None:
+        """Draw it as it is before its first answer."""
+        self.number += 1
         self.alpha: float | None = None
         self.max_tokens: int | None = None
         self.max_usd = 0.0
         self.there: Answered | None = None
         self.about: ui.label | None = None
-
-    def draw(self) -> None:
-        self.place = ui.element("section").classes("method")
-        self._fill()
-
-    def redraw(self) -> None:
-        self._begin()
-        self.number += 1
-        self.place.clear()
-        self._fill()
-
-    def remove(self) -> None:
-        self.number += 1
-        self.place.delete()
-
-    def _fill(self) -> None:
         options = self.page.options()
         names = {name: name.partition(":")[2] or name for name in (*options, self.method)}
 
@@ -213,7 +195,7 @@ class Column:
             evaluated = name in options and options[name].run
             return name.partition(":")[0] + (", evaluated" if evaluated else "")
 
-        with self.place:
+        with parts.anew(self.place):
             with ui.element("div").classes("row").style("flex-wrap: nowrap; justify-content: space-between"):
                 parts.choice("Method", names, self.method, self._choose, group=experiment)
                 self.removing = ui.button("Remove", on_click=lambda: self.page.remove(self)).props("flat dense no-caps")
@@ -235,10 +217,9 @@ class Column:
 
     async def _choose(self, method: str) -> None:
         self.method = method
-        self.redraw()
+        self.draw()
         self.page._settle()
-        if self.page.question.strip():
-            await self.ask()
+        await self.ask()
 
     def asked(self) -> Asked:
         known = self.page.options().get(self.method)
@@ -247,12 +228,14 @@ class Column:
         return Asked(self.page.question, self.method, index, self.alpha, self.max_tokens, self.max_usd)
 
     async def ask(self) -> None:
+        """Ask the question of the page, if there is one."""
+        if not self.page.question.strip():
+            return
         self.number += 1
         number, answers = self.number, self.page.site.answers
         asked = self.asked()
         if self.there is None:
-            self.result.clear()
-            with self.result:
+            with parts.anew(self.result):
                 parts.waiting("Loading models, and answering" if answers.pid is None else "Answering")
                 ui.button("Stop", on_click=lambda: self._stop(asked)).props("flat dense no-caps")
         else:
@@ -298,8 +281,7 @@ class Column:
         ui.button("Ask, and pay at most this", on_click=again).props("outline dense no-caps").style("align-self: start")
 
     def _sliders(self, found: Answered) -> None:
-        self.settings.clear()
-        with self.settings:
+        with parts.anew(self.settings):
             if found.alpha is not None:
                 value = found.alpha if self.alpha is None else self.alpha
                 self._slider("alpha", _alpha, value, (0, 1, 0.05))
@@ -322,7 +304,7 @@ class Column:
             self.number += 1
             number = self.number
             await asyncio.sleep(PAUSE)
-            if number == self.number and self.page.question.strip():
+            if number == self.number:
                 await self.ask()
 
         made.on("input", moved, js_handler="event => emit(Number(event.target.value))")

@@ -45,7 +45,7 @@ def _figures(answer: RagAnswer) -> None:
 
 def _contexts(answer: RagAnswer, passages: Sequence[RagPassage]) -> None:
     by_id = {passage.passage_id: passage for passage in passages}
-    _heading(f"It read {_count(len(answer.contexts), 'context')}")
+    parts.heading(f"It read {parts.count(len(answer.contexts), 'context')}", 3)
     if answer.kept is not None:
         parts.hint(
             f"The model rated them while it read them, and answered from the {len(answer.kept):,} that it kept in its "
@@ -78,7 +78,7 @@ def _passage(passage: RagPassage, is_kept: bool = True) -> None:
 
 
 def _dropped(passages: Sequence[RagPassage]) -> None:
-    _heading(f"{_count(len(passages), 'passage')} retrieved and dropped")
+    parts.heading(f"{parts.count(len(passages), 'passage')} retrieved and dropped", 3)
     place = ui.element("div").style("display: grid; gap: 0.75rem")
 
     def show(start: int) -> None:
@@ -133,11 +133,3 @@ def _curl(store: str, asked: Asked) -> str:
 def _script(text: str) -> str:
     """A text as a literal of JavaScript."""
     return json.dumps(text).replace("<", "\\u003c")
-
-
-def _heading(text: str) -> None:
-    ui.label(text).props('role="heading" aria-level="3"').style("font-weight: 600")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

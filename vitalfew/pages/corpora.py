@@ -5,7 +5,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -14,20 +13,19 @@ from nicegui import ui
 
 from vitalfew.flows.server.deployed import FlowRunNow
 from vitalfew.pages import one_index, parts, runs, starting
-from vitalfew.pages.parts import Shown, figure
+from vitalfew.pages.parts import Shown, figure, numbers, texts
 from vitalfew.pages.runs import CORPORA, run_address, utc
 from vitalfew.pages.site import Site
 
 _STYLE = """
 a.action { display: inline-block; padding: 0.35rem 0.8rem; border: 1px solid currentColor; border-radius: 4px;
   color: inherit; text-decoration: none }
-.nicegui-content a:not(.action) { color: inherit; text-decoration: underline }
 .code { font-family: ui-monospace, monospace; font-size: 0.85rem; line-height: 1.5; margin: 0; padding: 0.75rem;
   background: color-mix(in srgb, currentColor 7%, transparent); border-radius: 4px }
 .q-table th { overflow-wrap: break-word }
 .q-table td { min-width: 5.5rem }
 .log { max-height: 28rem; overflow: auto }
-summary { cursor: pointer; padding: 0.5rem 0 }
+summary { padding: 0.5rem 0 }
 .body--dark .field input { color-scheme: dark }
 progress { width: 100%; max-width: 40rem; accent-color: #1d4ed8 }
 """
@@ -37,7 +35,7 @@ def draw(site: Site) -> None:
     ui.add_css(_STYLE)
     asked = ui.context.client.request.query_params
     if "run" in asked:
-        runs.draw(site, asked["run"])
+        runs.Following(site, asked["run"]).draw()
     elif "start" in asked:
         starting.draw(site, asked["start"])
     elif "index" in asked:
@@ -53,9 +51,8 @@ def _overview(site: Site) -> None:
     parts.heading("Indexes")
     parts.later(site.store.describe, _indexes)
     parts.heading("Corpora")
-    parts.hint(
-        "A corpus is a file of settings beside the store, corpora/NAME.yaml, which re-encoding keeps up to date."
-    )
+    about = "A corpus is a file of settings beside the store, corpora/NAME.yaml, which re-encoding keeps up to date."
+    parts.hint(about)
     parts.later(lambda: _corpora(site), _corpora_table)
     parts.heading("Scheduled")
     parts.later(site.deployed.planned, _planned, "Asking Prefect")
@@ -67,13 +64,11 @@ def _indexes(frame: pl.DataFrame) -> None:
     columns = (
         Shown("name", "index", link=lambda row: f"{CORPORA}?index={quote(row['name'])}"),
         Shown("datasets", "data sets", lambda names: ", ".join(names or ()), sortable=False),
-        Shown("passages", "passages", figure(), number=True),
-        Shown("sentences", "sentences", figure(), number=True),
-        Shown("encoder", "encoder"),
-        Shown("context", "context vector"),
-        Shown("generation", "generation now", figure(), number=True),
-        Shown("made_at", "made (UTC)", utc, number=True),
-        Shown("megabytes", "size (MB)", figure(1), number=True),
+        *numbers(figure(), passages="passages", sentences="sentences"),
+        *texts(encoder="encoder", context="context vector"),
+        *numbers(figure(), generation="generation now"),
+        *numbers(utc, made_at="made (UTC)"),
+        *numbers(figure(1), megabytes="size (MB)"),
         Shown("verdict", "gate on the newest", lambda value: value or "none decided"),
     )
     shown = frame.with_columns(megabytes=pl.col("bytes") / 1e6)
@@ -85,17 +80,18 @@ def _corpora(site: Site) -> pl.DataFrame:
     frame = site.store.corpora(site.corpora)
     planned, recent = site.deployed.planned(), site.deployed.recent()
     verdicts = _verdicts(site)
-    rows = [
-        {
-            **row,
-            "next": next((run.due for run in planned if _re_encodes(run, row["name"])), None),
-            **_last(recent, row["name"]),
-            "verdict": verdicts.get(row["name"]),
-        }
-        for row in frame.iter_rows(named=True)
-    ]
-    kinds: dict[str, Any] = {"next": pl.Datetime("us", "UTC"), "last": pl.Datetime("us", "UTC"), "result": pl.String}
-    return pl.DataFrame(rows, schema={**dict[str, Any](frame.schema), **kinds, "run": pl.String, "verdict": pl.String})
+    rows = []
+    for row in frame.to_dicts():
+        own = "re-encode", row["name"]
+        last = next((run for run in recent if (run.flow, run.about) == own and run.kind != "cancelled"), None)
+        row |= {"last": last.began, "result": last.state, "run": last.id} if last else {"result": "", "run": ""}
+        row["next"] = next((run.due for run in planned if (run.flow, run.about) == own), None)
+        row |= {"verdict": verdicts.get(row["name"]), "act": "Re-encode…"}
+        row |= {"when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row)}
+        rows.append(row)
+    kinds: dict[str, Any] = dict.fromkeys(("verdict", "act", "result", "run", "when", "gate"), pl.String)
+    times: dict[str, Any] = dict.fromkeys(("next", "last"), pl.Datetime("us", "UTC"))
+    return pl.DataFrame(rows, schema={**dict[str, Any](frame.schema), **times, **kinds})
 
 
 def _verdicts(site: Site) -> dict[str, str]:
@@ -104,15 +100,6 @@ def _verdicts(site: Site) -> dict[str, str]:
         return {row["name"]: row["verdict"] or "" for row in site.store.describe().iter_rows(named=True)}
     except FileNotFoundError:  # there is no store yet, which the part above says
         return {}
-
-
-def _re_encodes(run: FlowRunNow, corpus: str) -> bool:
-    return run.flow == "re-encode" and run.about == corpus
-
-
-def _last(recent: Sequence[FlowRunNow], corpus: str) -> dict[str, Any]:
-    run = next((run for run in recent if _re_encodes(run, corpus) and run.kind != "cancelled"), None)
-    return {"last": run.began, "result": run.state, "run": run.id} if run else {"last": None, "result": "", "run": ""}
 
 
 def _corpora_table(frame: pl.DataFrame) -> None:
@@ -126,12 +113,7 @@ def _corpora_table(frame: pl.DataFrame) -> None:
         Shown("gate", "if it gets worse", sortable=False),
         Shown("act", "", link=_form_address, number=True, sortable=False),
     )
-    rows = [
-        {**row, "when": cron_in_words(row["cron"], row["timezone"]), "gate": _gate_in_words(row), "act": "Re-encode…"}
-        for row in frame.to_dicts()
-    ]
-    kinds: dict[str, Any] = {**frame.schema, "when": pl.String, "gate": pl.String, "act": pl.String}
-    parts.frame_table("Corpora", columns, pl.DataFrame(rows, kinds), "name", nothing="There is no corpus.")
+    parts.frame_table("Corpora", columns, frame, "name", nothing="There is no corpus.")
 
 
 def _form_address(row: Mapping[str, Any]) -> str:
@@ -169,32 +151,26 @@ def cron_in_words(cron: str | None, timezone: str | None) -> str:
 
 
 def _frame(found: Sequence[FlowRunNow]) -> pl.DataFrame:
-    dropped = ("parameters", "message")
     rows = [
-        {key: value for key, value in asdict(run).items() if key not in dropped}
-        | {"about": run.about or run.name, "by": "its schedule" if run.by_cron else "a person"}
-        | {"seconds": (run.ended - run.began).total_seconds() if run.ended and run.began else None}
+        {
+            "id": run.id, "flow": run.flow, "about": run.about or run.name, "state": run.state,
+            "due": run.due, "began": run.began, "by": "its schedule" if run.by_cron else "a person",
+            "seconds": (run.ended - run.began).total_seconds() if run.ended and run.began else None,
+        }
         for run in found
-    ]
+    ]  # fmt: skip
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-_RUN = (
-    Shown("flow", "what"),
-    Shown("about", "corpus, index or experiment", link=lambda row: run_address(row["id"])),
-)
+_ABOUT = Shown("about", "corpus, index or experiment", link=lambda row: run_address(row["id"]))
 
 
 def _planned(found: Sequence[FlowRunNow]) -> None:
     if not found:
         parts.hint("Nothing is scheduled. The form of re-encoding starts a run once, at a time, or again and again.")
         return
-    columns = (
-        *_RUN,
-        Shown("due", "begins (UTC)", utc, number=True),
-        Shown("by", "planned by"),
-        Shown("state", "state"),
-    )
+    due = numbers(utc, due="begins (UTC)")
+    columns = (*texts(flow="what"), _ABOUT, *due, *texts(by="planned by", state="state"))
     parts.frame_table("Scheduled runs", columns, _frame(found), "due")
     parts.hint("Open a run to cancel it.")
 
@@ -204,10 +180,11 @@ def _recent(found: Sequence[FlowRunNow]) -> None:
         parts.hint("No run was started here yet. Runs of the command line are not listed here.")
         return
     columns = (
-        *_RUN,
-        Shown("state", "state"),
-        Shown("began", "began (UTC)", utc, number=True),
-        Shown("seconds", "seconds", figure(0), number=True),
-        Shown("by", "started by"),
+        *texts(flow="what"),
+        _ABOUT,
+        *texts(state="state"),
+        *numbers(utc, began="began (UTC)"),
+        *numbers(figure(), seconds="seconds"),
+        *texts(by="started by"),
     )
     parts.frame_table("Last runs", columns, _frame(found), "began", True)

@@ -1,6 +1,6 @@
 """The page Costs: what work took in a period, by method, stage, model, day or run; quotes; the traffic of servers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.flows.server.guard import PAGES as ROOT
-from vitalfew.pages import costs_traffic, parts, sql_editor
+from vitalfew.pages import parts, sql_editor
 from vitalfew.pages.addresses import results
 from vitalfew.pages.site import Site
 from vitalfew.storage.costs import Prices, read_prices
@@ -21,15 +21,15 @@ PERIODS = {
     "30": "the last 30 days",
     "all": "all time",
 }
-GROUPS = {"method": "method", "stage": "stage", "model": "model", "day": "day", "run": "run"}
+GROUPS = ("method", "stage", "model", "day", "run")
 KEYS = {by: ["run_id", "name", "flow"] if by == "run" else [by] for by in GROUPS}
 """The columns that tell groups apart."""
 _MEASURES = {"usd": 7, "usd_nothing_known": 7, "tokens": 0, "wall_seconds": 1, "cpu_seconds": 1, "gpu_seconds": 1}
-"""Columns that are summed, with the digits that the same in SQL is rounded to."""
+"""Columns that are summed, with the digits that a sum is rounded to."""
 USD = "USD (machine and servers)"
 SERIES = 10
 """Groups that a chart tells apart."""
-_STYLE = ".q-table td, .q-table th { min-width: 7.5rem } th.number { white-space: normal !important }"
+_STYLE = ".q-table td, .q-table th { min-width: 7.5rem }"
 _NO_MODEL = "(no model)"
 _WRITE_USD = (
     "value => value.toLocaleString('en', value > 0 && value < 1 ? {minimumSignificantDigits: 2, "
@@ -38,7 +38,7 @@ _WRITE_USD = (
 _NO_RUN = "vitalfew index DATASET --name NAME"
 
 
-@dataclass
+@dataclass(frozen=True)
 class View:
     """The choice of a period and a grouping."""
 
@@ -54,7 +54,7 @@ class View:
 
     @property
     def statement(self) -> str:
-        """The table, as SQL."""
+        """Reads the table."""
         since, until = self.days()
         sums = {
             name: f"round(sum({name}), {digits}){'' if digits else '::BIGINT'}" for name, digits in _MEASURES.items()
@@ -86,26 +86,26 @@ def draw(site: Site) -> None:
     period, by = given.get("period", "7"), given.get("by", "method")
     view = View(period if period in PERIODS else "7", by if by in GROUPS else "method")
 
-    def change(what: str) -> Callable[[str], None]:
-        def changed(value: str) -> None:
-            setattr(view, what, value)
-            ui.navigate.to(view.address)  # which adds the path that the pages are below
-
-        return changed
+    def go(view: View) -> None:
+        ui.navigate.to(view.address)  # which adds the path that the pages are below
 
     with ui.element("div").classes("row"):
-        parts.choice("Period (UTC)", PERIODS, view.period, change("period"))
-        parts.choice("By", GROUPS, view.by, change("by"))
+        parts.choice("Period (UTC)", PERIODS, view.period, lambda value: go(View(value, view.by)))
+        parts.choice("By", {by: by for by in GROUPS}, view.by, lambda value: go(View(view.period, value)))
 
-    def drawn(found: tuple[pl.DataFrame, Prices]) -> None:
+    def read() -> tuple[pl.DataFrame, pl.DataFrame, Prices]:
+        return site.store.costs(), site.store.sql(view.statement), read_prices(datetime.now(UTC).date())
+
+    def drawn(found: tuple[pl.DataFrame, pl.DataFrame, Prices]) -> None:
         _show(*found, view)
         parts.later(lambda: _quoted(site, view), _show_quoted, "Reading the quotes")
-        costs_traffic.draw(site, *view.days())
+        _traffic(site, *view.days())
 
-    parts.later(lambda: (site.store.costs(), read_prices(datetime.now(UTC).date())), drawn, "Reading the costs")
+    parts.later(read, drawn, "Reading the costs")
 
 
-def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
+def _show(every: pl.DataFrame, grouped: pl.DataFrame, prices: Prices, view: View) -> None:
+    """Draw all costs of a period, and their sums by group, which the statement of the view has read."""
     since, until = view.days()
     rows = every if since is None else every.filter(pl.col("day").is_between(since, until))
     if every.is_empty():
@@ -119,8 +119,10 @@ def _show(every: pl.DataFrame, prices: Prices, view: View) -> None:
     parts.heading(f"{PERIODS[view.period].capitalize()}: {parts.usd(_sum(rows, 'usd'))} {USD}")
     parts.hint(_total(rows, since, until))
     _chart(rows.with_columns(_label(view.by).alias("group")), since, until)
-    grouped = _grouped(rows, view.by)
-    parts.frame_table(f"Costs by {view.by}", _columns(grouped, view.by), grouped, *_order(view.by))
+    if view.by == "model":
+        grouped = grouped.with_columns(pl.col("model").fill_null(_NO_MODEL))
+    order, shown = "day" if view.by == "day" else "usd", grouped.rename({"percent_of_usd": "share"})
+    parts.frame_table(f"Costs by {view.by}", _columns(shown, view.by), shown, order, True)
     parts.downloads(f"costs-by-{view.by}-{view.period}", lambda: grouped)
     _explain(view, prices)
 
@@ -132,46 +134,24 @@ def _label(by: str) -> pl.Expr:
     return pl.col(by).cast(pl.String)
 
 
-def _grouped(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    sums = [pl.col(name).sum() for name in _MEASURES]
-    if by == "method":
-        sums.append(pl.col("usd").filter(pl.col("shared_by") > 1).sum().alias("usd_shared"))
-        sums.append(pl.col("name").drop_nulls().unique().sort().str.join(", ").alias("names"))
-    grouped = rows.group_by(KEYS[by]).agg(sums)
-    total = grouped["usd"].sum()
-    share = pl.col("usd") / total if total else pl.lit(None, pl.Float64)
-    order, descending = _order(by)
-    grouped = grouped.sort(order, KEYS[by][0], descending=[descending, False])
-    return grouped.with_columns(share.alias("share"), pl.col("tokens").round(0).cast(pl.Int64))
-
-
-def _order(by: str) -> tuple[str, bool]:
-    return ("day", True) if by == "day" else ("usd", True)
-
-
 def _columns(grouped: pl.DataFrame, by: str) -> list[parts.Shown]:
-    def number(name: str, label: str, write: Callable[[float | None], str]) -> parts.Shown:
-        return parts.Shown(name, label, write, number=True)
-
-    keys = {
-        "day": [parts.Shown("day", "day (UTC)")],
-        "run": [parts.Shown("run_id", "run", link=_results), parts.Shown("name", "experiment or index")],
-    }
-    shown = [
-        *keys.get(by, [parts.Shown(by, by)]),
-        number("usd", USD, parts.usd),
-        number("share", "share", lambda value: "" if value is None else f"{value:.1%}"),
-        number("usd_nothing_known", "USD if nothing had been known", parts.usd),
-        number("tokens", "model tokens", parts.figure()),
-        number("wall_seconds", "wall seconds", parts.figure(1)),
-        number("cpu_seconds", "CPU seconds", parts.figure(1)),
-    ]
+    is_method, seconds = by == "method", {"wall_seconds": "wall seconds", "cpu_seconds": "CPU seconds"}
     if grouped["gpu_seconds"].sum():
-        shown.append(number("gpu_seconds", "GPU seconds", parts.figure(1)))
-    if by == "method":
-        shown.insert(2, number("usd_shared", "of which shared with other methods (USD)", parts.usd))
-        shown.append(parts.Shown("names", "experiment or index"))
-    return shown
+        seconds["gpu_seconds"] = "GPU seconds"
+    keys = {
+        "day": parts.texts(day="day (UTC)"),
+        "run": [parts.Shown("run_id", "run", link=_results), *parts.texts(name="experiment or index")],
+    }
+    return [
+        *keys.get(by, parts.texts(**{by: by})),
+        *parts.numbers(parts.usd, usd=USD),
+        *(parts.numbers(parts.usd, usd_shared="of which shared with other methods (USD)") if is_method else ()),
+        *parts.numbers(parts.figure(1, "%"), share="share"),
+        *parts.numbers(parts.usd, usd_nothing_known="USD if nothing had been known"),
+        *parts.numbers(parts.figure(), tokens="model tokens"),
+        *parts.numbers(parts.figure(1), **seconds),
+        *(parts.texts(names="experiment or index") if is_method else ()),
+    ]
 
 
 def _results(row: Mapping[str, Any]) -> str:
@@ -191,9 +171,8 @@ def _sum(rows: pl.DataFrame, name: str) -> float:
 def _total(rows: pl.DataFrame, since: date | None, until: date | None) -> str:
     usd, unknown, tokens, wall, cpu, gpu = (_sum(rows, name) for name in _MEASURES)
     held = f", {gpu:,.0f} seconds of GPUs" if gpu else ""
-    count = rows["run_id"].n_unique()
     return (
-        f"{_days(since, until)} (UTC), {count} run{'' if count == 1 else 's'}: {parts.usd(usd)} USD, and "
+        f"{_days(since, until)} (UTC), {parts.count(rows['run_id'].n_unique(), 'run')}: {parts.usd(usd)} USD, and "
         f"{parts.usd(unknown)} USD if nothing had been known before; {tokens:,.0f} model tokens, "
         f"{wall:,.0f} wall seconds, {cpu:,.0f} CPU seconds{held}."
     )
@@ -208,28 +187,18 @@ def _chart(rows: pl.DataFrame, since: date | None, until: date | None) -> None:
     largest = rows.group_by("group").agg(pl.col("usd").sum()).sort("usd", descending=True)["group"].to_list()
     named = largest if len(largest) <= SERIES else largest[: SERIES - 1]
     others = f"{len(largest) - len(named)} others"
+    shown = [*named, others] if len(largest) > len(named) else named
     told = pl.when(pl.col("group").is_in(named)).then(pl.col("group")).otherwise(pl.lit(others)).alias("group")
     sums = rows.with_columns(told).group_by("group", "day").agg(pl.col("usd").sum())
     by = {(group, day): usd for group, day, usd in sums.iter_rows()}
-    series = [
+    series: list[dict[str, Any]] = [
         {"type": "bar", "stack": "usd", "name": name, "data": [by.get((name, day), 0) for day in days]}
-        for name in named
+        for name in shown
     ]
-    if len(largest) > len(named):
-        rest = [by.get((others, day), 0) for day in days]
-        series.append({"type": "bar", "stack": "usd", "name": others, "data": rest, "itemStyle": {"color": "#999"}})
-    parts.chart(
-        "USD by day, as bars; the table below has the sums",
-        {
-            "tooltip": {"trigger": "axis", ":valueFormatter": _WRITE_USD},
-            "legend": {"type": "scroll", "top": 0},
-            "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 10},
-            "xAxis": {"type": "category", "data": [str(day) for day in days]},
-            "yAxis": {"type": "value", "name": "USD"},
-            "series": series,
-        },
-        is_stacked=True,
-    )
+    if shown is not named:
+        series[-1]["itemStyle"] = {"color": "#999"}
+    said = "USD by day, as bars; the table below has the sums"
+    parts.chart(said, [str(day) for day in days], "USD", series, write=_WRITE_USD)
 
 
 def _explain(view: View, prices: Prices) -> None:
@@ -273,16 +242,13 @@ def _show_quoted(rows: pl.DataFrame) -> None:
         pl.struct(name, f"quoted_{name}").map_elements(_words, pl.String).alias(f"{name}_words")
         for name in ("usd", "wall_seconds")
     )
+    seconds = {"quoted_wall_seconds": "wall seconds quoted", "wall_seconds": "wall seconds actual"}
     columns = [
-        parts.Shown("name", "run for"),
-        parts.Shown("run_id", "run"),
-        parts.Shown("stage", "stage"),
-        parts.Shown("quoted_usd", "USD quoted", parts.usd, number=True),
-        parts.Shown("usd", "USD actual", parts.usd, number=True),
-        parts.Shown("usd_words", "USD, in words"),
-        parts.Shown("quoted_wall_seconds", "wall seconds quoted", parts.figure(1), number=True),
-        parts.Shown("wall_seconds", "wall seconds actual", parts.figure(1), number=True),
-        parts.Shown("wall_seconds_words", "seconds, in words"),
+        *parts.texts(name="run for", run_id="run", stage="stage"),
+        *parts.numbers(parts.usd, quoted_usd="USD quoted", usd="USD actual"),
+        *parts.texts(usd_words="USD, in words"),
+        *parts.numbers(parts.figure(1), **seconds),
+        *parts.texts(wall_seconds_words="seconds, in words"),
     ]
     parts.frame_table("Quoted and actual", columns, worded)
 
@@ -297,3 +263,95 @@ def _words(pair: dict[str, float | None]) -> str:
         return f"{ratio:,.1f} times the quote"
     change = round(abs(ratio - 1) * 100)
     return "as quoted" if change < 5 else f"{change} % {'above' if ratio > 1 else 'below'} the quote"
+
+
+_WHEN = "{time} >= TIMESTAMPTZ '{since} 00:00:00+00' AND {time} < TIMESTAMPTZ '{until} 00:00:00+00'"
+
+
+def _traffic(site: Site, since: date | None, until: date | None) -> None:
+    """Draw the requests between two days (UTC)."""
+    every = "day" if since is None or until is None or (until - since).days > 1 else "hour"
+
+    end = (until or date(9998, 12, 31)) + timedelta(days=1)
+
+    def within(time: str) -> str:
+        return _WHEN.format(time=time, since=since or date(1, 1, 1), until=end)
+
+    def read() -> dict[str, pl.DataFrame]:
+        sql = site.store.sql
+        traffic = sql(f"FROM traffic(every := '{every}') WHERE {within('time')} ORDER BY time DESC")
+        if traffic.is_empty():
+            return {"all": sql("SELECT count(*) AS requests, max(received) AS last FROM requests")}
+        chosen = f"FROM requests WHERE {within('received')}"
+        columns = "received, path, configuration, status, error, question"
+        return {
+            "traffic": traffic,
+            "slow": sql(f"SELECT seconds, prompt_tokens, {columns} {chosen} ORDER BY seconds DESC LIMIT {parts.ROWS}"),
+            "unanswered": sql(f"SELECT {columns} {chosen} AND error <> '' ORDER BY received DESC LIMIT {parts.ROWS}"),
+        }
+
+    parts.later(read, lambda found: _show_traffic(found, every), "Reading the requests")
+
+
+def _show_traffic(found: dict[str, pl.DataFrame], every: str) -> None:
+    parts.heading("Answers outside of evaluations")
+    parts.hint(
+        "The requests to vitalfew serve. Answers of the page Ask, of vitalfew answer and of Python are not recorded: "
+        "they say themselves what they took."
+    )
+    if "all" in found:
+        (row,) = found["all"].iter_rows(named=True)
+        if row["requests"]:
+            parts.hint(f"There were no requests in this period; the last of {row['requests']:,} was on {row['last']}.")
+        else:
+            parts.hint("No server has answered a request yet. Start one: vitalfew serve EXPERIMENT:METHOD --index NAME")
+        return
+    traffic = found["traffic"]
+    requests, usd = int(traffic["requests"].sum()), float(traffic["usd"].sum())
+    parts.hint(f"{parts.count(requests, 'request')}: {parts.usd(usd)} USD (machine and servers)")
+    _traffic_chart(traffic, every)
+    parts.frame_table(f"Requests by {every}", _traffic_columns(every), traffic, "time", True)
+    parts.downloads("requests", lambda: traffic)
+    parts.heading("Slowest requests")
+    seconds = parts.numbers(parts.figure(2), seconds="seconds")
+    tokens = parts.numbers(parts.figure(), prompt_tokens="prompt tokens")
+    parts.frame_table("Slowest requests", [*seconds, *tokens, *_REQUEST], found["slow"])
+    parts.heading("Requests without an answer")
+    nothing = "All requests got an answer."
+    parts.frame_table("Requests without an answer", _REQUEST, found["unanswered"], nothing=nothing)
+
+
+def _time(value: object) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value else ""
+
+
+_REQUEST = [
+    parts.Shown("received", "received (UTC)", _time),
+    *parts.texts(path="path", configuration="configuration"),
+    parts.Shown("status", "HTTP status", number=True),
+    *parts.texts(error="error", question="question (if the server keeps them)"),
+]
+
+
+def _traffic_columns(every: str) -> list[parts.Shown]:
+    tokens = {
+        "prompt_tokens": "prompt tokens",
+        "completion_tokens": "tokens generated",
+        "tokens_saved": "tokens saved (words)",
+    }
+    return [
+        parts.Shown("time", f"{every} (UTC)", lambda value: f"{value:%Y-%m-%d}" if every == "day" else _time(value)),
+        *parts.texts(configuration="configuration", path="path"),
+        *parts.numbers(parts.figure(), requests="requests", unanswered="without an answer"),
+        *parts.numbers(parts.figure(2), p50_seconds="median seconds", p99_seconds="99th percentile, seconds"),
+        *parts.numbers(parts.figure(), **tokens),
+        *parts.numbers(parts.usd, usd="USD"),
+    ]
+
+
+def _traffic_chart(traffic: pl.DataFrame, every: str) -> None:
+    sums = traffic.group_by("time").agg(pl.col("requests", "unanswered").sum()).sort("time")
+    heights = {"answered": sums["requests"] - sums["unanswered"], "without an answer": sums["unanswered"]}
+    series = [{"type": "bar", "stack": "all", "name": name, "data": data.to_list()} for name, data in heights.items()]
+    times = [f"{time:%Y-%m-%d}" if every == "day" else f"{time:%m-%d %H:%M}" for time in sums["time"]]
+    parts.chart(f"Requests by {every}, as bars; the table below has the figures", times, "requests", series)

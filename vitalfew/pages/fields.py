@@ -1,9 +1,13 @@
-"""The inputs of a form that starts a run, drawn from the form's schema: what it says of its fields is said here too."""
+"""The inputs of a form that starts a run, drawn from the form's schema, whose texts on its fields are said here too.
+
+With them `When`: now, once at a time, or again and again.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from vitalfew.pages import parts
 
@@ -17,16 +21,6 @@ def described(text: str) -> None:
         for number, piece in enumerate(text.replace("**", "").split("`")):
             if piece:
                 parts.Words(piece, "code" if number % 2 else "span")
-
-
-def native(label: str, kind: str, value: str = "") -> ui.element:
-    """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
-    typed into its parts. Its events `input` have the value."""
-    with ui.element("label").classes("field"):
-        parts.Words(label)
-        made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
-        made.props["defaultValue"] = value
-    return made
 
 
 class Fields:
@@ -44,7 +38,7 @@ class Fields:
             self._field(name)
         with ui.element("details").style("width: 100%"):
             parts.Words("More settings", "summary")
-            with ui.column().style("gap: 1rem; align-items: stretch; padding-top: 0.5rem"):
+            with parts.stack().style("padding-top: 0.5rem"):
                 for name in self.names:
                     if name not in main:
                         self._field(name)
@@ -98,7 +92,7 @@ class Fields:
 def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
     """A number, without limits: what is out of range is an error, not another number."""
     step = 1 if kind == "integer" else None
-    number = ui.number(label, value=_as_number(start), step=step).props("outlined dense clearable")
+    number = ui.number(label, value=as_number(start), step=step).props("outlined dense clearable")
 
     def value() -> Any:
         whole = kind == "integer" and number.value is not None and float(number.value).is_integer()
@@ -107,8 +101,8 @@ def _number(label: str, start: Any, kind: str) -> Callable[[], Any]:
     return value
 
 
-def _as_number(given: Any) -> float | None:
-    """A number that an address or a schema fills in; None for anything else."""
+def as_number(given: Any) -> float | None:
+    """A number that an address, a schema or a user fills in; None for anything else."""
     try:
         return float(given)
     except (TypeError, ValueError):
@@ -122,7 +116,7 @@ class Sources:
         self.schema = schema
         self.rows: list[Callable[[], dict[str, str]]] = []
         parts.Words(f"{label} (at least one)").style("font-size: 0.9rem")
-        self.place = ui.column().style("gap: 0.75rem; align-items: stretch")
+        self.place = parts.stack(0.75)
         self._add()
         ui.button("Add a data set", on_click=self._add).props("outline dense no-caps").style("align-self: start")
         for name, field in schema["properties"].items():
@@ -141,3 +135,57 @@ class Sources:
             parts.choice(f"Format of data set {number}", formats, "", lambda value: chosen.update(format=value))
             path = ui.input(f"Path of data set {number}").props("outlined dense").style("flex: 1 1 16rem")
         self.rows.append(lambda: {**chosen, "path": (path.value or "").strip()})
+
+
+NOW, ONCE, AGAIN = "now", "at", "cron"
+
+_PICKED = (
+    "event => { const t = new Date(event.target.value); emit(event.target.value, isNaN(t) ? '' : t.toISOString()); }"
+)
+_TONIGHT = (
+    "() => {{ const t = new Date(); t.setHours(3, 0, 0, 0); if (t < new Date()) t.setDate(t.getDate() + 1); "
+    "const field = document.getElementById('{field}'); "
+    "field.value = new Date(t - t.getTimezoneOffset() * 60000).toISOString().slice(0, 16); "
+    "field.dispatchEvent(new Event('input')); }}"
+)
+_ZONE = "() => emit(Intl.DateTimeFormat().resolvedOptions().timeZone)"
+
+
+class When:
+    """When a run begins. `option`: NOW, ONCE or AGAIN; `text`: the time in UTC that the field shows, "" if none;
+    `zone`: the browser's time zone; `changed`: called when there is another option."""
+
+    def __init__(self, can_repeat: bool, changed: Callable[[], None]) -> None:
+        self.option, self.text, self.zone, self.changed = NOW, "", "UTC", changed
+        options = {NOW: "Now", ONCE: "Once, at a time"} | ({AGAIN: "Again and again"} if can_repeat else {})
+        parts.heading("When")
+        choice = ui.radio(options, value=NOW, on_change=lambda event: self._choose(event.value)).props("inline")
+        choice.on("update:model-value", self._in_zone, js_handler=_ZONE)
+        with ui.column().style("gap: 0.5rem; align-items: start") as self.at:
+            with ui.element("div").classes("row"):
+                self.field = parts.field("Date and time", "datetime-local")
+                self.field.on("input", self._picked, js_handler=_PICKED)
+                tonight = _TONIGHT.format(field=self.field.html_id)
+                ui.button("Tonight at three").props("outline no-caps").on("click", js_handler=tonight)
+            self.said = ui.label("").classes("hint").props('role="status"')
+            self._say()
+        self.at.set_visibility(False)
+
+    def _choose(self, option: str) -> None:
+        self.option = option
+        self.at.set_visibility(option == ONCE)
+        self.changed()
+
+    def _picked(self, event: GenericEventArguments) -> None:
+        _, self.text = (str(each) for each in event.args)
+        self._say()
+
+    def _in_zone(self, event: GenericEventArguments) -> None:
+        if self.zone != event.args:
+            self.zone = str(event.args)
+            self._say()
+            self.changed()
+
+    def _say(self) -> None:
+        said = f"That is {self.text[:16].replace('T', ' ')} UTC." if self.text else "Not a whole date and time yet."
+        self.said.text = f"In your time zone, {self.zone}. {said} Keep vitalfew ui running until then."

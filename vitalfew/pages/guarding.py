@@ -9,12 +9,11 @@ import polars as pl
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.pipelines.named import CORPORA as BUNDLED
 from vitalfew.flows.webhook import WEBHOOK
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import parts
-from vitalfew.pages.fields import described, native
+from vitalfew.pages.fields import as_number, described
 from vitalfew.pages.site import Site
 
 Written = Callable[[CorpusFile], Any]
@@ -55,7 +54,7 @@ class Addition:
         """Draw the file with the lines, and the button below it."""
         self.look = parts.later(lambda: self._changed(False), _preview, "Reading the file")
         ui.button(button, on_click=self._write).props("no-caps").style("align-self: start")
-        self.said = ui.column().style("align-items: stretch")
+        self.said = parts.stack()
 
     def hear(self, field: ui.element, chosen: dict[str, str], name: str) -> None:
         """Keep what is typed into a field, and show the lines anew."""
@@ -71,15 +70,8 @@ class Addition:
 
     async def _write(self) -> None:
         self.said.clear()
-        try:
-            changed = await parts.reading(lambda: self._changed(True))
-        except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            with self.said:
-                parts.problem(said)
-            return
-        await self.written(changed)
+        if changed := await parts.asked(lambda: self._changed(True), self.said):
+            await self.written(changed)
 
 
 def _preview(changed: CorpusFile) -> None:
@@ -129,28 +121,20 @@ def gate(site: Site, corpus: Mapping[str, Any], written: Written) -> None:
 
 def _offered(site: Site, corpus: str, written: Written) -> None:
     """Fields of a gate, and a button that adds it to the corpus's file."""
-
     chosen = {"loss": "0.02", "questions": ""}
 
     def settings() -> dict[str, Any]:
         asked = {"questions": text} if (text := chosen["questions"].strip()) else {}
-        return {"gate": {"margins": {METRIC: _number(chosen["loss"])}, **asked}}
+        loss = as_number(chosen["loss"])  # a text that is no number is refused by the check of the whole
+        return {"gate": {"margins": {METRIC: chosen["loss"] if loss is None else loss}, **asked}}
 
     addition = Addition(site, corpus, settings, written)
-    loss = native(f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)", "number", chosen["loss"])
+    loss = parts.field(f"Loss of {METRIC} that you accept (0.02: 2 of 100 questions)", "number", chosen["loss"])
     loss.props("min=0 max=1 step=0.01")
-    questions = native("Questions, as FORMAT:PATH (empty: those of the corpus's data sets)", "text")
-    for name, field in (("loss", loss), ("questions", questions)):
-        addition.hear(field, chosen, name)
+    addition.hear(loss, chosen, "loss")
+    questions = parts.field("Questions, as FORMAT:PATH (empty: those of the corpus's data sets)", "text")
+    addition.hear(questions, chosen, "questions")
     addition.draw("Tell me if it gets worse")
-
-
-def _number(text: str) -> float | str:
-    """A number; the text where it is none, which the check of the whole refuses."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 _DAYS = {"*": "every day", "1-5": "Monday to Friday", "1": "Mondays", "2": "Tuesdays", "3": "Wednesdays",
@@ -183,9 +167,9 @@ def schedule(site: Site, corpus: Mapping[str, Any], zone: str, written: Written)
         return addition.look()
 
     with ui.element("div").classes("row"):
-        addition.hear(native("Time", "time", chosen["time"]), chosen, "time")
+        addition.hear(parts.field("Time", "time", chosen["time"]), chosen, "time")
         parts.choice("Days", _DAYS, "*", choose)
-        addition.hear(native("Time zone", "text", zone), chosen, "zone")
+        addition.hear(parts.field("Time zone", "text", zone), chosen, "zone")
     addition.draw("Save the schedule")
     described(
         "It counts within a minute, while `vitalfew ui` runs; the page Corpora and indexes then lists the next run."

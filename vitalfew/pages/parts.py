@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from io import BytesIO
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -18,12 +19,15 @@ from nicegui.events import GenericEventArguments
 from vitalfew.flows.errors import explanation
 from vitalfew.tasks.reports.shown.columns import figure as figure_of
 from vitalfew.tasks.reports.shown.tables import csv_bytes
+from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 Result = TypeVar("Result")
 PATIENCE = 60.0
 """Seconds that a store has to answer, before a page says that it does not."""
 ROWS = 25
 """Rows that a table shows at a time."""
+CUT = 300
+"""Characters of a text in a cell."""
 
 
 class TooSlow(OSError):
@@ -40,29 +44,60 @@ async def reading(read: Callable[[], Result]) -> Result:
         ) from None
 
 
+def told(error: Exception) -> str:
+    """What is wrong, for a user who can correct it. Raises the error where it is a fault of the program."""
+    if (said := explanation(error)) is None:
+        raise error
+    return said
+
+
+async def asked(read: Callable[[], Result], place: ui.element | None = None) -> Result | None:
+    """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned."""
+    try:
+        return await reading(read)
+    except Exception as error:
+        said = told(error)
+    if place is None:
+        refuse(said)
+    else:
+        with anew(place):
+            problem(said)
+    return None
+
+
+def refuse(said: str) -> None:
+    """Show an error as a notification: what the page shows now stays."""
+    ui.notify(said, type="negative", multi_line=True)
+
+
+def anew(place: ui.element) -> ui.element:
+    """Clear a place, to draw in it."""
+    place.clear()
+    return place
+
+
+def stack(gap: float = 1.0) -> ui.column:
+    """Things below each other, as wide as the place they stand in. `gap`: between them, in rem."""
+    return ui.column().classes("w-full").style(f"gap: {gap}rem; align-items: stretch")
+
+
 def later(
     read: Callable[[], Result], draw: Callable[[Result], None], doing: str = "Reading the store"
 ) -> Callable[[], Awaitable[None]]:
     """A part of a page that is drawn when a thread has read what it shows. An error is shown in its place, with a
     button that tries again. Returns what reads and draws it anew."""
-    place = ui.column().classes("w-full").style("gap: 1rem; align-items: stretch")
+    place = stack()
 
     async def load() -> None:
-        place.clear()
-        with place:
+        with anew(place):
             waiting(doing)
         try:
             found = await reading(read)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                place.clear()
-                raise
-            place.clear()
-            with place:
-                problem(said, load)
+            with anew(place):
+                problem(told(error), load)
             return
-        place.clear()
-        with place:
+        with anew(place):
             draw(found)
 
     ui.timer(0, load, once=True)  # beside the place: what is cleared is also stopped
@@ -83,17 +118,9 @@ def problem(message: str, again: Callable[[], Any] | None = None) -> None:
             ui.button("Try again", on_click=again).props("flat dense no-caps")
 
 
-def heading(text: str) -> None:
-    ui.label(text).props('role="heading" aria-level="2"').style(
-        "font-size: 1.15rem; line-height: 1.3; font-weight: 600; margin-top: 0.75rem"
-    )
-
-
-def trail(links: Sequence[tuple[str, str]]) -> None:
-    """Links to the views above this one: texts and addresses."""
-    with ui.element("nav").props('aria-label="Views above"').classes("row"):
-        for text, address in links:
-            link(f"← {text}", address)
+def heading(text: str, level: int = 2) -> ui.label:
+    made = ui.label(text).props(f'role="heading" aria-level="{level}"').style("line-height: 1.3; font-weight: 600")
+    return made.style("font-size: 1.15rem; margin-top: 0.75rem" if level == 2 else "")
 
 
 def hint(text: str) -> None:
@@ -102,9 +129,7 @@ def hint(text: str) -> None:
 
 def link(text: str, address: str, kind: str = "") -> None:
     """A link to an address of this site. `kind`: the class `action` makes it look like a button."""
-    Words(text, "a").classes("text").props["href"] = address
-    if kind:
-        ui.context.slot.children[-1].classes(kind)
+    Words(text, "a").classes(f"text {kind}").props["href"] = address
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +148,21 @@ class Shown:
     def written(self, row: Mapping[str, Any]) -> str:
         """The cell of a row."""
         return figure_of(row[self.name], row[self.unit]) if self.unit else self.write(row[self.name])
+
+
+def texts(**labels: str) -> list[Shown]:
+    """Columns of texts: their headings, by field."""
+    return [Shown(name, label) for name, label in labels.items()]
+
+
+def numbers(write: Callable[[Any], str], **labels: str) -> list[Shown]:
+    """Columns that are written alike and stand on the right: their headings, by field."""
+    return [Shown(name, label, write, number=True) for name, label in labels.items()]
+
+
+def in_units(**labels: str) -> list[Shown]:
+    """Columns of numbers, of which the field `unit` has the units: their headings, by field."""
+    return [Shown(name, label, number=True, unit="unit") for name, label in labels.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +199,7 @@ def table(
     nothing: str = "There are no rows.",
     cell: str = "",
     on: Mapping[str, Callable[[GenericEventArguments], Any]] | None = None,
+    is_sortable: bool = True,
 ) -> Callable[[], Awaitable[None]]:
     """A table that reads the rows that it shows, `ROWS` at a time, in a thread. `read`: rows, and how many there are in
     all. `label`: its name, for a screen reader too; `nothing`: what to say where there are none. `cell`: a template of
@@ -171,7 +212,7 @@ def table(
             hint(nothing)
             return
         made = ui.table(
-            columns=[_column(column) for column in columns],
+            columns=[_column(column, is_sortable) for column in columns],
             rows=_cells(columns, first, rows),
             row_key="_row",
             pagination={"page": 1, "rowsPerPage": ROWS, "rowsNumber": count, "sortBy": order, "descending": descending},
@@ -196,22 +237,16 @@ async def _turn(
     """Show another page of a table."""
     order, down = pagination.get("sortBy") or "", bool(pagination.get("descending"))
     wanted = Slice((pagination["page"] - 1) * ROWS, ROWS, order, down)
-    try:
-        rows, count = await reading(lambda: read(wanted))
-    except Exception as error:
-        if (said := explanation(error)) is None:
-            raise
-        ui.notify(said, type="negative", multi_line=True)
-        return
-    made.rows = _cells(columns, wanted, rows)
-    made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": count}
-    made.update()
+    if found := await asked(lambda: read(wanted)):
+        made.rows = _cells(columns, wanted, found[0])
+        made.pagination = {**pagination, "rowsPerPage": ROWS, "rowsNumber": found[1]}
+        made.update()
 
 
-def _column(column: Shown) -> dict[str, Any]:
+def _column(column: Shown, is_sortable: bool) -> dict[str, Any]:
     side, kind = ("right", "number") if column.number else ("left", "")
-    shown = {"name": column.name, "label": column.label, "field": column.name, "sortable": column.sortable}
-    return {**shown, "align": side, "classes": kind, "headerClasses": kind}
+    shown = {"name": column.name, "label": column.label, "field": column.name, "align": side}
+    return {**shown, "sortable": is_sortable and column.sortable, "classes": kind, "headerClasses": kind}
 
 
 def _cells(columns: Sequence[Shown], wanted: Slice, rows: Rows) -> list[dict[str, Any]]:
@@ -229,6 +264,7 @@ def frame_table(
     order: str = "",
     descending: bool = False,
     nothing: str = "There are no rows.",
+    is_sortable: bool = True,
 ) -> None:
     """A table of a frame, which is in memory."""
 
@@ -236,41 +272,58 @@ def frame_table(
         ordered = frame.sort(wanted.order, descending=wanted.descending, nulls_last=True) if wanted.order else frame
         return ordered.slice(wanted.offset, wanted.limit).to_dicts(), len(frame)
 
-    table(label, columns, read, order, descending, nothing)
+    table(label, columns, read, order, descending, nothing, is_sortable=is_sortable)
 
 
-def chart(label: str, options: dict[str, Any], is_stacked: bool = False) -> ui.echart:
-    """A chart of Apache ECharts, which also describes itself in words. `label`: its name, which is all that a stacked
-    one says: ECharts would read out its places of the bars too."""
-    said = {"label": {"description": label}} if is_stacked else {}
-    made = ui.echart({"aria": {"enabled": True, **said}, "animation": False, **options})
-    made.props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
-    return made
+def chart(
+    label: str, places: Sequence[str], unit: str, series: Sequence[Mapping[str, Any]], along: str = "", write: str = ""
+) -> None:
+    """A chart of Apache ECharts, which also describes itself in words: heights above places. `unit`: of the heights;
+    `series`: as ECharts has them; `along`: what the places are; `write`: a function of JavaScript for a height.
+    `label`: its name, which is all that a stacked one says: ECharts would read out its places of the bars too."""
+    is_stacked = any("stack" in each for each in series)
+    options = {
+        "aria": {"enabled": True, **({"label": {"description": label}} if is_stacked else {})},
+        "animation": False,
+        "tooltip": {"trigger": "axis", **({":valueFormatter": write} if write else {})},
+        "legend": {"type": "scroll", "top": 0, "show": is_stacked},
+        "grid": {"containLabel": True, "left": 10, "right": 20, "top": 60, "bottom": 30 if along else 10},
+        "xAxis": {"type": "category", "data": [*places], "name": along, "nameLocation": "middle"},
+        "yAxis": {"type": "value", "name": unit, "scale": any(each["type"] == "line" for each in series)},
+        "series": [*series],
+    }
+    ui.echart(options).props(f'role="img" aria-label="{label}"').classes("w-full").style("height: 18rem")
 
 
 def downloads(name: str, frame: Callable[[], pl.DataFrame]) -> None:
     """Two buttons: what a thread reads as CSV, whose texts no spreadsheet runs, or Parquet."""
 
+    def parquet_bytes(frame: pl.DataFrame) -> bytes:
+        frame.write_parquet(written := BytesIO())
+        return written.getvalue()
+
     async def send(kind: str, content: Callable[[pl.DataFrame], bytes]) -> None:
-        found = await reading(lambda: content(frame()))
-        ui.download.content(found, f"{name}.{kind}")
+        if found := await asked(lambda: content(frame())):
+            ui.download.content(found, f"{name}.{kind}")
 
     with ui.row().style("gap: 0.5rem"):
         ui.button("Download CSV", on_click=lambda: send("csv", csv_bytes)).props("outline dense no-caps")
         ui.button("Download Parquet", on_click=lambda: send("parquet", parquet_bytes)).props("outline dense no-caps")
 
 
-def parquet_bytes(frame: pl.DataFrame) -> bytes:
-    from io import BytesIO
-
-    written = BytesIO()
-    frame.write_parquet(written)
-    return written.getvalue()
-
-
 def figure(digits: int = 0, unit: str = "") -> Callable[[float | None], str]:
     """How a number is written; an unknown one is empty."""
     return lambda value: "" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def count(number: int, thing: str) -> str:
+    """So many things, in words."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def cut(text: str | None) -> str:
+    """A text for a cell of a table: one line, `CUT` characters."""
+    return shortened(one_line((text or "")[: 4 * CUT]), CUT)
 
 
 def p_value(value: float | None) -> str:
@@ -294,24 +347,22 @@ class Words(TextElement):
         super().__init__(tag=tag, text=text)
 
 
-def folded(label: str, draw: Callable[[], Any], is_open: bool = False) -> None:
-    """A part that a click or Enter unfolds. It is drawn when it is first open."""
+def folded(label: str, draw: Callable[[], Any], about: str = "") -> ui.element:
+    """A part that a click or Enter unfolds. It is drawn when it is first open. `about`: what follows a label that is a
+    name."""
     with ui.element("details") as made:
-        Words(label, "summary")
-        place = ui.column().classes("w-full").style("gap: 0.75rem; align-items: stretch; padding: 0.5rem 0")
-    drawn = False
+        with Words("" if about else label, "summary"):
+            if about:
+                Words(label).classes("names")
+                Words(f" {about}").classes("about")
+        place = stack(0.75).style("padding: 0.5rem 0")
 
     def show() -> None:
-        nonlocal drawn
-        if not drawn:
-            drawn = True
+        if not place.default_slot.children:
             with place:
                 draw()
 
-    if is_open:
-        made.props("open")
-        show()
-    made.on("toggle", show)
+    return made.on("toggle", show)
 
 
 LONG = 4_000
@@ -325,9 +376,8 @@ def further(label: str, show: Callable[[], None]) -> None:
         made.delete()
         show()
 
-    made = (
-        ui.button(label, on_click=pressed).props("flat dense no-caps").style("align-self: start; justify-self: start")
-    )
+    made = ui.button(label, on_click=pressed).props("flat dense no-caps")
+    made.style("align-self: start; justify-self: start")
 
 
 def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]] = ()) -> None:
@@ -338,42 +388,38 @@ def marked(text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tu
     if begin:
         hint(f"({begin:,} characters before this are left out)")
     place = ui.element("div").classes("text")
+    ends = {end for span in spans for end in span}
+
+    def within(found: Sequence[tuple[int, int]], begin: int, stop: int) -> bool:
+        return any(first <= begin and stop <= last for first, last in found)
 
     def show(start: int) -> None:
         end = min(start + LONG, len(text))
         with place:
-            _pieces(text, kept, facts, start, end)
+            for begin, stop in pairwise(sorted({start, end, *(min(max(at, start), end) for at in ends)})):
+                is_kept = kept is not None and within(kept, begin, stop)
+                made = Words(text[begin:stop], "mark" if is_kept else "span")
+                made.classes("" if is_kept or kept is None else "dropped")
+                made.classes("fact" if within(facts, begin, stop) else "")
             if end < len(text):
                 further(f"Show more ({len(text) - end:,} characters are left)", lambda: show(end))
 
     show(begin)
 
 
-def _pieces(
-    text: str, kept: Sequence[tuple[int, int]] | None, facts: Sequence[tuple[int, int]], at: int, stop: int
-) -> None:
-    def within(spans: Sequence[tuple[int, int]]) -> bool:
-        return any(begin <= start and end <= finish for begin, finish in spans)
-
-    ends = {min(max(end, at), stop) for span in (*(kept or ()), *facts) for end in span}
-    for start, end in pairwise(sorted({at, stop, *ends})):
-        is_kept = kept is not None and within(kept)
-        made = Words(text[start:end], "mark" if is_kept else "span")
-        made.classes(f"{'' if is_kept or kept is None else 'dropped'} {'fact' if within(facts) else ''}".strip())
-
-
 def long_text(text: str, empty: str = "(empty)") -> None:
     """A text, of which a button shows more, a part at a time."""
-    place = ui.column().style("gap: 0.25rem; align-items: stretch")
+    marked(text or empty, None)
 
-    def show(start: int) -> None:
-        with place:
-            Words(text[start : start + LONG] or empty).classes("text")
-            left = len(text) - start - LONG
-            if left > 0:
-                further(f"Show more ({left:,} characters are left)", lambda: show(start + LONG))
 
-    show(0)
+def field(label: str, kind: str, value: str = "") -> ui.element:
+    """An input of the browser, such as `time`, which nothing but its user writes to: a bound value would undo what is
+    typed into its parts. Its events `input` have the value."""
+    with ui.element("label").classes("field"):
+        Words(label)
+        made = ui.element("input").mark(label).props(f"type={kind} autocomplete=off")
+        made.props["defaultValue"] = value
+    return made
 
 
 def choice(
@@ -386,7 +432,6 @@ def choice(
 ) -> ui.element:
     """A drop-down of the browser: by value, what is shown. `on_change` gets the value that a user has chosen. `group`:
     the heading that a value stands under."""
-
     with ui.element("label").classes("field"):
         Words(label)
         made = ui.element("select").mark(marker or label)

@@ -1,4 +1,4 @@
-"""A view of the page Results: the questions of an evaluation by who is right."""
+"""Views of the page Results: the questions of an evaluation by who is right, and two evaluations compared."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,11 @@ import polars as pl
 from nicegui import ui
 
 from vitalfew.library.explored import RIGHT, QuestionFilter
-from vitalfew.library.explorer import Explorer
+from vitalfew.library.explorer import Comparison, Explorer
 from vitalfew.pages import parts
 from vitalfew.pages.addresses import changed, going, results
 from vitalfew.pages.site import Site
-from vitalfew.tasks.reports.shown.columns import figure
+from vitalfew.tasks.reports.shown.columns import figure, signed
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 CELLS = {"both": (True, True), "one": (True, False), "other": (False, True), "neither": (False, False)}
@@ -22,13 +22,14 @@ _STYLE = """
   border: 1px solid color-mix(in srgb, currentColor 45%, transparent) }
 .cells a[aria-current] { outline: 3px solid #1d4ed8; font-weight: 600 }
 """
-_CUT = 200
-"""Characters of a text in a table."""
 
 
-def cut(text: str | None) -> str:
-    """A text for a table: one line, `_CUT` characters."""
-    return shortened(one_line((text or "")[: 4 * _CUT]), _CUT)
+def above(run: str = "", *links: tuple[str, str]) -> None:
+    """Links to the views above this one: the list, an evaluation if it is of one, and others."""
+    one = [("The evaluation", results(run=run))] if run else []
+    with ui.element("nav").props('aria-label="Views above"').classes("row"):
+        for text, address in (("All evaluations", results()), *one, *links):
+            parts.link(f"← {text}", address)
 
 
 def pair(explorer: Explorer, wanted: Mapping[str, str]) -> tuple[str, str]:
@@ -71,11 +72,7 @@ def draw_explorer(explorer: Explorer, wanted: Mapping[str, str]) -> None:
         _draw_cells(base, found[0], is_listed="view" in wanted)
         _draw_sources(base, found[1])
 
-    parts.later(
-        lambda: (filtered(explorer, base).cells(), explorer.sources()),
-        draw,
-        "Counting",
-    )
+    parts.later(lambda: (filtered(explorer, base).cells(), explorer.sources()), draw, "Counting")
 
 
 def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> None:
@@ -91,40 +88,26 @@ def _controls(explorer: Explorer, base: Mapping[str, str], is_listed: bool) -> N
         parts.choice("Method A", names, one, lambda value: go(method=value))
         parts.choice("Method B", names, other, lambda value: go(other=value))
         parts.choice("Metric that says who is right", metrics, metric, lambda value: go(metric=value))
-        with ui.element("label").classes("field"):
-            parts.Words("Words in the question, then Enter")
-            made = ui.element("input").props("type=search").mark("Words in the question")
-            made.props["value"] = base.get("text", "")
-            made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
+        made = parts.field("Words in the question, then Enter", "search", base.get("text", ""))
+        made.on("change", lambda event: go(text=event.args), js_handler="event => emit(event.target.value)")
     heading = explorer.metrics[metric].heading
     defined = definition(explorer, metric) if is_listed else ""  # else it stands above
     parts.hint(f"Right: {heading} is at least {RIGHT:g}, on a scale from 0 to 1. {defined}")
     run = explorer.run.run_id
-    parts.link(
-        "All metrics of A and B, with the interval of their difference",
-        results(run=f"{run}:{one}", other=f"{run}:{other}"),
-    )
+    both = results(run=f"{run}:{one}", other=f"{run}:{other}")
+    parts.link("All metrics of A and B, with the interval of their difference", both)
 
 
 def definition(explorer: Explorer, metric: str) -> str:
     """A sentence that says how a metric is defined, if one does."""
-    about = explorer.meaning(metric).replace("`", "")
-    return (
-        f"{explorer.metrics[metric].heading[:1].upper()}{explorer.metrics[metric].heading[1:]}: {about}"
-        if about
-        else ""
-    )
+    about, heading = explorer.meaning(metric).replace("`", ""), explorer.metrics[metric].heading
+    return f"{heading[:1].upper()}{heading[1:]}: {about}" if about else ""
 
 
 def _draw_cells(base: Mapping[str, str], cells: pl.DataFrame, is_listed: bool) -> None:
     counted = {(left, right): count for left, right, count in cells.rows()}
     unknown = sum(count for (left, right), count in counted.items() if left is None or right is None)
-    texts = {
-        "one": "only A right",
-        "other": "only B right",
-        "both": "both right",
-        "neither": "both wrong",
-    }
+    texts = {"one": "only A right", "other": "only B right", "both": "both right", "neither": "both wrong"}
     with ui.element("nav").props('aria-label="Questions by who is right"').classes("cells"):
         for cell, text in {**texts, "": "all"}.items():
             count = counted.get(CELLS[cell], 0) if cell else cells["questions"].sum()
@@ -144,18 +127,18 @@ def _draw_sources(base: Mapping[str, str], sources: list[str]) -> None:
 
 def draw_list(site: Site, wanted: Mapping[str, str]) -> None:
     """The questions that fit the address."""
-    parts.trail([("All evaluations", results()), ("The evaluation", results(run=wanted["run"]))])
+    above(wanted["run"])
 
     def draw(explorer: Explorer) -> None:
         draw_explorer(explorer, wanted)
         if not judging_metric(explorer, wanted):
             return
         fitting = filtered(explorer, wanted)
-        question_table(
-            fitting,
-            lambda row: results(**changed(wanted, question=row["question_id"])),
-            explorer.metrics[fitting.metric].unit,
-        )
+
+        def to_question(row: Mapping[str, Any]) -> str:
+            return results(**changed(wanted, question=row["question_id"]))
+
+        question_table(fitting, to_question, explorer.metrics[fitting.metric].unit)
         parts.downloads(f"{explorer.run.run_id}-questions", lambda: flat(fitting.pl()))
 
     parts.later(lambda: explored(site, wanted["run"]), draw)
@@ -183,17 +166,16 @@ def question_table(
     """A page at a time of the questions, both answers and both values. `second`: the run of B where it is another."""
     names = [shortened(one_line(side.name), 30) for side in fitting.sides]
     columns = [
-        parts.Shown("question", "question", cut, link=link),
-        parts.Shown("gold_answers", "gold answers", lambda texts: cut(" | ".join(texts)), sortable=False),
-        parts.Shown("answer", f"answer of A: {names[0]}", cut, sortable=False),
+        parts.Shown("question", "question", parts.cut, link=link),
+        parts.Shown("gold_answers", "gold answers", lambda texts: parts.cut(" | ".join(texts)), sortable=False),
+        parts.Shown("answer", f"answer of A: {names[0]}", parts.cut, sortable=False),
         parts.Shown("value", f"A ({unit})", lambda value: figure(value, unit), True),
     ]
     if len(names) > 1:
         columns += [
-            parts.Shown("other_answer", f"answer of B: {names[1]}", cut, sortable=False),
+            parts.Shown("other_answer", f"answer of B: {names[1]}", parts.cut, sortable=False),
             parts.Shown("other_value", f"B ({unit})", lambda value: figure(value, unit), True),
         ]
-
     if second:
 
         def to_second(row: Mapping[str, Any]) -> str:
@@ -206,3 +188,98 @@ def question_table(
         return fitting.pl(order, down, wanted.limit, wanted.offset).to_dicts(), len(fitting)
 
     parts.table("Questions", columns, read, nothing=nothing)
+
+
+def draw_comparison(site: Site, wanted: Mapping[str, str]) -> None:
+    """Two evaluations, or two methods of one, on the questions that both asked."""
+    runs = {wanted[name].partition(":")[0] for name in ("run", "other")}
+    above(next(iter(runs)) if len(runs) == 1 else "")
+    parts.later(lambda: _chosen(site, wanted), lambda chosen: _draw(*chosen, wanted))
+
+
+def _chosen(site: Site, wanted: Mapping[str, str]) -> tuple[Comparison, list[tuple[Explorer, str]]]:
+    """Two evaluations with a method of each: those that the address names (RUN:METHOD); without names, the first that
+    both have, else the baselines; of one evaluation, its baseline and another. Raises NoReport."""
+    (run, _, method), (other, _, other_method) = (wanted[name].partition(":") for name in ("run", "other"))
+    a, b = site.explorer(run), site.explorer(other)
+    if a.run.run_id == b.run.run_id:
+        method = method or a.baseline
+        other_method = other_method or next((name for name in b.methods if name != method), "")
+    else:
+        both = next((name for name in a.methods if name in b.methods), "")
+        method, other_method = method or other_method or both, other_method or method or both
+    names = method or a.baseline, other_method or b.baseline
+    found = site.comparison(f"{a.run.run_id}:{names[0]}", f"{b.run.run_id}:{names[1]}")
+    return found, list(zip((a, b), names, strict=True))
+
+
+def _draw(found: Comparison, chosen: list[tuple[Explorer, str]], wanted: Mapping[str, str]) -> None:
+    ((one, other),) = found.labels
+    parts.heading(f"{other} compared with {one}")
+    for letter, name, (side, method) in zip("AB", ("run", "other"), chosen, strict=True):
+        _pick(letter, name, side, method, wanted)
+    metrics = found.metrics()
+    primary = f", but that of {metrics[found.primary].heading}, which A's evaluation is about" if found.primary else ""
+    parts.hint(
+        "On the questions that both asked. A difference is B minus A; its interval holds the true one in 95 of 100 "
+        f"samples. p is corrected for the number of metrics (Holm){primary}."
+    )
+    parts.later(lambda: found.differences, _draw_differences, "Computing every interval")
+    _changed(found, wanted)
+
+
+def _pick(letter: str, name: str, side: Explorer, method: str, wanted: Mapping[str, str]) -> None:
+    """Choose the method of a side."""
+    methods = {own: one_line(own) for own in side.methods}
+
+    def go(value: str) -> None:
+        going(**changed(wanted, **{name: f"{side.run.run_id}:{value}"}))
+
+    with ui.element("div").classes("row"):
+        parts.choice(f"Method {letter}", methods, method, go)
+        parts.link(f"{one_line(side.run.name)}, run {side.run.run_id}", results(run=side.run.run_id))
+
+
+def _draw_differences(mine: pl.DataFrame) -> None:
+    _differences(mine.filter(detail=False), "Differences")
+    if mine["detail"].any():
+        parts.folded("Metrics in detail", lambda: _differences(mine.filter(detail=True), "Differences in detail"))
+    parts.downloads("differences", lambda: mine)
+
+
+def _differences(rows: pl.DataFrame, label: str) -> None:
+    columns = [
+        *parts.texts(heading="metric", unit="unit"),
+        *parts.in_units(value="A", other_value="B"),
+        *parts.numbers(signed, difference="B minus A", low="from (95 % interval)", high="to"),
+        *parts.numbers(parts.p_value, p_holm="p (Holm)"),
+        *parts.numbers(parts.figure(), questions="questions"),
+        *parts.numbers(parts.figure(), higher="questions with B higher", lower="questions with B lower"),
+    ]
+    parts.frame_table(label, columns, rows, nothing="Both have no metric in common.")
+
+
+def _changed(found: Comparison, wanted: Mapping[str, str]) -> None:
+    """The questions on which the two differ by a metric."""
+    metrics = found.metrics()
+    if not metrics:
+        return
+    given = wanted.get("metric", "")
+    metric = given if given in metrics else found.primary or next(iter(metrics))
+    names = {name: column.heading for name, column in metrics.items()}
+    parts.heading("Questions that changed")
+    with ui.element("div").classes("row"):
+        parts.choice("By", names, metric, lambda value: going(**changed(wanted, metric=value)))
+    fitting = found.questions(metric=metric)
+    sides = fitting.sides
+    same = sides[0].run.run_id == sides[1].run.run_id
+
+    def to_question(row: Mapping[str, Any]) -> str:
+        return results(
+            run=sides[0].run.run_id, question=row["question_id"], method=sides[0].name,
+            other=sides[1].name if same else None, metric=metric,
+        )  # fmt: skip
+
+    nothing = "No question that both asked has another value."
+    question_table(fitting, to_question, metrics[metric].unit, "" if same else sides[1].run.run_id, nothing)
+    parts.downloads("changed-questions", lambda: flat(fitting.pl()))

@@ -4,7 +4,8 @@ Its views, by the parameters of the address: none, the list; `run`, an evaluatio
 with `question`, one of them; with `other`, two evaluations or methods side by side.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,19 +13,19 @@ from nicegui import ui
 
 from vitalfew.flows.server.reports import report_path
 from vitalfew.library.explorer import Explorer
-from vitalfew.pages import comparing, parts, question, questions
-from vitalfew.pages.addresses import going, parameters, results
+from vitalfew.library.story import MethodStory, SourcePassage, Story, StoryContext
+from vitalfew.pages import addresses, parts, questions
+from vitalfew.pages.addresses import changed, going, parameters, results
+from vitalfew.pages.questions import above, explored, filtered, judging_metric, pair
 from vitalfew.pages.site import Site
+from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.reports.shown.columns import CONTEXT_TOKENS, PROMPT_TOKENS, figure, signed
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 if TYPE_CHECKING:
     from vitalfew.tasks.reports.plots.drawing import Plot
 
-_STYLE = """
-.q-table td:first-child, .q-table th:first-child { min-width: 7rem }
-.q-table th.number { white-space: normal !important; overflow-wrap: normal }
-"""
+_TOKENS = {PROMPT_TOKENS: "prompt tokens per question", CONTEXT_TOKENS: "context words per question"}
 _START = (
     "There is no evaluation yet. Start one on the page Corpora and indexes, or in a terminal: "
     "vitalfew evaluate quickstart --index NAME"
@@ -36,11 +37,11 @@ def draw(site: Site) -> None:
     if "run" not in wanted:
         _list(site)
     elif "question" in wanted:
-        question.draw(site, wanted)
+        _draw_question(site, wanted)
     elif wanted.get("view") == "questions":
         questions.draw_list(site, wanted)
     elif "other" in wanted:
-        comparing.draw(site, wanted)
+        questions.draw_comparison(site, wanted)
     else:
         _evaluation(site, wanted)
 
@@ -53,10 +54,9 @@ def _list(site: Site) -> None:
         columns = [
             parts.Shown("name", "experiment", link=lambda row: results(run=row["run_id"])),
             parts.Shown("started", "started (UTC)", lambda moment: f"{moment:%Y-%m-%d %H:%M:%S}"),
-            parts.Shown("said", "state"),
-            parts.Shown("questions", "questions", parts.figure(), True),
-            parts.Shown("methods", "methods", parts.figure(), True),
-            parts.Shown("run_id", "run"),
+            *parts.texts(said="state"),
+            *parts.numbers(parts.figure(), questions="questions", methods="methods"),
+            *parts.texts(run_id="run"),
         ]
         parts.frame_table("Evaluations", columns, runs, "started", True)
         if len(done := runs.filter(state="completed")) > 1:
@@ -91,19 +91,14 @@ def _pick_two(runs: pl.DataFrame) -> None:
 
 
 def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
-    parts.trail([("All evaluations", results())])
+    questions.above()
 
     def read() -> tuple[Explorer, str, pl.DataFrame, pl.DataFrame]:
         explorer = site.explorer(wanted["run"])
         metric = wanted.get("metric") or explorer.primary or next(iter(explorer.metrics), "")
         judging = metric if metric in explorer.judging(detail=True) else explorer.primary
-        run = explorer.run.run_id
-        return (
-            explorer,
-            metric,
-            explorer.figures,
-            site.once(("outcomes", run, judging), lambda: explorer.outcomes(judging)),
-        )
+        key = "outcomes", explorer.run.run_id, judging
+        return explorer, metric, explorer.figures, site.once(key, lambda: explorer.outcomes(judging))
 
     def draw(found: tuple[Explorer, str, pl.DataFrame, pl.DataFrame]) -> None:
         explorer, metric, figures, outcomes = found
@@ -118,17 +113,13 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
 
-        def plots() -> None:
-            parts.later(lambda: _drawn(site, run.run_id), _plots, "Drawing the plots")
+        def plots() -> list[Plot]:
+            found: list[Plot] = site.once(("plots", run.run_id), lambda: site.store.report(run.run_id).plots)
+            return found
 
-        parts.folded("Plots", plots)
+        parts.folded("Plots", lambda: parts.later(plots, _plots, "Drawing the plots"))
 
     parts.later(read, draw)
-
-
-def _drawn(site: Site, run_id: str) -> "list[Plot]":
-    found: list[Plot] = site.once(("plots", run_id), lambda: site.store.report(run_id).plots)
-    return found
 
 
 def _recommended(line: str) -> None:
@@ -148,7 +139,6 @@ def _table(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.
     if metric not in names:
         parts.hint(f"No question has a value of {metric!r}.")
         return
-    ui.add_css(_STYLE)
     with ui.element("div").classes("row"):
         parts.choice("Metric", names, metric, lambda value: going(run=explorer.run.run_id, metric=value))
     heading, unit = shown.filter(metric=metric).select("heading", "unit").row(0)
@@ -176,11 +166,8 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
     def between(one: str, other: str, write: Callable[[float], str]) -> Callable[[Any], str]:
         return lambda ends: "" if ends is None else f"{write(ends[one])} to {write(ends[other])}"
 
-    by = (
-        ""
-        if not judging or explorer.metrics[judging].heading == heading
-        else f" by {explorer.metrics[judging].heading}"
-    )
+    judged = explorer.metrics[judging].heading if judging else heading
+    by = "" if judged == heading else f" by {judged}"
     return [
         parts.Shown("method", "method", one_line),
         parts.Shown("value", f"{heading} ({unit})", lambda value: figure(value, unit), True),
@@ -190,8 +177,7 @@ def _columns(explorer: Explorer, heading: str, unit: str, judging: str | None) -
         parts.Shown("p_holm", "p (Holm)", parts.p_value, True),
         parts.Shown("lost", f"questions lost{by}", parts.figure(), True, to_questions("one")),
         parts.Shown("won", f"questions won{by}", parts.figure(), True, to_questions("other")),
-        parts.Shown(PROMPT_TOKENS, "prompt tokens per question", parts.figure(1), True),
-        parts.Shown(CONTEXT_TOKENS, "context words per question", parts.figure(1), True),
+        *parts.numbers(parts.figure(1), **_TOKENS),
         parts.Shown("stage_seconds", "seconds per question", lambda value: figure(value, "s"), True),
         parts.Shown("stage_usd", "USD per 1,000 questions", lambda value: parts.usd(value and 1000 * value), True),
     ]
@@ -207,7 +193,7 @@ def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.D
         ends=ends("low", "high"), apart=ends("difference_low", "difference_high"),
     )  # fmt: skip
     rows = pl.DataFrame({"method": [*explorer.methods]}).join(chosen, "method", "left", maintain_order="left")
-    for cost in (PROMPT_TOKENS, CONTEXT_TOKENS, "stage_seconds", "stage_usd"):
+    for cost in (*_TOKENS, "stage_seconds", "stage_usd"):
         own = figures.filter(metric=cost).select("method", pl.col("value").alias(cost))
         rows = rows.join(own, "method", "left", maintain_order="left")
     return rows.join(outcomes, "method", "left", maintain_order="left")
@@ -216,14 +202,10 @@ def _rows(explorer: Explorer, metric: str, figures: pl.DataFrame, outcomes: pl.D
 def _all_figures(figures: pl.DataFrame) -> None:
     columns = [
         parts.Shown("method", "method", one_line),
-        parts.Shown("heading", "metric"),
-        parts.Shown("unit", "unit"),
-        parts.Shown("value", "value", number=True, unit="unit"),
-        parts.Shown("low", "from (95 % interval)", number=True, unit="unit"),
-        parts.Shown("high", "to", number=True, unit="unit"),
-        parts.Shown("difference", "difference to the baseline", signed, True),
-        parts.Shown("difference_low", "from (95 % interval)", signed, True),
-        parts.Shown("difference_high", "to", signed, True),
+        *parts.texts(heading="metric", unit="unit"),
+        *parts.in_units(value="value", low="from (95 % interval)", high="to"),
+        *parts.numbers(signed, difference="difference to the baseline"),
+        *parts.numbers(signed, difference_low="from (95 % interval)", difference_high="to"),
         parts.Shown("questions", "questions", lambda count: f"{count:,}" if count else "", True),
     ]
     parts.frame_table("All figures", columns, figures)
@@ -242,3 +224,176 @@ def _plots(plots: "list[Plot]") -> None:
                 parts.Words(f"{plot.title}. {plot.caption}", "figcaption").classes("hint")
     if not plots:
         parts.hint("The evaluation has no ground for a plot.")
+
+
+_QUESTION_STYLE = """
+.method { border-left: 3px solid color-mix(in srgb, currentColor 35%, transparent); padding-left: 0.75rem }
+.beside { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)) }
+"""
+
+
+def _draw_question(site: Site, wanted: Mapping[str, str]) -> None:
+    """All of one question: what every method retrieved, kept and answered, and why."""
+    ui.add_css(_QUESTION_STYLE)
+    listed = changed(wanted, question=None, view="questions")
+    above(wanted["run"], ("The questions", results(**listed)))
+
+    def read() -> tuple[Explorer, Story, tuple[int | None, int | None]]:
+        explorer = explored(site, wanted["run"])
+        number = int(wanted["question"]) if wanted["question"].lstrip("-").isdecimal() else 0
+        story = explorer.question(number)
+        around = filtered(explorer, wanted).around(number) if judging_metric(explorer, wanted) else (None, None)
+        return explorer, story, around
+
+    def draw(found: tuple[Explorer, Story, tuple[int | None, int | None]]) -> None:
+        explorer, story, (before, after) = found
+        parts.heading(shortened(one_line(story.question[:2000]), 400)).classes("text").style("font-size: 1.25rem")
+        if len(story.question) > 400:
+            parts.long_text(story.question)
+        with ui.element("div").classes("row"):
+            for text, other in (("← Question before", before), ("Next question →", after)):
+                if other is not None:
+                    parts.link(text, results(**changed(wanted, question=other)))
+        parts.hint(
+            f"Gold answers: {parts.cut(' | '.join(story.gold_answers)) or 'none'}. Data set: {one_line(story.source)}"
+        )
+        parts.hint(
+            "Marked: what the prompt had of a passage; grey: what it left out; underlined: the sentence with the fact, "
+            "where the data set names one. A passage without marks stood in the prompt as a whole."
+        )
+        if story.gold_passages:
+            parts.folded(f"Gold passages ({len(story.gold_passages)})", lambda: _gold(story))
+        _draw_methods(explorer, story, wanted)
+
+    parts.later(read, draw)
+
+
+def _gold(story: Story) -> None:
+    for number in story.gold_passages:
+        passage = story.passages.get(number)
+        if passage is None:
+            parts.hint("A gold passage is in no index of the store.")
+        else:
+            _passage(passage, None)
+
+
+def _draw_methods(explorer: Explorer, story: Story, wanted: Mapping[str, str]) -> None:
+    """The two methods of the address first, the others folded."""
+    first = pair(explorer, wanted)
+    told = sorted(story.methods, key=lambda own: first.index(own.method) if own.method in first else len(first))
+    shown = [own for own in told if own.method in first]
+    with ui.element("div").classes("beside"):
+        for own in shown:
+            with parts.stack(0.5):
+                made = parts.heading(f"{one_line(own.method)}: {_verdict(own)}", 3)
+                made.classes("text").style("font-size: 1.1rem")
+                _draw_method(explorer, story, own)
+    for own in told[len(shown) :]:
+        label = f"{one_line(own.method)}: {_verdict(own)}. {shortened(parts.cut(own.answer), 100)}"
+        parts.folded(label, partial(_draw_method, explorer, story, own))
+
+
+def _verdict(own: MethodStory) -> str:
+    if own.error:
+        return "no answer"
+    return "no verdict" if own.is_right is None else "right" if own.is_right else "wrong"
+
+
+def _draw_method(explorer: Explorer, story: Story, own: MethodStory) -> None:
+    with ui.element("div").classes("method"), parts.stack(0.5):
+        with ui.element("div"):
+            parts.Words("Answer: ").style("font-weight: 600")
+            parts.long_text(own.answer, "(no answer)")
+        with ui.element("div"):
+            parts.Words("Why: ").style("font-weight: 600")
+            parts.Words(own.why).classes("text")
+        _values(explorer, own)
+        for number, rank in own.gold_ranks.items():
+            passage = story.passages.get(number)
+            title = shortened(one_line(passage.title), 80) if passage else f"passage {number}"
+            parts.Words(f"Gold passage “{title}”: {f'rank {rank}' if rank else 'not retrieved'}").classes("text")
+        _contexts(story, own)
+        parts.folded(f"Hits of the search ({len(own.hits)})", lambda: _hits(own))
+        parts.link("Ask this question now", addresses.ask(story.question[:2000], f"{explorer.run.name}:{own.method}"))
+
+
+def _values(explorer: Explorer, own: MethodStory) -> None:
+    """Its metrics: those from 0 to 1, and the others with their units."""
+    shares, others = [], []
+    for name, column in explorer.metrics.items():
+        value = own.values.get(name)
+        if value is None or column.detail:
+            continue
+        said = f"{column.heading} {figure(value, column.unit)}"
+        if column.unit == SCALE:
+            shares.append(said)
+        else:
+            others.append(said if column.unit in column.heading else f"{said} {column.unit}")
+    if shares:
+        parts.hint(f"From 0 to 1: {' · '.join(shares)}")
+    if others:
+        parts.hint(" · ".join(others))
+
+
+def _contexts(story: Story, own: MethodStory) -> None:
+    """The contexts that come from a gold passage or hold a gold answer, and the others folded."""
+    count = sum(context.tokens for context in own.contexts)
+    parts.Words(f"The prompt had {len(own.contexts)} contexts, {count:,} words.").style("font-weight: 600")
+    gold = {*story.gold_passages}
+    first = [context for context in own.contexts if context.holds_answer or gold & {*context.sources}]
+    others = [context for context in own.contexts if context not in first]
+    for context in first:
+        _context(story, context)
+    if others:
+        label = f"Contexts without a gold passage or a gold answer ({len(others)})"
+
+        def draw() -> None:
+            for context in others:
+                _context(story, context)
+
+        parts.folded(label, draw)
+
+
+def _context(story: Story, context: StoryContext) -> None:
+    sources = [story.passages[number] for number in context.sources if number in story.passages]
+    about = [f"Context {context.place}, {context.tokens:,} words"]
+    about += ["from a gold passage"] if {*context.sources} & {*story.gold_passages} else []
+    about += ["holds a gold answer"] if context.holds_answer else []
+    parts.hint(f"{', '.join(about)}:")
+    if context.kept and all(len(source.text) <= parts.LONG for source in sources):
+        for source in sources:
+            _passage(source, context.kept[source.passage_id])
+        return
+    titles = ", ".join(dict.fromkeys(one_line(source.title) for source in sources))
+    parts.Words(f"As it stood in the prompt{f'; from: {titles}' if titles else ''}").classes("text")
+    parts.long_text(context.text)
+
+
+def _passage(passage: SourcePassage, spans: Sequence[tuple[int, int]] | None) -> None:
+    """A passage with these spans marked, or all of it without marks; the sentence with the fact is underlined."""
+    is_whole = spans is None or any(start <= 0 and end >= len(passage.text.rstrip()) for start, end in spans)
+    with ui.element("div"):
+        title = f"{passage.title or 'untitled'}{' (the whole passage)' if is_whole else ''}"
+        parts.Words(title).classes("text").style("font-weight: 600")
+        parts.marked(passage.text, None if is_whole else spans, passage.fact)
+
+
+def _hits(own: MethodStory) -> None:
+    rows = [
+        {
+            "rank": hit.rank,
+            "score": hit.score,
+            "title": hit.title,
+            "text": hit.text,
+            "gold": "gold, with the fact" if hit.is_gold and hit.has_fact else "gold" if hit.is_gold else "",
+        }
+        for hit in own.hits
+    ]
+    columns = [
+        *parts.numbers(parts.figure(), rank="rank"),
+        *parts.numbers(parts.figure(3), score="score (of the search)"),
+        *parts.texts(gold="gold passage"),
+        parts.Shown("title", "title", parts.cut),
+        parts.Shown("text", "text", parts.cut),
+    ]
+    parts.frame_table(f"Hits of {one_line(own.method)}", columns, pl.DataFrame(rows), nothing="Nothing was retrieved.")

@@ -1,6 +1,6 @@
-"""Follow a run on the page Corpora and indexes: its state, progress and log; cancel it, start it again."""
+"""Follow a run on the page Corpora and indexes: its state, progress, log and verdict; cancel it, start it again."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -8,13 +8,12 @@ from typing import Any
 import polars as pl
 from nicegui import ui
 
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.re_encode import UNCHANGED
 from vitalfew.flows.server.deployed import LINES, NEVER_BEGAN, FlowRunNow, Followed, NoFlowRun
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.pages import parts
+from vitalfew.pages.parts import figure, numbers, texts
 from vitalfew.pages.site import Site
-from vitalfew.pages.verdicts import verdict
 from vitalfew.storage.runs import IndexNotFound
 
 EVERY = 2.0
@@ -59,10 +58,6 @@ def in_words(run: FlowRunNow) -> str:
     return f"It failed. {KEPT}"
 
 
-def draw(site: Site, run: str) -> None:
-    Following(site, run).draw()
-
-
 class Following:
     """A run on the page, which is looked at until it has ended."""
 
@@ -70,23 +65,22 @@ class Following:
         self.site, self.id = site, run
         self.older = 0
         self.left = LAST
-        self.shown: Any = None
-
-    said: list[str] | None = None
+        self.shown: dict[ui.element, Any] = {}
+        """What the places show."""
 
     def draw(self) -> None:
-        self.head = ui.column().style("gap: 0.5rem; align-items: stretch").props('role="status"')
+        self.head = parts.stack(0.5).props('role="status"')
         self.took = ui.label("").classes("hint")
         self.buttons = ui.element("div").classes("row").style("align-items: baseline")
-        self.results = ui.column().style("gap: 0.5rem; align-items: stretch")
+        self.results = parts.stack(0.5)
         parts.heading("Progress")
-        self.stages = ui.column().style("gap: 0.5rem; align-items: stretch")
+        self.stages = parts.stack(0.5)
         parts.heading("Log, the latest line first (times in UTC)")
         with ui.element("div").classes("row"):
-            self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1)).props(
-                "outline dense no-caps"
-            )
-            self.newer_button = ui.button("Later lines", on_click=lambda: self._turn(-1)).props("outline dense no-caps")
+            self.older_button = ui.button("Earlier lines", on_click=lambda: self._turn(1))
+            self.newer_button = ui.button("Later lines", on_click=lambda: self._turn(-1))
+            for button in (self.older_button, self.newer_button):
+                button.props("outline dense no-caps")
         self.log = parts.Words("", "pre").classes("text code log").props('tabindex="0" aria-label="Log"')
         with self.head:
             parts.waiting("Asking Prefect")
@@ -100,12 +94,9 @@ class Following:
         try:
             found = await parts.reading(partial(self.site.deployed.follow, self.id, self.older))
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            self.shown = None
-            self.head.clear()
-            with self.head:
-                parts.problem(said)
+            self.shown.clear()
+            with parts.anew(self.head):
+                parts.problem(parts.told(error))
                 if isinstance(error, NoFlowRun):
                     self.timer.deactivate()
                     self.left = 0
@@ -127,13 +118,18 @@ class Following:
         self.older_button.set_visibility(len(found.log) == LINES)
         self.newer_button.set_visibility(self.older > 0)
         self._show_head(found)
-        if self.shown != (found.run, found.stages, found.reports):
-            if self.shown is None or self.shown[1] != found.stages:
-                self._show_stages(found)
-            if self.shown is None or self.shown[0] != found.run or self.shown[2] != found.reports:
-                self._show_buttons(found.run)
-                self._show_results(found)
-            self.shown = (found.run, found.stages, found.reports)
+        if self._is_new(self.stages, found.stages):
+            self._show_stages(found)
+        if self._is_new(self.buttons, found.run):
+            self._show_buttons(found.run)
+        if self._is_new(self.results, (found.run, found.reports)):
+            self._show_results(found)
+
+    def _is_new(self, place: ui.element, now: Any) -> bool:
+        """Whether a place is to show something else than it does."""
+        is_new = place not in self.shown or self.shown[place] != now
+        self.shown[place] = now
+        return is_new
 
     def _show_head(self, found: Followed) -> None:
         run = found.run
@@ -143,20 +139,16 @@ class Following:
             self.took.text = f"It took {took}." if run.ended else f"{took} so far."
         said = [f"{run.flow} {run.about or run.name}", in_words(run)]
         said += [run.message] if run.message and run.kind in ("failed", "crashed", "completed") else []
-        if said == self.said and self.shown:
-            return
-        self.said = said
-        self.head.clear()
-        with self.head:
-            title, state, *message = said
-            parts.heading(title)
-            ui.label(state)
-            for each in message:
-                parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
+        if self._is_new(self.head, said):
+            with parts.anew(self.head):
+                title, state, *message = said
+                parts.heading(title)
+                ui.label(state)
+                for each in message:
+                    parts.Words(each, "div").classes("problem" if run.kind in ("failed", "crashed") else "text")
 
     def _show_buttons(self, run: FlowRunNow) -> None:
-        self.buttons.clear()
-        with self.buttons:
+        with parts.anew(self.buttons):
             if not run.is_final and run.kind != "cancelling":
                 ui.button("Cancel…", on_click=lambda: self._cancel(run)).props("outline no-caps")
             if run.kind == "paused":
@@ -168,8 +160,7 @@ class Following:
             parts.link("All corpora and indexes", CORPORA)
 
     def _show_stages(self, found: Followed) -> None:
-        self.stages.clear()
-        with self.stages:
+        with parts.anew(self.stages):
             for stage in found.stages:
                 parts.Words(stage.line, "label").classes("text")
                 ui.element("progress").props(f"max=100 value={stage.percent:.1f}").props["aria-label"] = stage.line
@@ -184,8 +175,7 @@ class Following:
 
     def _show_results(self, found: Followed) -> None:
         run = found.run
-        self.results.clear()
-        with self.results:
+        with parts.anew(self.results):
             for report in found.reports:
                 parts.link(f"Results of the evaluation {report}", f"{ROOT}/results?run={report}")
             if run.kind in ("completed", "paused") and run.flow in ("index-corpus", "re-encode") and run.about:
@@ -208,44 +198,30 @@ class Following:
 
     def _cancel(self, run: FlowRunNow) -> None:
         what = "It never begins." if run.is_waiting else f"Its workers end. {KEPT}"
-        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(self._cancelled))
+        cancel = partial(self.site.deployed.cancel, self.id)
+        confirmed(f"Cancel {run.flow} {run.about}?", what, "Cancel the run", lambda: self._do(cancel))
 
     def _decide(self, run: FlowRunNow, is_approved: bool) -> None:
         what = "Searches find the new generation." if is_approved else "Searches go on with the current generation."
         button = "Promote it" if is_approved else "Decline it"
-        confirmed(f"{button}?", what, button, lambda: self._do(lambda: self._decided(is_approved)))
-
-    def _decided(self, is_approved: bool) -> str:
-        self.site.deployed.decide(self.id, is_approved)
-        return self.id
+        decide = partial(self.site.deployed.decide, self.id, is_approved)
+        confirmed(f"{button}?", what, button, lambda: self._do(decide))
 
     async def _again(self, run: FlowRunNow) -> None:
         given = run.parameters.get("parameters") or {}
-        await self._do(lambda: self.site.deployed.start(run.flow, given), is_new=True)
+        if new := await parts.asked(lambda: self.site.deployed.start(run.flow, given)):
+            ui.navigate.to(run_address(new).removeprefix(ROOT))
 
-    def _cancelled(self) -> str:
-        self.site.deployed.cancel(self.id)
-        return self.id
-
-    async def _do(self, act: Callable[[], str], is_new: bool = False) -> None:
-        try:
-            run = await parts.reading(act)
-        except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            ui.notify(said, type="negative", multi_line=True)
-            return
-        if is_new:
-            ui.navigate.to(run_address(run).removeprefix(ROOT))
-        else:
-            await self.look()
+    async def _do(self, act: Callable[[], None]) -> None:
+        await parts.asked(act)
+        await self.look()
 
 
 def _level(level: int) -> str:
     return "ERROR " if level >= 40 else "WARNING " if level >= 30 else ""
 
 
-def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> None:
+def confirmed(question: str, what: str, button: str, act: Callable[[], Awaitable[None]]) -> None:
     """Ask before something is done. `what`: what it changes."""
     with ui.dialog(value=True) as dialog, ui.card().style("max-width: 36rem"):
         ui.label(question).props('role="heading" aria-level="2"').classes("text").style("font-weight: 600")
@@ -254,9 +230,69 @@ def confirmed(question: str, what: str, button: str, act: Callable[[], Any]) -> 
 
             async def do() -> None:
                 dialog.close()
-                done = act()
-                if done is not None:
-                    await done
+                await act()
 
             ui.button(button, on_click=do).props("no-caps").mark("confirm")
             ui.button("Leave it as it is", on_click=dialog.close).props("outline no-caps")
+
+
+_ANSWERS = {
+    "promoted": "It did not get worse.",
+    "rejected": "It got worse.",
+    "in doubt": "Too few questions to say whether it got worse.",
+    "held": "Nothing could be compared, or a person is to decide.",
+}
+
+
+def verdict(gates: pl.DataFrame, newest: int) -> None:
+    """Say what the gate found about the newest generation of an index, if it has judged that one."""
+    rows = gates.filter(pl.col("generation") == newest).to_dicts()
+    if not rows:
+        parts.hint(
+            f"No gate has judged generation {newest}, the newest. A gate compares a new generation with the one before "
+            "it; the form of re-encoding says if the corpus has one, and adds one."
+        )
+        return
+    first, compared = rows[0], [row for row in rows if row["metric"] and row["difference"] is not None]
+    which = f"Generation {first['generation']} against generation {first['against']}: {first['verdict']}."
+    needed = max((row["settled_by"] or 0 for row in rows), default=0)
+    settled = f" About {needed:,} questions would settle it." if first["verdict"] == "in doubt" and needed else ""
+    said = parts.Words(f"{which} {_ANSWERS.get(first['verdict'], '')}{settled}", "div")
+    said.classes("text").style("font-weight: 600")
+    for row in compared:
+        parts.Words(_sentence(row), "div").classes("text")
+    if not compared or first["approval"]:
+        parts.Words(first["said"], "div").classes("text")
+    if first["left_out"]:
+        parts.hint(f"{first['left_out']:,} questions were left out: their passages are not in both corpora.")
+    if first["verdict"] != "promoted":
+        parts.hint("The gate left searches with the generation before. The page of the index can promote the new one.")
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    ends = " to ".join("unknown" if row[end] is None else f"{row[end]:+.3f}" for end in ("low", "high"))
+    return (
+        f"{row['metric']} of {row['method']}: {row['current']:.3f} before, {row['candidate']:.3f} now; difference "
+        f"{row['difference']:+.3f}, 95 % interval {ends}, accepted loss {row['margin']:g}, on {row['questions']:,} "
+        f"questions: {row['metric_verdict']}."
+    )
+
+
+def judged(gates: pl.DataFrame, newest: int) -> None:
+    """Say what the gate found about the newest generation of an index, above a table of all its figures."""
+    verdict(gates, newest)
+    if gates.is_empty():
+        return
+    ends = [pl.col(end).map_elements(lambda value: f"{value:+.3f}", pl.String) for end in ("low", "high")]
+    interval = pl.concat_str(ends, separator=" to ").alias("interval")
+    columns = (
+        *numbers(figure(), generation="generation", against="against generation"),
+        *texts(verdict="verdict of the gate", method="method", metric="metric"),
+        *numbers(figure(3), current="before", candidate="new"),
+        *numbers(lambda value: "" if value is None else f"{value:+.3f}", difference="difference"),
+        *texts(interval="95 % interval"),
+        *numbers(figure(3), margin="accepted loss"),
+        *numbers(figure(), questions="questions"),
+        *texts(metric_verdict="verdict on the metric"),
+    )
+    parts.frame_table("Figures of the gate", columns, gates.with_columns(interval), "generation", True)

@@ -41,7 +41,7 @@ header a[aria-current] { scroll-initial-target: nearest }
 header a { color: white; text-decoration: none; padding: 0.15rem 0 }
 header a[aria-current] { font-weight: 700; border-bottom: 2px solid white }
 .nicegui-content a { color: inherit; text-decoration: underline }
-a:focus-visible { outline: 2px solid; outline-offset: 2px }
+a:focus-visible, summary:focus-visible { outline: 2px solid; outline-offset: 2px }
 header a:focus-visible { outline-offset: -2px }
 .about, .hint { opacity: 0.85; max-width: 60rem }
 .problem { border-left: 4px solid #c10015; padding-left: 0.75rem; white-space: pre-wrap; overflow-wrap: anywhere }
@@ -73,6 +73,8 @@ summary { display: list-item; cursor: pointer }
 .q-btn--outline.q-btn--dense { padding: 0.285em 0.8em }
 .q-uploader__subtitle { display: none }
 .number { font-variant-numeric: tabular-nums; white-space: nowrap !important }
+.q-table th.number { white-space: normal !important; overflow-wrap: normal }
+.q-table td:first-child, .q-table th:first-child { min-width: 7rem }
 """
 
 

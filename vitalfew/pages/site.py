@@ -45,17 +45,17 @@ class Site:
     def explorer(self, run: str) -> "Explorer":
         """A finished evaluation, which does not change: one that is named by its whole id is kept, with what was read
         of it. Raises NoReport."""
-        if not re.fullmatch(RUN_ID, run):
-            return self.store.explore(run)
-        found: Explorer = self.once(("explorer", run), lambda: self.store.explore(run))
+        found: Explorer = self._of_runs((run,), lambda: self.store.explore(run))
         return found
 
     def comparison(self, first: str, second: str) -> "Comparison":
         """Two evaluations or methods, kept where both runs are named by their whole ids. Raises NoReport."""
-        if not all(re.fullmatch(RUN_ID, name.partition(":")[0]) for name in (first, second)):
-            return self.store.compare(first, second)
-        found: Comparison = self.once(("comparison", first, second), lambda: self.store.compare(first, second))
+        found: Comparison = self._of_runs((first, second), lambda: self.store.compare(first, second))
         return found
+
+    def _of_runs(self, names: tuple[str, ...], make: Callable[[], Any]) -> Any:
+        is_whole = all(re.fullmatch(RUN_ID, name.partition(":")[0]) for name in names)
+        return self.once(names, make) if is_whole else make()
 
     def once(self, key: object, make: Callable[[], Any]) -> Any:
         """The result of `make`, which is called once while this is kept: two pages that want it at a time share it."""

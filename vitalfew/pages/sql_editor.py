@@ -21,8 +21,7 @@ STYLE = """
 .sql-editor { border: 1px solid color-mix(in srgb, currentColor 55%, transparent); border-radius: 4px;
   min-height: 8rem; max-height: 24rem; width: 100% }
 .sql-editor .cm-editor { min-height: 8rem; max-height: 24rem }
-details summary { cursor: pointer; overflow-wrap: anywhere; display: list-item }
-details summary:focus-visible { outline: 2px solid }
+details summary { overflow-wrap: anywhere }
 details:not([open]) summary .about { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
   overflow: hidden }
 .sql .row > * { max-width: 100% }
@@ -67,8 +66,8 @@ _REMEMBER = 'localStorage.setItem("vitalfew.sql.history", JSON.stringify({past})
 
 
 class Editor:
-    """An editor of SQL. `typed`: what stands in it at first, else the draft of the browser; `run`: what Ctrl+Enter
-    does."""
+    """An editor of SQL; its undo brings back what a statement that was put into it replaced. `typed`: what stands in
+    it at first, else the draft of the browser; `run`: what Ctrl+Enter does."""
 
     def __init__(self, typed: str, run: Callable[[], Awaitable[None]]) -> None:
         self.typed, self.past = typed, list[str]()
@@ -83,10 +82,6 @@ class Editor:
     def text(self) -> str:
         """The statement, without the semicolon at its end."""
         return self.made.value.strip().rstrip(";").rstrip()
-
-    def use(self, text: str) -> None:
-        """Put a statement into the editor; the browser's undo brings the former one back."""
-        self.made.set_value(text)
 
     def history(self) -> None:
         """Draw the choice among the last statements, as the browser has kept them."""
@@ -110,17 +105,21 @@ class Editor:
         self.past = [text for text in kept["past"] if isinstance(text, str)][:REMEMBERED]
         self._draw_history()
         if not self.typed and not self.made.value and isinstance(kept["draft"], str):
-            self.use(kept["draft"])
+            self.made.set_value(kept["draft"])
 
     def _paint(self, is_dark: bool) -> None:
         self.made.set_theme("vscodeDark" if is_dark else "vscodeLight")
 
     def _draw_history(self) -> None:
-        self.place.clear()
-        options = {"": f"{len(self.past)} statement{'' if len(self.past) == 1 else 's'}" if self.past else "none yet"}
+        options = {"": parts.count(len(self.past), "statement") if self.past else "none yet"}
         options |= {str(place): " ".join(text.split())[:80] for place, text in enumerate(self.past)}
-        with self.place:
-            parts.choice("History", options, "", lambda place: self.use(self.past[int(place)]) if place else None)
+
+        def use(place: str) -> None:
+            if place:
+                self.made.set_value(self.past[int(place)])
+
+        with parts.anew(self.place):
+            parts.choice("History", options, "", use)
 
 
 def address(text: str) -> str:
@@ -140,24 +139,11 @@ def _names(found: pl.DataFrame) -> dict[str, Any]:
             tables.setdefault(row["name"], []).append(column)
             columns.setdefault(row["column"], column)
         elif row["kind"] == "table":
-            names.append(
-                {
-                    "label": row["name"],
-                    "type": "class",
-                    "detail": "table",
-                    "boost": 2,
-                    "info": f"A row is {row['about']}",
-                }
-            )
+            shown = {"type": "class", "detail": "table", "boost": 2, "info": f"A row is {row['about']}"}
+            names.append({"label": row["name"], **shown})
         else:
-            shown = {
-                "label": row["name"],
-                "type": "function",
-                "detail": "macro",
-                "boost": 1,
-                "apply": f"{row['name']}(",
-            }
-            names.append({**shown, "info": f"{row['call']}: {row['about']}"})
+            shown = {"type": "function", "detail": "macro", "boost": 1, "info": f"{row['call']}: {row['about']}"}
+            names.append({"label": row["name"], **shown, "apply": f"{row['name']}("})
     return {"tables": tables, "columns": [*columns.values()], "names": names}
 
 
@@ -173,12 +159,8 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
                 element.set_visibility(word.lower() in text.lower())
             group.set_visibility(any(element.visible for _, element in entries))
 
-    with ui.element("label").classes("field"):
-        parts.Words("Find a table, column or macro")
-        box = ui.element("input").props('type="search"').mark("Find")
-        box.on(
-            "input", lambda event: keep(str(event.args)), js_handler="event => emit(event.target.value)", throttle=0.2
-        )
+    box = parts.field("Find a table, column or macro", "search").mark("Find")
+    box.on("input", lambda event: keep(str(event.args)), js_handler="event => emit(event.target.value)", throttle=0.2)
     with ui.element("div").classes("docs").props('tabindex="0" role="region" aria-label="Documentation"'):
         for kind, title in {"macro": "Macros", "table": "Tables"}.items():
             with ui.element("div") as group:
@@ -192,29 +174,17 @@ def documentation(found: pl.DataFrame, editor: Editor) -> None:
 
 
 def _entry(row: dict[str, Any], columns: pl.DataFrame | None, editor: Editor) -> ui.element:
-    with ui.element("details") as entry:
-        about = row["about"] if row["example"] else f"A row is {row['about']}."
-        with ui.element("summary"):
-            parts.Words(row["name"]).classes("names")
-            parts.Words(f" {about}").classes("about")
-        place = ui.element("div")
+    def draw() -> None:
+        statement = row["example"] or f"FROM {row['name']} LIMIT 100"
+        if row["call"]:
+            parts.Words(row["call"], "code")
+            parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
+        use = ui.button("Use", on_click=lambda: editor.made.set_value(statement)).style("align-self: start")
+        use.props(f'outline dense no-caps aria-label="Use {row["name"]}"')
+        for column in columns.iter_rows(named=True) if columns is not None else ():
+            with ui.element("div"):
+                parts.Words(column["column"]).classes("names")
+                unit = f", {column['unit']}" if column["unit"] else ""
+                parts.Words(f" {column['type']}{unit}: {column['about']}")
 
-    def fill() -> None:
-        if place.default_slot.children:
-            return
-        with place:
-            statement = row["example"] or f"FROM {row['name']} LIMIT 100"
-            if row["call"]:
-                parts.Words(row["call"], "code")
-                parts.Words(statement, "div").classes("text").style("font-family: monospace; opacity: 0.85")
-            ui.button("Use", on_click=lambda: editor.use(statement)).props(
-                f'outline dense no-caps aria-label="Use {row["name"]}"'
-            )
-            for column in columns.iter_rows(named=True) if columns is not None else ():
-                with ui.element("div").style("padding-top: 0.25rem"):
-                    parts.Words(column["column"]).classes("names")
-                    unit = f", {column['unit']}" if column["unit"] else ""
-                    parts.Words(f" {column['type']}{unit}: {column['about']}")
-
-    entry.on("toggle", fill)
-    return entry
+    return parts.folded(row["name"], draw, row["about"] if row["example"] else f"A row is {row['about']}.")

@@ -11,7 +11,6 @@ from nicegui import ui
 from pydantic import ValidationError
 
 from vitalfew.configs.loading import explained
-from vitalfew.flows.errors import explanation
 from vitalfew.flows.forms import EvaluateForm, Form, IndexForm, ReEncode
 from vitalfew.flows.pipelines import experiments
 from vitalfew.flows.pipelines.named import corpora, find_corpus
@@ -19,10 +18,9 @@ from vitalfew.flows.server.deployed import StartRefused, moment
 from vitalfew.flows.server.guard import PAGES as ROOT
 from vitalfew.library.corpus_files import CorpusFile
 from vitalfew.pages import guarding, parts
-from vitalfew.pages.fields import Fields, described
+from vitalfew.pages.fields import AGAIN, ONCE, Fields, When, described
 from vitalfew.pages.runs import CORPORA, utc
 from vitalfew.pages.site import Site
-from vitalfew.pages.timing import AGAIN, ONCE, When
 from vitalfew.storage.runs import index_names
 
 
@@ -54,7 +52,7 @@ def draw(site: Site, deployment: str) -> None:
         parts.problem(f"There is no form {deployment!r}; there are: {', '.join(STARTS)}")
         return
     start = STARTS[deployment]
-    parts.trail([("All corpora and indexes", CORPORA)])
+    parts.link("← All corpora and indexes", CORPORA)
     parts.heading(start.title)
     described(" ".join((start.form.__doc__ or "").split()))
 
@@ -112,15 +110,8 @@ class Drawn:
     async def _submit(self) -> None:
         self.place.clear()
         values, at = self.fields.values(), self.when.text if self.when.option == ONCE else None
-        try:
-            run = await parts.reading(lambda: self._started(values, at))
-        except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            with self.place:
-                parts.problem(said)
-            return
-        ui.navigate.to(f"{CORPORA.removeprefix(ROOT)}?run={run}")
+        if run := await parts.asked(lambda: self._started(values, at), self.place):
+            ui.navigate.to(f"{CORPORA.removeprefix(ROOT)}?run={run}")
 
     def _started(self, values: Mapping[str, Any], at: str | None) -> str:
         """Check a form, start its run, and return the run's id. Raises what a user can correct."""
@@ -135,9 +126,7 @@ class Drawn:
         try:
             self.start.check(form)
         except Exception as error:
-            if (said := explanation(error)) is None:
-                raise
-            raise StartRefused(form.in_words(said)) from None
+            raise StartRefused(form.in_words(parts.told(error))) from None
         if at == "":
             raise StartRefused("The date and the time are not complete: nothing was scheduled")
         if at is not None:
