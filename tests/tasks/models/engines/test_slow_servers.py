@@ -341,14 +341,3 @@ def test_compression_is_asked_for_that_can_be_bounded() -> None:
         answers: list[Completion] = engine_at(server.url, timeout=PATIENCE).complete(["a"])
         assert {headers["accept-encoding"] for _, _, headers in server.asked} == {"gzip"}
     assert answers[0].text == "yes"
-
-
-def test_a_library_that_cannot_be_bounded_is_reported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(bounded, "POOL", "_moved")
-    with WireServer(whole(GOOD)) as server:
-        [answer] = engine_at(server.url, timeout=PATIENCE).complete(["a"])
-    assert answer.text == "yes"
-    (warning,) = [record.message for record in caplog.records if "httpx2" in record.message]
-    assert "critique.timeout" in warning
