@@ -82,11 +82,6 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
             description="Causal language model whose likelihood of the answer labels the sentences: a preset of "
             "generator `transformers`, a Hugging Face name, or a directory; default: the reader.",
         )
-        reader: ModelName | None = Field(
-            None,
-            description="Reader whose weights the filter starts from: a directory that `vitalfew train reader --out` "
-            "wrote; default: the embedded reader.",
-        )
 
     use: ClassVar[str] = "refine.model"
     called: ClassVar[str] = "the filter"

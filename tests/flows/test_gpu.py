@@ -16,7 +16,7 @@ from vitalfew.flows.pipelines.run import StageProgress, run_serially
 from vitalfew.flows.ray_pool import Workers, most_workers
 from vitalfew.tasks.encode import Encode, make_encoder
 from vitalfew.tasks.models import device
-from vitalfew.tasks.models.device import choose_device, choose_dtype, is_fast_in_bf16
+from vitalfew.tasks.models.device import choose_device, dtype_of, is_fast_in_bf16, precision_name
 
 CUDA = torch.device("cuda")
 
@@ -58,7 +58,7 @@ def test_auto_takes_the_gpu_that_this_process_sees(gpu: Any) -> None:
 )
 def test_precision_on_a_gpu(gpu: Any, available: bool, bf16: bool, precision: Any, dtype: torch.dtype) -> None:
     gpu(available, bf16)
-    assert choose_dtype(precision, CUDA) == dtype
+    assert dtype_of(precision_name(precision, "cuda")) == dtype
     if available:
         assert is_fast_in_bf16() == bf16
 
@@ -71,7 +71,7 @@ def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"avx2"}, torch.float32),
     ):
         monkeypatch.setattr(device, "features", lambda known=known: frozenset(known))
-        assert choose_dtype("auto", torch.device("cpu")) == dtype
+        assert dtype_of(precision_name("auto", "cpu")) == dtype
 
 
 def test_a_driver_without_a_gpu_and_a_worker_with_one_agree(gpu: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vitalfew.tasks.models import device, processor
-from vitalfew.tasks.models.device import DTYPES, choose_dtype, device_name, precision_name, sees_gpu
+from vitalfew.tasks.models.device import DTYPES, device_name, dtype_of, precision_name, sees_gpu
 
 WITHOUT_TORCH = """
 import sys
@@ -30,7 +30,7 @@ def test_the_answers_are_those_of_pytorch() -> None:
     assert precision_name("auto", "cpu") == ("bf16" if pays else "fp32")
     for setting in ("auto", "bf16", "fp16", "fp32"):
         name = precision_name(setting, "cpu")
-        assert str(choose_dtype(setting, torch.device("cpu"))) == f"torch.{DTYPES[name]}"
+        assert str(dtype_of(name)) == f"torch.{DTYPES[name]}"
 
 
 @pytest.mark.skipif(sys.platform != "linux" or torch.cuda.is_available(), reason="PyTorch is asked here")
