@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from vitalfew.tasks.metrics.answers import RIGHT
@@ -51,9 +51,7 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
-    class Options(FromReaderOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(FromReaderOptions, extra="forbid"):
         negatives: float = Field(
             1.5, ge=0, description="Mean number of contexts without the answer per question and pass."
         )

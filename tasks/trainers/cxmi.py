@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from vitalfew.configs.options import Batching
@@ -63,9 +63,7 @@ class Lesson:
 class CxmiTrainer(FromReader[FilterModel, Lesson]):
     """The sentence filter of the refiner `cxmi`: which sentence of the hits makes the gold answer likeliest (FilCo)."""
 
-    class Options(FromReaderOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(FromReaderOptions, extra="forbid"):
         negatives: float = Field(
             1, ge=0, description="Mean number of hits without the gold context per question and pass."
         )
