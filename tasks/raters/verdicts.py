@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.configs.loading import ConfigError
@@ -37,8 +37,8 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import make_engine
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Form(BaseModel, extra="forbid", strict=True):
+    pass
 
 
 class CorrectForm(_Form):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Batching, Computing, ServerOptions
@@ -22,10 +22,8 @@ JsonSchema = Mapping[str, Any]
 """A schema of JSON, as `model_json_schema` of Pydantic gives it."""
 
 
-class EngineOptions(BaseModel):
+class EngineOptions(BaseModel, extra="forbid", frozen=True):
     """The settings of every engine. An engine's `Options` extend them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None, description="Model: a directory, or its name on the server or the hub."

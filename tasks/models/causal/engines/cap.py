@@ -172,6 +172,7 @@ class Payment:
     def __init__(self, account: Account, most: float) -> None:
         """Reserve `most` USD. Raises CapReached."""
         self.account, self.most = account, most
+        self._held = self._sent = False
         self._tokens: int | None = None
         self._hold()
 
