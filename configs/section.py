@@ -30,10 +30,8 @@ AbsolutePath = Annotated[Path, AfterValidator(absolute)]
 SectionT = TypeVar("SectionT", bound="Section")
 
 
-class Config(BaseModel):
+class Config(BaseModel, extra="forbid", frozen=True):
     """Base of every section: an unknown key is an error, and a loaded configuration does not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     also: ClassVar[tuple[str, ...]] = ()
     """Further keys that settings may be written with: parts of a field."""
@@ -45,10 +43,8 @@ class Config(BaseModel):
         return self.model_dump(mode="json", exclude=left_out)
 
 
-class Section(Config):
+class Section(Config, extra="allow", frozen=True):
     """Base of a stage's settings that name a method, or several."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     kind: ClassVar[str]
     """The kind of the methods in the registry."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, check
 from vitalfew.flows.serving.searching import FoundUnit
@@ -33,16 +33,12 @@ MaxTokens = Annotated[int, Field(ge=1, description="Most words and punctuation m
 ModelId = Annotated[str, Field(description="A model of GET /v1/models; needed where there are several.")]
 
 
-class Own(BaseModel):
+class Own(BaseModel, extra="forbid"):
     """A body of the product's shape: an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid")
 
-
-class Foreign(BaseModel):
+class Foreign(BaseModel, extra="ignore"):
     """A body of a shape that others define: further keys are ignored, because a configuration is fixed."""
-
-    model_config = ConfigDict(extra="ignore")
 
 
 class SearchBody(Own):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import faiss
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.schema import IndexConfig
 from vitalfew.storage.indexes import Vectors
@@ -30,10 +30,8 @@ the root of the corpus make an index grow with its power of 1.5, to 420 core-hou
 PQ_BITS = 8
 
 
-class SearchedOptions(IndexConfig):
+class SearchedOptions(IndexConfig, extra="forbid"):
     """The options of types whose search looks at a part of the vectors."""
-
-    model_config = ConfigDict(extra="forbid")
 
     recall: float = Field(
         0.95,
@@ -46,8 +44,8 @@ class SearchedOptions(IndexConfig):
 class Flat:
     """Exact search: the question's inner product with every vector; 4 bytes per number."""
 
-    class Options(IndexConfig):
-        model_config = ConfigDict(extra="forbid")
+    class Options(IndexConfig, extra="forbid"):
+        pass
 
     code: ClassVar[str] = "Flat"
     bytes_per_number: ClassVar[float] = 4

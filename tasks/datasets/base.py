@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class InputError(ValueError):
@@ -74,10 +74,8 @@ OptionalName = Annotated[str | None, Field(min_length=1)]
 """An option that names something, such as a column or a file; None if it is not given."""
 
 
-class DatasetOptions(BaseModel):
+class DatasetOptions(BaseModel, extra="forbid"):
     """Base of a format's `?option=value` settings; an unknown option is an error."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Dataset(ABC):

@@ -169,14 +169,6 @@ def _fact_span(fact: object, by_title: dict[str, _Context]) -> Span | None:
     return context.spans[index]
 
 
-@dataclass(frozen=True, slots=True)
-class _Paragraph:
-    """A paragraph as the file has it, to which its answers' offsets refer, and the id of its passage."""
-
-    context: str
-    passage: int
-
-
 class Squad(RowDataset):
     """Paragraphs and questions of SQuAD v1.1 or v2.0.
 
@@ -207,32 +199,27 @@ class Squad(RowDataset):
 
 def _paragraph_records(fields: dict[str, Any], title: str, where: str, name: str) -> Iterator[Record]:
     """Yield a paragraph, then its questions."""
-    paragraph = None
     context = attempt(where, lambda: text_of(fields, "context", strip=False))
-    if isinstance(context, Reject):
-        yield context
-    else:
-        text = context.strip()
-        paragraph = _Paragraph(context, passage_id(text))
-        yield Passage(title, text, name)
+    yield context if isinstance(context, Reject) else Passage(title, context.strip(), name)
     entries = attempt(where, list_of, fields, "qas")
     if isinstance(entries, Reject):
         yield entries
         return
     for position, entry in enumerate(entries):
-        yield attempt(f"{where}.qas[{position}]", _squad_question, entry, paragraph)
+        yield attempt(f"{where}.qas[{position}]", _squad_question, entry, context)
 
 
-def _squad_question(entry: object, paragraph: _Paragraph | None) -> Question:
-    """Return the question of an entry; `paragraph` is None if it was rejected. Raises RowError."""
+def _squad_question(entry: object, context: str | Reject) -> Question:
+    """Return the question of an entry on a paragraph as the file has it, to which offsets refer. Raises RowError."""
     fields = object_of(entry)
     text = text_of(fields, "question")
-    if paragraph is None:
+    if isinstance(context, Reject):
         raise RowError("no_gold_passage", "its paragraph was rejected")
     pairs = [_squad_answer(answer) for answer in list_of(fields, "answers")]
-    spans = [span for answer, start in pairs if (span := _answer_span(answer, start, paragraph)) is not None]
+    spans = [span for answer, start in pairs if (span := _answer_span(answer, start, context)) is not None]
     answers = tuple(dict.fromkeys(answer.strip() for answer, _ in pairs))
-    return Question(text, answers, (paragraph.passage,), tuple(dict.fromkeys(spans)), id_of(fields, "id"))
+    gold = (passage_id(context.strip()),)
+    return Question(text, answers, gold, tuple(dict.fromkeys(spans)), id_of(fields, "id"))
 
 
 def _squad_answer(entry: object) -> tuple[str, int]:
@@ -245,15 +232,14 @@ def _squad_answer(entry: object) -> tuple[str, int]:
     return text, start
 
 
-def _answer_span(answer: str, start: int, paragraph: _Paragraph) -> Span | None:
+def _answer_span(answer: str, start: int, context: str) -> Span | None:
     """Return the span of an answer, without outer white space; None if the answer is not at its offset."""
     # A negative offset would count from the end.
-    if start < 0 or not paragraph.context.startswith(answer, start):
+    if start < 0 or not context.startswith(answer, start):
         return None
-    context = paragraph.context
     left_out = len(context) - len(context.lstrip())
     first = start + len(answer) - len(answer.lstrip()) - left_out
-    return Span(paragraph.passage, first, first + len(answer.strip()))
+    return Span(passage_id(context.strip()), first, first + len(answer.strip()))
 
 
 _CTXS_EXPECTS = 'a JSON array, or one object a line, of {"question", "answers", "ctxs": [{"title", "text"}, ...]}'

@@ -25,8 +25,8 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 _TAIL = len("-Infinity")
 """How many characters before the buffer's end may be misread because the rest is not read yet: "tru", "1.", "1e+"."""
 _DECODE = json.JSONDecoder().raw_decode
-_MARK = re.compile(r'["\[\]{},]')
-_IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_TO_MARK = re.compile(r'[^"\[\]{},]*+(["\[\]{},]?)')
+_TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 """The rest of a string, as far as it is read; a backslash at the very end is left for what follows it."""
 
 
@@ -174,31 +174,24 @@ class JsonReader:
 
     def _skipped(self, reason: str) -> Reject:
         """Move past the value that the cursor is in."""
-        depth = 0
-        in_string = False
+        depth, in_string = 0, False
         while True:
-            if in_string:
-                self._at = _end(_IN_STRING.match(self._text, self._at))
-                mark = self._text[self._at : self._at + 1]
-                in_string = mark != '"'
-                found = not in_string
-            else:
-                match = _MARK.search(self._text, self._at)
-                mark = match[0] if match else ""
-                self._at = match.start() if match else len(self._text)
-                if depth == 0 and mark in ("]", "}", ","):  # behind a number
-                    return Reject("over_long", reason)
-                depth += (mark in ("[", "{")) - (mark in ("]", "}"))
-                in_string = mark == '"'
-                found = bool(match)
-            if found:
-                self._at += 1
-                if depth == 0 and not in_string:
-                    return Reject("over_long", reason)
-            elif self._ended:
-                raise self._broken("", len(self._text))
-            else:
+            match = (_TO_QUOTE if in_string else _TO_MARK).match(self._text, self._at)
+            assert match, "both patterns match everywhere"
+            mark = match[1]
+            self._at = match.start(1)
+            if depth == 0 and mark in ("]", "}", ","):  # behind a number
+                return Reject("over_long", reason)
+            if not mark:
+                if self._ended:
+                    raise self._broken("", len(self._text))
                 self._read_on()
+                continue
+            self._at += 1
+            depth += (mark in ("[", "{")) - (mark in ("]", "}"))
+            in_string = mark == '"' and not in_string
+            if depth == 0 and not in_string:
+                return Reject("over_long", reason)
 
     def _give_back(self) -> None:
         """Read again what was read beyond a long value, so that the buffer starts small for the next one."""
@@ -241,8 +234,3 @@ class JsonReader:
         excerpt = self._text[position : position + 20]
         remedy = "Fix the file; `python -m json.tool FILE` names the line"
         return BrokenJson(f"broken JSON ({what}; got {excerpt!r})", byte, remedy)
-
-
-def _end(match: re.Match[str] | None) -> int:
-    """Return the end of a match of a pattern that matches everywhere."""
-    return match.end() if match else 0

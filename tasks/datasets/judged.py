@@ -15,7 +15,6 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,17 +32,9 @@ _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 class JudgedDataset(FileDataset):
     """A corpus, its questions and its judgements in three files, of which the last two may be missing."""
 
-    @property
     @abstractmethod
-    def _corpus(self) -> Path: ...
-
-    @property
-    @abstractmethod
-    def _queries(self) -> Path | None: ...
-
-    @property
-    @abstractmethod
-    def _qrels(self) -> Path | None: ...
+    def found(self) -> tuple[Path, Path | None, Path | None]:
+        """Return the files of corpus, questions and judgements; None where there is none. Raises InputError."""
 
     @abstractmethod
     def rows(self, path: Path) -> Iterator[tuple[int, Any]]:
@@ -58,7 +49,7 @@ class JudgedDataset(FileDataset):
         """Yield the question of a row. Raises RowError."""
 
     def files(self) -> list[Path]:
-        files = [path for path in (self._corpus, self._queries, self._qrels) if path is not None]
+        files = [path for path in self.found() if path is not None]
         for path in files:
             check_source(path)
         return files
@@ -70,7 +61,7 @@ class JudgedDataset(FileDataset):
         its `source_id`. A question becomes a Reject if none of its relevant documents could be read; so do the
         judgements of a question that is missing. Raises InputError.
         """
-        corpus, queries, qrels = self._corpus, self._queries, self._qrels
+        corpus, queries, qrels = self.found()
         judgements = Judgements()
         if qrels is not None:
             yield from judgements.read(qrels)
@@ -210,26 +201,21 @@ class Beir(JudgedDataset):
     def question(self, row: dict[str, Any]) -> Iterator[Question]:
         yield Question(text_of(row, "text"), source_id=id_of(row, "_id").strip())
 
-    @cached_property
-    def _corpus(self) -> Path:
+    def found(self) -> tuple[Path, Path | None, Path | None]:
         folder = self.source()
         if not os.path.isdir(folder):
             check_source(folder)
             raise InputError(f"{folder} is a file, and this format reads the folder that has corpus.jsonl: name it")
         corpus = folder / "corpus.jsonl"
-        return find(corpus, required=True) or corpus
+        corpus = find(corpus, required=True) or corpus
+        queries = find(folder / "queries.jsonl", required=self.options.split is not None)
+        return corpus, queries, self._qrels(folder / "qrels") if queries else None
 
-    @cached_property
-    def _queries(self) -> Path | None:
-        return find(self.source() / "queries.jsonl", required=self.options.split is not None)
-
-    @cached_property
-    def _qrels(self) -> Path | None:
-        """The judgements of the split; None if the folder has no judgements or no questions. Raises InputError."""
-        folder = self.source() / "qrels"
+    def _qrels(self, folder: Path) -> Path | None:
+        """The judgements of the split; None if the folder has none of any split. Raises InputError."""
         qrels = packed_or_not(folder / f"{self.options.split or 'test'}.tsv")
         splits = sorted({path.name.partition(".tsv")[0] for path in folder.glob("*.tsv*")}) if not qrels else []
-        if self._queries is None or not (qrels or splits or self.options.split):
+        if not (qrels or splits or self.options.split):
             return None
         if qrels is None:
             known = f"it has {', '.join(splits)}: choose one with split=" if splits else "it has no file SPLIT.tsv"
@@ -275,18 +261,11 @@ class MSMarco(JudgedDataset):
     def question(self, row: dict[str, Any]) -> Iterator[Question]:
         yield Question(text_of(row, "text"), source_id=row["id"].strip())
 
-    @cached_property
-    def _corpus(self) -> Path:
+    def found(self) -> tuple[Path, Path | None, Path | None]:
         source = self.source()
-        return (find(source / self.options.collection, required=True) or source) if os.path.isdir(source) else source
-
-    @cached_property
-    def _queries(self) -> Path | None:
-        return self._of_split("queries", self.options.queries)
-
-    @cached_property
-    def _qrels(self) -> Path | None:
-        return self._of_split("qrels", self.options.qrels) if self._queries is not None else None
+        corpus = find(source / self.options.collection, required=True) if os.path.isdir(source) else source
+        queries = self._of_split("queries", self.options.queries)
+        return corpus or source, queries, self._of_split("qrels", self.options.qrels) if queries else None
 
     def _of_split(self, kind: str, name: str | None) -> Path | None:
         """Return the named file, or that of the split; None if neither exists."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vitalfew.configs.loading import read_yaml
 from vitalfew.storage.ids import content_id, passage_id
@@ -78,10 +78,8 @@ class PythonManual(Dataset):
                 yield offset, error.reject(source_id)
 
 
-class _Entry(BaseModel):
+class _Entry(BaseModel, extra="forbid"):
     """A question of python_manual.yaml. `gold` maps the topic of each passage to some of its words, in order."""
-
-    model_config = ConfigDict(extra="forbid")
 
     ask: str
     kind: str

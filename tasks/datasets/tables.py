@@ -103,7 +103,7 @@ class ColumnOptions(DatasetOptions):
         if (question := self.question_of(row)) is not None:
             text = check_text(self._value(row, question), repr(question))
             answers = self.answers_in(self._value(row, self.answers, "answers"))
-            places = _places(*(self._places(row, named, what) for named, what in self._where))
+            places = _places(self._places(row, self.source, "source"), self._places(row, self.quote, "quote"))
             yield Question(text, answers, source_id=name, gold_places=places)
             return
         if self.text == "text" and "text" not in row:
@@ -116,10 +116,6 @@ class ColumnOptions(DatasetOptions):
         text = check_text(self._value(row, self.text), repr(self.text))
         title = self._value(row, self.title, "title")
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
-
-    @property
-    def _where(self) -> tuple[tuple[str | None, str], tuple[str | None, str]]:
-        return (self.source, "source"), (self.quote, "quote")
 
     def _places(self, row: dict[str, Any], named: str | None, what: str) -> tuple[str, ...]:
         """Return the sources or quotes of a question; () where a column that nobody named holds something else."""

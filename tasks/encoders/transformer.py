@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig
@@ -45,9 +45,7 @@ class TransformerEncoder:
     A published model is a subclass whose `EncoderPreset` names the model and states what its files do not.
     """
 
-    class Options(RecipeOptions, EncodeConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(RecipeOptions, EncodeConfig, extra="forbid"):
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None, description="Model: a Hugging Face name or a directory; default: the model of the encoder."
         )

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
@@ -79,8 +79,8 @@ class Stepwise(Completion):
 class Generator(ABC):
     """The base of generators. `Options`: a GenerateConfig with the generator's further settings."""
 
-    class Options(GenerateConfig):
-        model_config = ConfigDict(extra="forbid")
+    class Options(GenerateConfig, extra="forbid"):
+        pass
 
     version: ClassVar[str] = "1"
     """Raise it when the same input would give another output."""

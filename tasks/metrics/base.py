@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.evaluation import ScoreConfig
 from vitalfew.tasks.datasets.base import Span
@@ -163,10 +163,8 @@ def judged(case: Case) -> str | None:
     return case.answer.text
 
 
-class MetricOptions(ScoreConfig):
+class MetricOptions(ScoreConfig, extra="forbid"):
     """Nothing can be set."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class RankOptions(MetricOptions):

@@ -58,11 +58,6 @@ def choose_device(setting: Device) -> "torch.device":
     return torch.device(device_name(setting))
 
 
-def choose_dtype(precision: Precision, device: "torch.device") -> "torch.dtype":
-    """PyTorch's object for `precision_name`."""
-    return dtype_of(precision_name(precision, "cpu" if device.type == "cpu" else "cuda"))
-
-
 def dtype_of(precision: DtypeName) -> "torch.dtype":
     import torch
 

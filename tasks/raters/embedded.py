@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from tokenizers import Encoding
 
 from vitalfew.configs.evaluation import CritiqueConfig
@@ -104,9 +104,7 @@ class LogOdds:
 class Embedded(TunedMethod["CriticModel"], Rater):
     """A small embedded cross-encoder: is the context relevant, is the answer supported and right? No download."""
 
-    class Options(CritiqueConfig, Batching):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(CritiqueConfig, Batching, extra="forbid"):
         model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
             None, description="Directory that `vitalfew train` wrote; default: the bundled critic."
         )

@@ -25,7 +25,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.evaluation import LabelConfig
 from vitalfew.tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
@@ -50,9 +50,7 @@ class ModelFree(Rater):
 class GoldPassage(ModelFree):
     """Marks the question's gold passages, as the data set has them, as relevant; needs no model."""
 
-    class Options(LabelConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(LabelConfig, extra="forbid"):
         answer: bool = Field(False, description="Require that the passage's supporting facts also hold a gold answer.")
 
     def judgement(self, case: RatedContext) -> Judgement:

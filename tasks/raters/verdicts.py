@@ -24,23 +24,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Batching, ServerOptions
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice
 from vitalfew.tasks.models.causal.fence import fenced
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import make_engine
 
 
-class _Form(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Form(BaseModel, extra="forbid", strict=True):
+    pass
 
 
 class CorrectForm(_Form):
@@ -117,17 +115,7 @@ class AnswerJudge(Rater):
 
     example: ClassVar[tuple[str, ...]] = ("judge.engine=openai", "judge.model=gpt-4o-mini")
 
-    class Options(JudgeConfig, Batching, ServerOptions):
-        model_config = ConfigDict(extra="forbid")
-
-        engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
-            "transformers",
-            description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a "
-            "verdict by a JSON schema.",
-        )
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="Instruct model: a directory, or its name on the server or the hub."
-        )
+    class Options(JudgeConfig, EngineChoice, extra="forbid"):
         max_tokens: int = Field(
             600, ge=1, description="Maximum number of tokens in a reply; one that is cut is an error."
         )

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict
 
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.encoders import titles
@@ -132,8 +131,8 @@ class Refiner(ABC):
     The first `refine` loads the model, not the constructor; the model then stays loaded.
     """
 
-    class Options(RefineConfig):
-        model_config = ConfigDict(extra="forbid")
+    class Options(RefineConfig, extra="forbid"):
+        pass
 
     version: ClassVar[str] = "1"
     """Raise it when the same hits would give different contexts."""

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.refiners.base import STOPPED, Evidence, Hit, Refined, Refiner, Retrieved, Vectors
@@ -34,9 +34,7 @@ Floats = NDArray[np.float64]
 class SpanRefiner(Refiner):
     """Sentences, windows or whole passages: the likeliest sentences per token, until they are enough."""
 
-    class Options(Refiner.Options):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(Refiner.Options, extra="forbid"):
         gamma: float = Field(
             0.5, ge=0, le=1, description="Power of a sentence's cost that its probability is divided by."
         )

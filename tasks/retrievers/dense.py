@@ -6,7 +6,7 @@
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.schema import Layout, Unit
 from vitalfew.storage.indexes import TopK, Vectors
@@ -32,9 +32,7 @@ class DenseRetriever(Retriever):
 class CoreContext(DenseRetriever):
     """ParetoRAG: sentences by alpha · (core · q) + (1 − alpha) · (context · q); any alpha on a dual index."""
 
-    class Options(DenseOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(DenseOptions, extra="forbid"):
         alpha: float = Field(
             0.8, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
         )
@@ -61,7 +59,7 @@ class CoreContext(DenseRetriever):
 class PassageRetriever(DenseRetriever):
     """Naive RAG: whole passages by the inner product with the question; alpha has no effect."""
 
-    class Options(DenseOptions):
-        model_config = ConfigDict(extra="forbid")
+    class Options(DenseOptions, extra="forbid"):
+        pass
 
     unit: Unit = "passage"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import ClassVar, cast
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
@@ -47,9 +47,7 @@ def words(texts: Sequence[str]) -> list[list[str]]:
 class BM25(Retriever):
     """Keyword search: sentences (or passages: retrieve.unit) by BM25, on an index built with bm25.enabled."""
 
-    class Options(RetrieveConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(RetrieveConfig, extra="forbid"):
         unit: Unit = Field("sentence", description="Unit to search.")
 
     keywords: ClassVar[bool] = True
@@ -69,8 +67,8 @@ DEPTH = 100
 class Hybrid(Retriever):
     """Reciprocal rank fusion of bm25 with core_context, or with passage if retrieve.unit is passage."""
 
-    class Options(CoreContext.Options, BM25.Options):
-        model_config = ConfigDict(extra="forbid")
+    class Options(CoreContext.Options, BM25.Options, extra="forbid"):
+        pass
 
     dense: ClassVar[bool] = True
     keywords: ClassVar[bool] = True

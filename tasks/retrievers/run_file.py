@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig, Unit
@@ -48,9 +48,7 @@ class RunFile(Retriever):
 
     example: ClassVar[tuple[str, ...]] = ("retrieve.file=naive.run",)
 
-    class Options(RetrieveConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(RetrieveConfig, extra="forbid"):
         file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
             None, description="File of rankings: a TREC run, or questions with ctxs."
         )

@@ -34,7 +34,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.schema import Unit
 from vitalfew.storage.indexes import NOTHING, TopK
@@ -61,9 +61,7 @@ Places = list[tuple[int, int]]
 class SpanRetriever(Retriever):
     """Candidates for refiner spans: all sentences of the best passages, the best sentences, and their neighbours."""
 
-    class Options(DenseOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(DenseOptions, extra="forbid"):
         top_k: int = Field(200, ge=1, description="Candidates per question, at most.")
         passages: int = Field(10, ge=1, description="Best passages whose sentences are candidates.")
         sentences: int = Field(40, ge=1, description="Best sentences that are candidates, with their neighbours.")

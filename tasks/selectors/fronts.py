@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.evaluation import SelectConfig
 from vitalfew.tasks.metrics.answers import normalise
@@ -78,8 +78,8 @@ class Selected:
 class Selector(ABC):
     """The base of selectors. `Options`: a SelectConfig with what can be set of it besides."""
 
-    class Options(SelectConfig):
-        model_config = ConfigDict(extra="forbid")
+    class Options(SelectConfig, extra="forbid"):
+        pass
 
     version: ClassVar[str] = "1"
 

@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar
 
 import duckdb
 import pyarrow as pa
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import Rewriting
@@ -48,8 +48,8 @@ _BETWEEN = re.compile(r'(?<!\\)"\s*,\s*"')
 class Propositions(RewritingSplitter):
     """A sequence-to-sequence model writes self-contained facts as the units of retrieval (Dense X)."""
 
-    class Options(Rewriting, SplitConfig):
-        model_config = ConfigDict(extra="forbid")
+    class Options(Rewriting, SplitConfig, extra="forbid"):
+        pass
 
     presets: ClassVar[Mapping[str, str]] = {"dense-x": "chentong00/propositionizer-wiki-flan-t5-large"}
 
@@ -134,9 +134,7 @@ class ReadyPropositions(RewritingSplitter):
 
     example: ClassVar[tuple[str, ...]] = ("split.file=propositions.jsonl",)
 
-    class Options(SplitConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(SplitConfig, extra="forbid"):
         file: Annotated[AbsolutePath | None, NOT_IN_FINGERPRINT] = Field(
             None, description="File of propositions: JSON, JSON Lines or Parquet."
         )

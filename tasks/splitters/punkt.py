@@ -27,8 +27,6 @@ The work is done in nltk_punkt.py, which imports NLTK: a driver that only names 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import ConfigDict
-
 from vitalfew.tasks.splitters.base import Parameters, TrainedOptions
 
 if TYPE_CHECKING:
@@ -38,8 +36,8 @@ if TYPE_CHECKING:
 class Punkt:
     """NLTK's Punkt, trained without supervision on a sample of the corpus."""
 
-    class Options(TrainedOptions):
-        model_config = ConfigDict(extra="forbid")
+    class Options(TrainedOptions, extra="forbid"):
+        pass
 
     version: ClassVar[str] = "2"  # since 2, items of a list begin sentences
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.section import ModelName
 from vitalfew.configs.training import ArticleOptions
 from vitalfew.tasks.generators.reader import Reader
 from vitalfew.tasks.models.batches import batches
@@ -47,6 +48,11 @@ class FromReaderOptions(WindowOptions):
 
     epochs: int = Field(1, ge=1, description="Passes over the questions.")
     learning_rate: float = Field(5e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0.")
+    reader: ModelName | None = Field(
+        None,
+        description="Reader whose weights the training starts from, and whose answers the critic judges: a directory "
+        "that `vitalfew train reader --out` wrote; default: the embedded reader.",
+    )
 
 
 class Windowed(Protocol):

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
-from vitalfew.configs.section import ModelName
 from vitalfew.tasks.metrics.answers import RIGHT
 from vitalfew.tasks.models.small.reader import CriticModel
 from vitalfew.tasks.models.small.tuned import settings_file
@@ -52,19 +51,12 @@ CARD_QUESTIONS, CARD_RELEVANT = 300, 1000
 class CriticTrainer(FromReader[CriticModel, SpanWindow]):
     """The embedded critic: is a context relevant, does it support the reader's answer, is the answer right?"""
 
-    class Options(FromReaderOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(FromReaderOptions, extra="forbid"):
         negatives: float = Field(
             1.5, ge=0, description="Mean number of contexts without the answer per question and pass."
         )
         check_questions: int = Field(
             200, ge=1, description="Questions asked after every pass, to choose and calibrate the weights."
-        )
-        reader: ModelName | None = Field(
-            None,
-            description="Reader whose weights the critic starts from and whose answers it judges: a directory that "
-            "`vitalfew train reader --out` wrote; default: the embedded reader.",
         )
 
     use: ClassVar[str] = "critique.model"
@@ -116,7 +108,7 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
 
     def quality(self, directory: Path) -> float:
         """Return the mean AUC of ISREL and ISSUP; 0 if all candidates have the same label."""
-        critiques = self._critiques(self.critic(directory), self._chosen_by)
+        critiques = _judged(self.critic(directory), self._chosen_by)
         rows = discrimination("both", columns(critiques, self._chosen_by), resamples=0)
         areas = {row.aspect: row.auc for row in rows}
         logger.info("validation articles: AUC %s", ", ".join(f"{name} {area:.3f}" for name, area in areas.items()))
@@ -125,11 +117,6 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
 
     def critic(self, directory: Path) -> Embedded:
         return self.for_inference(Embedded(Embedded.Options(model=str(directory), **self.computing)))
-
-    def _critiques(
-        self, critic: Embedded, judgements: Sequence[LabelledCandidate], tick: Tick = no_tick
-    ) -> list[Judgement]:
-        return critic.rate([judgement.candidate for judgement in judgements], tick)
 
     def _calibration(self, critic: Embedded) -> Calibration:
         """Fit lines to the critic's log-odds on the articles that choose the weights: ISREL's and ISUSE's to candidates
@@ -149,8 +136,8 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
         choice = []
         relevant = self._candidates(self.split.held_out, CARD_RELEVANT, relevant_only=True)
         for unit, judgements in self._candidates(self.split.held_out, CARD_QUESTIONS).items():
-            critiques = self._critiques(critic, judgements, tick)
-            of_relevant = columns(self._critiques(critic, relevant[unit], tick), relevant[unit])
+            critiques = _judged(critic, judgements, tick)
+            of_relevant = columns(_judged(critic, relevant[unit], tick), relevant[unit])
             measured[unit] = columns(critiques, judgements) | {"issup": of_relevant["issup"]}
             choice.append(fronts(unit, judgements, critiques))
         figures = [row for unit, found in measured.items() for row in discrimination(unit, found)]
@@ -167,6 +154,10 @@ class CriticTrainer(FromReader[CriticModel, SpanWindow]):
             right=RIGHT,
             candidates=FIRST,
         )
+
+
+def _judged(critic: Embedded, rows: Sequence[LabelledCandidate], tick: Tick = no_tick) -> list[Judgement]:
+    return critic.rate([row.candidate for row in rows], tick)
 
 
 def _line(logits: Sequence[float | None], truth: Sequence[bool]) -> LogisticLine:

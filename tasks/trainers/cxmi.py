@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from vitalfew.configs.options import Batching
@@ -63,9 +63,7 @@ class Lesson:
 class CxmiTrainer(FromReader[FilterModel, Lesson]):
     """The sentence filter of the refiner `cxmi`: which sentence of the hits makes the gold answer likeliest (FilCo)."""
 
-    class Options(FromReaderOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(FromReaderOptions, extra="forbid"):
         negatives: float = Field(
             1, ge=0, description="Mean number of hits without the gold context per question and pass."
         )
@@ -81,11 +79,6 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
             None,
             description="Causal language model whose likelihood of the answer labels the sentences: a preset of "
             "generator `transformers`, a Hugging Face name, or a directory; default: the reader.",
-        )
-        reader: ModelName | None = Field(
-            None,
-            description="Reader whose weights the filter starts from: a directory that `vitalfew train reader --out` "
-            "wrote; default: the embedded reader.",
         )
 
     use: ClassVar[str] = "refine.model"

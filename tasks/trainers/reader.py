@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -81,9 +81,7 @@ def measure(reader: Generator, material: Material, contexts: int, tick: Tick = n
 class ReaderTrainer(BertTrainer[ReaderModel, SpanWindow]):
     """The extractive reader: where is the answer in the contexts, and is there one?"""
 
-    class Options(WindowOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(WindowOptions, extra="forbid"):
         learning_rate: float = Field(
             8e-4, gt=0, description="Peak learning rate, after a linear rise; it then falls to 0."
         )

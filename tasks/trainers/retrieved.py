@@ -215,7 +215,11 @@ class Retrieved:
         `without`: passages that may not be distractors.
         """
         if self.rankings is not None:
-            examples = [self._as_ranked(question, draw.randint(*sizes), draw) for question in questions]
+            examples = [
+                self._example(question, self._labels(question, ranked[: draw.randint(*sizes)]), draw)
+                for question in questions
+                for ranked in [self.rankings[question.question_id]]
+            ]
         else:
             near = self._near(questions, without)
             examples = [
@@ -248,11 +252,6 @@ class Retrieved:
         chosen = first + draw.sample(others, min(len(others), size - len(first)))
         draw.shuffle(chosen)
         return self._example(question, {number: labels[number] for number in chosen}, draw)
-
-    def _as_ranked(self, question: RetrievedQuestion, size: int, draw: random.Random) -> RetrievedExample:
-        assert self.rankings is not None
-        labels = self._labels(question, self.rankings[question.question_id][:size])
-        return self._example(question, labels, draw)
 
     def _example(
         self, question: RetrievedQuestion, labels: Mapping[int, bool], draw: random.Random

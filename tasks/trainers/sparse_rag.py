@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -120,9 +120,7 @@ logger = logging.getLogger("vitalfew")
 class SparseRagTrainer(NetworkTrainer[Sequence[PackedExample]]):
     """LoRA weights for a causal model that rates contexts and answers from those it keeps; or for RAG and PCW."""
 
-    class Options(RetrievedOptions, Controls):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(RetrievedOptions, Controls, extra="forbid"):
         base: ModelName = Field("smollm2", description="Causal model, named as in generate.model.")
         start: ModelName | None = Field(
             None,

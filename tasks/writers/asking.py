@@ -7,7 +7,7 @@ the passage if it is to write for such a person; it answers with whole sentences
 
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from vitalfew.tasks.models.causal.fence import fenced
 from vitalfew.tasks.writers.base import GivenPassage, PartnerPassage
@@ -17,8 +17,8 @@ KINDS = {"who": "Who", "when": "When", "how many": "How many", "why": "Why", "wh
 """How a question is to begin, by kind. The one that a passage gets depends on its id."""
 
 
-class _Reply(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Reply(BaseModel, extra="forbid", strict=True):
+    pass
 
 
 class QuestionForm(_Reply):

@@ -25,15 +25,13 @@ its reason. Replies are the model's most probable tokens.
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Batching, ServerOptions
-from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.configs.writing import WriteConfig
-from vitalfew.tasks.models.causal.engines.base import Completion, Engine
+from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.registry import make_engine
 from vitalfew.tasks.writers import asking
@@ -51,17 +49,7 @@ class LlmWriter(Writer):
 
     example: ClassVar[tuple[str, ...]] = ("write.model=HuggingFaceTB/SmolLM2-1.7B-Instruct",)
 
-    class Options(WriteConfig, Batching, ServerOptions):
-        model_config = ConfigDict(extra="forbid")
-
-        engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
-            "transformers",
-            description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a "
-            "reply by a JSON schema.",
-        )
-        model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
-            None, description="Instruct model: a directory, or its name on the server or the hub."
-        )
+    class Options(WriteConfig, EngineChoice, extra="forbid"):
         max_tokens: int = Field(250, ge=16, description="Maximum number of tokens in a reply.")
         copied_words: int = Field(
             7, ge=1, description="Most words in a row that a question may have in common with its passage."

@@ -16,7 +16,7 @@ from vitalfew.flows.pipelines.run import StageProgress, run_serially
 from vitalfew.flows.ray_pool import Workers, most_workers
 from vitalfew.tasks.encode import Encode, make_encoder
 from vitalfew.tasks.models import device
-from vitalfew.tasks.models.device import choose_device, choose_dtype, is_fast_in_bf16
+from vitalfew.tasks.models.device import choose_device, dtype_of, is_fast_in_bf16, precision_name
 
 CUDA = torch.device("cuda")
 
@@ -48,8 +48,8 @@ def test_auto_takes_the_gpu_that_this_process_sees(gpu: Any) -> None:
 @pytest.mark.parametrize(("bf16", "dtype"), [(True, torch.bfloat16), (False, torch.float16)])
 def test_precision_on_a_gpu(gpu: Any, bf16: bool, dtype: torch.dtype) -> None:
     gpu(available=True, bf16=bf16)
-    assert choose_dtype("auto", CUDA) == dtype
-    assert choose_dtype("fp32", CUDA) == torch.float32
+    assert dtype_of(precision_name("auto", "cuda")) == dtype
+    assert dtype_of(precision_name("fp32", "cuda")) == torch.float32
     assert is_fast_in_bf16() == bf16
 
 

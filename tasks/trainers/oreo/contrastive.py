@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
@@ -73,9 +73,7 @@ class ContrastCandidate(NamedTuple):
 class OreoContrastive(OreoTrainer):
     """Oreo's second training: of two texts, the better one moves nearer to the chunks."""
 
-    class Options(OreoOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(OreoOptions, extra="forbid"):
         epochs: int = Field(1, ge=1, description="Passes over the questions; in the paper: 3.")
         learning_rate: float = Field(5e-5, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
         batch: int = Field(8, ge=1, description="Questions per step.")

@@ -71,9 +71,7 @@ def sorted_batches(rows: Sequence[OreoExample], size: int, draw: random.Random) 
     return steps
 
 
-@cache
-def _template(name: str) -> str:
-    return prompts.source(name)
+_template = cache(prompts.source)
 
 
 def answers(generator: Generator, asked: Sequence[tuple[str, str]]) -> list[Completion]:

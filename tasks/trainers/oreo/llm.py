@@ -12,7 +12,7 @@ The copier learns the parts of a text that repeat the chunks' words (collector.a
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
@@ -41,9 +41,7 @@ class Llm:
 
     example: ClassVar[tuple[str, ...]] = ("collect.generator={generator: transformers, model: smollm2}",)
 
-    class Options(CollectConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(CollectConfig, extra="forbid"):
         generator: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="transformers"), description="Generator that writes, with its settings."
         )

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
 from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.configs.training import CollectConfig
@@ -32,9 +32,7 @@ _BOUNDARY = re.compile(r"[,;:]\s+|\s+[—–-]\s+|\s+(?=\()|(?<=\))\s+")
 class Oracle:
     """The clauses of the marked sentences that the reader needs for the gold answer; no language model."""
 
-    class Options(CollectConfig):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(CollectConfig, extra="forbid"):
         drop: float = Field(0.1, ge=0, description="Maximum loss of the gold answer's log-probability (nats).")
         reader: SerializeAsAny[GenerateConfig] = Field(
             GenerateConfig(generator="reader"), description="Reader that gives the log-probability, with its settings."

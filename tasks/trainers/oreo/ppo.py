@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from vitalfew.tasks.models.batches import batches
@@ -141,9 +141,7 @@ class Episodes(NamedTuple):
 class OreoPpo(OreoTrainer):
     """Oreo's third training: PPO with the generator's answers as the reward."""
 
-    class Options(OreoOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(OreoOptions, extra="forbid"):
         epochs: int = Field(1, ge=1, description="Passes over the questions.")
         learning_rate: float = Field(2e-6, gt=0, description="Peak learning rate, after a linear rise; it then falls.")
         checkpoint_every: int = Field(

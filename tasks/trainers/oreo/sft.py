@@ -6,7 +6,7 @@ Negative log-likelihood of the gold context (arXiv 2502.13019, equation 1), the 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTrainer
@@ -15,9 +15,7 @@ from vitalfew.tasks.trainers.oreo.training import Material, OreoOptions, OreoTra
 class OreoSft(OreoTrainer):
     """Oreo's first training: a policy learns to write the evidence texts that were collected."""
 
-    class Options(OreoOptions):
-        model_config = ConfigDict(extra="forbid")
-
+    class Options(OreoOptions, extra="forbid"):
         epochs: int = Field(3, ge=1, description="Passes over the questions.")
         layers: int | None = Field(
             None,

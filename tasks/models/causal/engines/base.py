@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.configs.options import Computing
+from vitalfew.configs.options import Batching, Computing, ServerOptions
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
@@ -22,10 +22,8 @@ JsonSchema = Mapping[str, Any]
 """A schema of JSON, as `model_json_schema` of Pydantic gives it."""
 
 
-class EngineOptions(BaseModel):
+class EngineOptions(BaseModel, extra="forbid", frozen=True):
     """The settings of every engine. An engine's `Options` extend them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
         None, description="Model: a directory, or its name on the server or the hub."
@@ -53,6 +51,19 @@ class LocalOptions(EngineOptions, Computing):
         ge=1,
         description="Maximum number of tokens in a prompt; a longer prompt becomes an error row. Default: the "
         "limit of the model.",
+    )
+
+
+class EngineChoice(Batching, ServerOptions):
+    """The settings of a method that asks an instruct model: for replies in a form, unless it says otherwise."""
+
+    engine: Annotated[str, NOT_IN_FINGERPRINT] = Field(
+        "transformers",
+        description="Engine that runs the model: transformers, vllm or openai, which is held to the form of a reply by "
+        "a JSON schema.",
+    )
+    model: Annotated[ModelName | None, NOT_IN_FINGERPRINT] = Field(
+        None, description="Instruct model: a directory, or its name on the server or the hub."
     )
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from threading import Condition, Lock
-from types import TracebackType
 from typing import Protocol, Self
 
 from vitalfew.configs.loading import ConfigError
@@ -155,28 +154,30 @@ class Account:
     purse: Purse
     price: float
 
-    def payment(self, most_tokens: int) -> "Payment":
-        """The payment for a request that takes at most so many tokens."""
-        return Payment(self, most_tokens * self.price)
+    @contextmanager
+    def payment(self, most_tokens: int) -> Iterator["Payment"]:
+        """The payment for a request that takes at most so many tokens; within the block its cost is reserved."""
+        payment = Payment(self, most_tokens * self.price)
+        token = _payment.set(payment)
+        try:
+            yield payment
+        finally:
+            _payment.reset(token)
+            payment.end()
 
 
 class Payment:
-    """The payment for a request: within the block its cost is reserved. A request may take several attempts."""
+    """The payment for a request, which may take several attempts."""
 
     def __init__(self, account: Account, most: float) -> None:
+        """Reserve `most` USD. Raises CapReached."""
         self.account, self.most = account, most
         self._held = self._sent = False
         self._tokens: int | None = None
-
-    def __enter__(self) -> Self:
         self._hold()
-        self._token = _payment.set(self)
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _payment.reset(self._token)
+    def end(self) -> None:
+        """Pay what the request cost, and give back the rest."""
         if self._held:
             self._settle(self._cost())
 

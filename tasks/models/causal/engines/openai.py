@@ -101,7 +101,7 @@ class OpenAI(Remote):
             api_key=keys.key_for(self.base_url) or "none",  # the client insists on one
             max_retries=self.options.retries,
             timeout=self.options.timeout,
-            http_client=BoundedClient(self.options.timeout, self.section, event_hooks={"request": [keys.restrict]}),
+            http_client=BoundedClient(self.options.timeout, self.section),
         )
         try:
             client.models.with_raw_response.list()  # which is not read: it may be long
