@@ -116,11 +116,10 @@ def marks(
 
 
 def line(axes: Any, kind: int, xs: Sequence[float], ys: Sequence[Any], ends: Sequence[tuple[float, float]]) -> Any:
-    """Draw a line with the looks of its kind, and a shaded band between `ends`, if any. The handle."""
+    """Draw a line with the looks of its kind, and a shaded band between `ends`. The handle."""
     looks = {"ls": LINES[kind % len(LINES)], "marker": marker(kind), "color": colour(kind)}
     (handle,) = axes.plot(xs, ys, mfc="none", lw=1.4, ms=5, **looks)
-    if ends:
-        axes.fill_between(xs, *np.transpose(ends), color=colour(kind), alpha=0.12, lw=0)
+    axes.fill_between(xs, *np.transpose(ends), color=colour(kind), alpha=0.12, lw=0)
     return handle
 
 

@@ -2,9 +2,10 @@
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from vitalfew.tasks.reports.contents import Report
@@ -222,16 +223,17 @@ def _ticks(axes: Any, budgets: Sequence[int]) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     low, high = axes.get_xlim()
-    for locator in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)):  # the second, where tokens are much alike
-        numbers = [number for number in locator.tick_values(low, high) if low <= number <= high]
-        if len(numbers) >= _TICKS:
-            break
+
+    def in_sight(numbers: Iterable[float]) -> list[float]:
+        return [number for number in numbers if low <= number <= high]
+
+    by_doubling, even = (in_sight(own.tick_values(low, high)) for own in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)))
+    numbers = by_doubling if len(by_doubling) >= _TICKS else even  # where tokens are much alike
     axes.set_xticks(numbers, [f"{number:,g}" for number in numbers])
     axes.minorticks_off()
     above = axes.secondary_xaxis("top")
-    above.set_xticks([budget for budget in budgets if low <= budget <= high])
+    above.set_xticks(in_sight(budgets), [f"{budget:,.0f}" for budget in in_sight(budgets)])
     above.set_xticks([], minor=True)
-    above.xaxis.set_major_formatter("{x:,.0f}")
     above.set_xlabel("budget (refine.max_tokens)")
 
 
@@ -252,32 +254,26 @@ def _name_lines(axes: Any, lines: Sequence[pl.DataFrame]) -> None:
     """Write every line's name beside its last point, moved up or down until none overlap."""
     bottom, top = axes.get_ylim()
     last = [(own.drop_nulls("budget") if own["budget"].count() else own).row(-1, named=True) for own in lines]
-    kinds = {point["line"]: kind for kind, point in enumerate(last)}
-    heights = {point["line"]: point["value"] for point in last}
-    for number, (name, y) in enumerate(_spread(heights, (top - bottom) * _LINE_HEIGHT, top)):
-        kind = kinds[name]
+    order = sorted(range(len(lines)), key=lambda kind: -last[kind]["value"])
+    for kind, y in zip(order, _spread([last[kind]["value"] for kind in order], bottom, top), strict=True):
         axes.annotate(
-            name,
+            last[kind]["line"],
             (last[kind]["tokens"], last[kind]["value"]),
             (1.02, (y - bottom) / (top - bottom)),
             textcoords="axes fraction",
             va="center",
-            fontsize=8,
             fontweight="bold" if lines[kind]["on_front"].any() else "normal",
             color=colour(kind),
-            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour(kind), "lw": 0.5, "alpha": 0.5},
-            zorder=5 + number,
+            fontsize=8,
+            annotation_clip=False,
         )
 
 
-def _spread(heights: Mapping[str, float], distance: float, top: float) -> list[tuple[str, float]]:
-    """Places for labels, from the top down: at their height, or lower by as much as the ones above need."""
-    ordered = sorted(heights.items(), key=lambda item: -item[1])
-    places: list[tuple[str, float]] = []
-    for name, y in ordered:
-        places.append((name, min(y, places[-1][1] - distance if places else top)))
+def _spread(values: Sequence[float], bottom: float, top: float) -> list[float]:
+    """The heights of labels, from the top down: at their value, or lower by as much as the ones above need."""
+    steps = (top - bottom) * _LINE_HEIGHT * np.arange(len(values))
+    heights = np.minimum.accumulate(np.minimum(values, top) + steps) - steps
     # Labels that were pushed below their lines are moved up again, all together, where those above leave room.
-    excess = sum(y - at for (_, at), (_, y) in zip(places, ordered, strict=True)) / max(1, len(places))
-    room = top - places[0][1] if places else 0.0
-    return [(name, at + min(excess, room)) for name, at in places]
+    moved: list[float] = (heights + min((values - heights).mean(), top - heights[0])).tolist()
+    return moved
