@@ -142,15 +142,10 @@ def _values(
     group: Group, questions: Sequence[int], verdicts: Mapping[str, Known], labels: Mapping[str, _Labels]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Judge and labels, float64 (n,) both, NaN where a seed lacks one."""
-    known = {name: {question: _RIGHT[said] for question, said in own.of.items()} for name, own in labels.items()}
-    judge, human = (
-        np.array(
-            [[of[method.name].get(question, np.nan) for question in questions] for method in group.methods],
-            dtype=np.float64,
-        ).mean(axis=0)
-        for of in (verdicts, known)
-    )
-    return judge, human
+    names = [method.name for method in group.methods]
+    judge = [[verdicts[name].get(question, np.nan) for question in questions] for name in names]
+    human = [[_RIGHT.get(labels[name].of.get(question, ""), np.nan) for question in questions] for name in names]
+    return np.mean(judge, axis=0, dtype=np.float64), np.mean(human, axis=0, dtype=np.float64)
 
 
 def _preferences(parameters: Evaluate, answers: Mapping[str, MethodAnswers]) -> dict[tuple[str, str], Known]:
