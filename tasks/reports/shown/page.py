@@ -79,7 +79,11 @@ class Query:
 
 def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
-    asked = [*_answers(report), ("Cost of this run, by stage", _paid(report.run_id))]
+    costs = (
+        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
+        f"FROM costs WHERE run_id = {_quoted(report.run_id)} GROUP BY stage ORDER BY usd DESC"
+    )
+    asked = [*_answers(report), ("Cost of this run, by stage", costs)]
     return [Query(about, sql_command(sql, report.store)) for about, sql in asked]
 
 
@@ -107,13 +111,6 @@ def _answers(report: Report) -> Iterator[tuple[str, str]]:
             f"WHERE metric IN ('accuracy', 'f1') AND old.fingerprint = {_quoted(baseline.fingerprints['scores'])} "
             f"AND new.fingerprint = {_quoted(method.fingerprints['scores'])} AND new.value > old.value {_LIMIT}",
         )
-
-
-def _paid(run_id: str) -> str:
-    return (
-        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
-        f"FROM costs WHERE run_id = {_quoted(run_id)} GROUP BY stage ORDER BY usd DESC"
-    )
 
 
 def _where(table: str, method: MethodResult | None) -> str:
