@@ -17,13 +17,10 @@ from vitalfew.tasks.reports.plots.drawing import (
     MARKERS,
     NAMED,
     Plot,
-    axes_grid,
+    canvas,
     colour,
-    ground,
     labelled,
-    legend,
     marks,
-    svg,
 )
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.shown.columns import (
@@ -66,8 +63,18 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     intervals = {n: report.measures(report.methods[n])[quality] for n in points} if is_small else {}
     name = re.sub(r"\W", "-", f"quality-{quality}")
     title = f"{sentence_case(up.heading)} against {across.heading}"
-    with ground(name):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if is_small else (8.6, 6.4))
+    caption = (
+        "Filled markers and the stepped line are the Pareto front: no other method is as good for "
+        f"{'less' if across.unit in SMALL_UNITS else 'fewer'} {across.heading}. Mean over the questions."
+    )
+    if any(own.low is not None for own in intervals.values()):
+        caption += " Bars: 95 % intervals of the means."
+    if not is_small:
+        caption += " Only the methods on the front are named, of equal ones the first."
+    if missing := len(report.methods) - len(points):
+        caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
+    with canvas(name, (7.4, 4.6) if is_small else (8.6, 6.4)) as drawing:
+        [axes] = drawing.axes
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)
         for number, (x, y) in points.items():
@@ -82,7 +89,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
             xlabel=TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question", ylabel=up.heading
         )
         if names:
-            legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
+            drawing.legend([marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
         named = {*points} if is_small else _firsts(points, front)
         labels = [labelled(report, n) if n in named else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
@@ -91,18 +98,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
             f"{up.heading} {figure(points[number][1], up.unit)}"
             for number in front
         )
-        element = svg(drawing, name, title, f"{len(points)} methods. On the Pareto front: {best}.")
-    caption = (
-        "Filled markers and the stepped line are the Pareto front: no other method is as good for "
-        f"{'less' if across.unit in SMALL_UNITS else 'fewer'} {across.heading}. Mean over the questions."
-    )
-    if any(own.low is not None for own in intervals.values()):
-        caption += " Bars: 95 % intervals of the means."
-    if not is_small:
-        caption += " Only the methods on the front are named, of equal ones the first."
-    if missing := len(report.methods) - len(points):
-        caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
-    return Plot(title, caption, element)
+        return drawing.plot(title, caption, f"{len(points)} methods. On the Pareto front: {best}.")
 
 
 def second_quality_by_price(report: Report) -> Plot | None:
@@ -142,9 +138,9 @@ def decoding_speed(report: Report) -> Plot | None:
     points = _points(report, KEPT, SPEED)
     if len(points) < 2:
         return None
-    title = "Decoding speed by contexts"
-    with ground("decoding"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.0))
+    caption = "Every decoded token reads the keys and values of all kept contexts."
+    with canvas("decoding", (7.4, 4.0)) as drawing:
+        [axes] = drawing.axes
         for number, (x, y) in points.items():
             marks(axes, number, [x], [y])
         axes.margins(0.1, 0.15)
@@ -158,8 +154,7 @@ def decoding_speed(report: Report) -> Plot | None:
             f"{labelled(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
             for number, (x, y) in points.items()
         )
-        element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")
-    return Plot(title, "Every decoded token reads the keys and values of all kept contexts.", element)
+        return drawing.plot("Decoding speed by contexts", caption, f"{'; '.join(lines)}.")
 
 
 def quality_by_budget(report: Report) -> Plot | None:
@@ -173,15 +168,22 @@ def quality_by_budget(report: Report) -> Plot | None:
     front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
     points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
     title = f"{sentence_case(column.heading)} by the tokens used"
-    with ground("budgets"):
-        drawing, (axes,) = axes_grid(1, 1, (9.2, 6.6))
+    lines = points.partition_by("line", maintain_order=True)
+    moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
+    caption = (
+        "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
+        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
+        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
+        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
+        "other method is as good with fewer tokens."
+    )
+    with canvas("budgets", (9.2, 6.6)) as drawing:
+        [axes] = drawing.axes
         axes.set_xscale("log", base=2)
-        lines = points.partition_by("line", maintain_order=True)
         for kind, line in enumerate(lines):
             _draw(axes, line, kind, 2 ** (_DODGE * (kind - (len(lines) - 1) / 2)))
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)
         axes.set(xlabel=TOKENS, ylabel=column.heading)
-        moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
         axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
         _ticks(axes, points["budget"].drop_nulls().unique().sort().to_list())
         _name_lines(axes, lines)
@@ -191,15 +193,7 @@ def quality_by_budget(report: Report) -> Plot | None:
                 for name, tokens, value in front.select("line", "tokens", "value").rows()
             )
         )
-        element = svg(drawing, "budgets", title, f"{len(lines)} methods. On the front: {words}.")
-    caption = (
-        "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
-        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
-        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
-        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
-        "other method is as good with fewer tokens."
-    )
-    return Plot(title, caption, element)
+        return drawing.plot(title, caption, f"{len(lines)} methods. On the front: {words}.")
 
 
 def _budgeted(report: Report, metric: str) -> pl.DataFrame:

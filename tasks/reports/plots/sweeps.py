@@ -6,18 +6,7 @@ from typing import Any
 
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
 from vitalfew.tasks.reports.families import ALPHA, alpha_of, families, family_names, settings_but
-from vitalfew.tasks.reports.plots.drawing import (
-    INK,
-    LINES,
-    Plot,
-    axes_grid,
-    ground,
-    legend,
-    line,
-    marks,
-    named_rows,
-    svg,
-)
+from vitalfew.tasks.reports.plots.drawing import INK, LINES, Plot, canvas, line, marks, named_rows
 from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
@@ -179,8 +168,8 @@ def _plot(
     families = [*dict.fromkeys(name for panel in panels for name in (*panel.lines, *panel.levels))]
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    with ground(names[0]):
-        drawing, places = axes_grid(rows, columns, (max(5.0, 3.5 * columns), 2.8 * rows + 0.5))
+    with canvas(names[0], (max(5.0, 3.5 * columns), 2.8 * rows + 0.5), rows, columns) as drawing:
+        places = drawing.axes
         handles: dict[str, Any] = {}
         for place, panel in zip(places, panels, strict=False):
             handles |= _lines(place, panel, families)
@@ -188,8 +177,8 @@ def _plot(
         for place in places[len(panels) :]:
             place.set_axis_off()
         if any(handles):
-            legend(drawing, [*handles.values()], [name or f"by {label}" for name in handles])
-        return Plot(names[1], caption, svg(drawing, *names, " ".join(map(words, panels))))
+            drawing.legend([*handles.values()], [name or f"by {label}" for name in handles])
+        return drawing.plot(names[1], caption, " ".join(map(words, panels)))
 
 
 def _lines(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
@@ -220,8 +209,9 @@ def quality_by_refiner(report: Report) -> Plot | None:
     column = report.column(metric)
     refiners = [*dict.fromkeys(refiner for row in rows.values() for refiner in row)]
     title = f"{sentence_case(column.heading)} by refiner"
-    with ground("refiners"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 1.3 + 0.5 * len(rows)))
+    caption = "Means over the questions, with 95 % intervals where there are enough of them."
+    with canvas("refiners", (7.4, 1.3 + 0.5 * len(rows))) as drawing:
+        [axes] = drawing.axes
         handles = []
         for kind, refiner in enumerate(refiners):
             own = {place: row[refiner] for place, row in enumerate(rows.values()) if refiner in row}
@@ -230,10 +220,9 @@ def quality_by_refiner(report: Report) -> Plot | None:
             handles.append(marks(axes, kind, values, heights, ends, across=True))
         named_rows(axes, [shortened(name, _NAME) for name in rows])
         axes.set_xlabel(column.heading)
-        legend(drawing, handles, refiners)
+        drawing.legend(handles, refiners)
         lines = (
             f"{name}: {', '.join(f'{figure(own.value, column.unit)} with {key}' for key, own in row.items())}"
             for name, row in rows.items()
         )
-        element = svg(drawing, "refiners", title, f"{'; '.join(lines)}.")
-    return Plot(title, "Means over the questions, with 95 % intervals where there are enough of them.", element)
+        return drawing.plot(title, caption, f"{'; '.join(lines)}.")
