@@ -2,7 +2,7 @@
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,9 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         )
         if names:
             drawing.legend([marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        named = {*points} if is_small else _firsts(points, front)
+        # On the front without those at the point of an earlier one: a larger budget may change nothing.
+        first = {point: number for number, point in reversed(points.items())}
+        named = {*points} if is_small else {first[points[number]] for number in front}
         labels = [labelled(report, n) if n in named else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
         best = "; ".join(
@@ -112,12 +114,6 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
     """The values of two metrics by the place of the method that has both."""
     pairs = zip(report.values(across), report.values(up), strict=True)
     return {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
-
-
-def _firsts(points: Mapping[int, tuple[float, float]], front: Sequence[int]) -> set[int]:
-    """The methods on the front, without those at the point of an earlier one: a larger budget may change nothing."""
-    first = {point: number for number, point in [*points.items()][::-1]}
-    return {first[points[number]] for number in front}
 
 
 def _kinds(report: Report) -> tuple[list[str], list[int]]:

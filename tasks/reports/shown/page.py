@@ -29,11 +29,12 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     chosen = chosen_columns(report, columns)
+    when = report.when.astimezone(UTC) if report.when.tzinfo else report.when
     return template.render(
         title=one_line(report.experiment),
         asked=asked(report),
         run_id=one_line(report.run_id),
-        when=_moment(report),
+        when=f"{when:%Y-%m-%d %H:%M} UTC",
         store=one_line(report.store),
         recommendation=recommendation(report),
         readings=readings.sentences(report),
@@ -60,10 +61,6 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
         paid=paid(report),
         queries=[*queries(report)],
     )
-
-
-def _moment(report: Report) -> str:
-    return f"{report.when.astimezone(UTC) if report.when.tzinfo else report.when:%Y-%m-%d %H:%M} UTC"
 
 
 _LIMIT = "LIMIT 20"
