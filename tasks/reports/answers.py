@@ -1,12 +1,12 @@
 """The answers of a run's methods, with the contexts that they were written from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import polars as pl
 
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
@@ -14,8 +14,6 @@ from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.reviews import Review, read_reviews
 from vitalfew.storage.runs import Run, read_runs
 from vitalfew.tasks.reports.runs import read_manifest
-
-_COLUMNS = ("question_id", "candidate", "contexts", "text", "error")
 
 
 def answering(run: Run) -> list[str]:
@@ -78,17 +76,18 @@ class MethodAnswers:
 
     def __init__(self, store: Path, run: Run, method: str) -> None:
         self.store, self.artifacts = store, run.methods[method]
-        self.texts: dict[int, str] = {}
-        self._ranks: dict[int, list[int]] = {}
-        self._shards: dict[int, int] = {}
+        answers = self._read("candidates", "question_id", "candidate", "contexts", "text", "error")
+        answers = answers.filter(pl.col("error") == "")
+        first = pl.lit(0)
+        if "answers" in self.artifacts:
+            chosen = self._read("answers", "question_id", "candidate", "rank").filter(pl.col("rank") == 1)
+            answers = answers.join(chosen, "question_id", "left", suffix="_chosen", maintain_order="left")
+            first = pl.col("candidate_chosen").fill_null(0)
+        answers = answers.filter(pl.col("candidate") == first)
+        self.texts: dict[int, str] = dict(answers.select("question_id", "text").iter_rows())
+        self._ranks: dict[int, list[int]] = dict(answers.select("question_id", "contexts").iter_rows())
+        self._shards: dict[int, int] = dict(answers.select("question_id", "shard").iter_rows())
         self._evidence: dict[int, dict[tuple[int, int], dict[str, Any]]] = {}
-        chosen = self._chosen()
-        for shard, rows in self._read("candidates", _COLUMNS):
-            for row in rows.to_pylist():
-                question = row["question_id"]
-                if row["candidate"] == chosen.get(question, 0) and not row["error"]:
-                    self.texts[question] = row["text"]
-                    self._ranks[question], self._shards[question] = row["contexts"], shard
 
     def contexts(self, question: int) -> list[str]:
         """The contexts of an answer's prompt, in their order."""
@@ -128,22 +127,16 @@ class MethodAnswers:
         """The judge's verdicts `name` (correct, supported), by question; none where no judge was asked."""
         if "verdicts" not in self.artifacts:
             return {}
-        read = self._read("verdicts", ("question_id", name))
-        rows = (row for _, table in read for row in table.to_pylist())
-        return {row["question_id"]: row[name] for row in rows if row[name] is not None}
+        return dict(
+            self._read("verdicts", "question_id", name).drop_nulls(name).select("question_id", name).iter_rows()
+        )
 
-    def _chosen(self) -> dict[int, int]:
-        """By question, the candidate that a selector chose first."""
-        if "answers" not in self.artifacts:
-            return {}
-        read = self._read("answers", ("question_id", "candidate", "rank"))
-        rows = (row for _, table in read for row in table.to_pylist())
-        return {row["question_id"]: row["candidate"] for row in rows if row["rank"] == 1}
-
-    def _read(self, table: str, columns: tuple[str, ...]) -> Iterator[tuple[int, pa.Table]]:
+    def _read(self, table: str, *columns: str) -> pl.DataFrame:
+        """Columns of a table, and the `shard` of every row."""
         artifact = self._artifact(table)
-        for record in read_manifest(self.store, artifact.name).shards:
-            yield record.shard, artifact.read(record.shard, columns=[*columns])
+        shards = [record.shard for record in read_manifest(self.store, artifact.name).shards]
+        rows = {shard: pl.DataFrame(artifact.read(shard, columns=columns)) for shard in shards}
+        return pl.concat([own.with_columns(shard=pl.lit(shard)) for shard, own in rows.items()])
 
     def _artifact(self, table: str) -> Artifact:
         return Artifact(self.store, *self.artifacts[table].split("/"))

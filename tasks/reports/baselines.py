@@ -24,7 +24,7 @@ from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import STRICT, Moment, validated
-from vitalfew.storage.runs import Run, read_runs
+from vitalfew.storage.runs import read_runs
 from vitalfew.tasks.metrics.base import SCALE, Direction
 from vitalfew.tasks.registry import method_named
 from vitalfew.tasks.reports.comparison import NamedRun, Side
@@ -200,8 +200,7 @@ def check(
     same_corpus = before.corpus == now.corpus
     ids = np.intersect1d(baseline.ids, now.scores.ids, assume_unique=True)
     if not common:
-        _refuse_others(path, before.corpus, now.corpus)
-        _refuse_other_questions(path, len(baseline.questions), len(now.scores.ids), len(ids))
+        _refuse_others(path, baseline, before, now, len(ids))
     if not len(ids):
         raise NoReport(
             f"{path} and run {named.run.run_id} have no question in common, so nothing can be paired: ask the questions"
@@ -211,7 +210,8 @@ def check(
     shared, without_gold = ids[kept], int((~kept).sum())
     if not len(shared):
         raise NoReport(f"all {len(ids):,} common questions have their gold passages in one of the two corpora alone")
-    earlier = QuestionScores(baseline.ids, {metric: _values(each) for metric, each in before.metrics.items()})
+    values = {metric: np.array(each.values, np.float64) for metric, each in before.metrics.items()}  # None is NaN
+    earlier = QuestionScores(baseline.ids, values)
     gated = {
         metric: _gated(path, metric, margin, before, now, (earlier.of(metric, shared), now.scores.of(metric, shared)))
         for metric, margin in margins.items()
@@ -243,18 +243,14 @@ def _finished(store: Path, name: str) -> NamedRun:
         raise NoReport(f"{name!r}: name the method by --method {named.method!r}")
     run = named.run
     if not run.run_id.startswith(name):
-        later = [each for each in read_runs(store) if _is_meant(each, name) and each.started > run.started]
-        for each in later:
-            reason = f" ({each.error})" if each.error else ""
+        later = [each for each in read_runs(store) if each.flow == "evaluate" and each.started > run.started]
+        if found := next((each for each in later if name in (each.name, LATEST)), None):
+            reason = f" ({found.error})" if found.error else ""
             raise NoReport(
-                f"the latest run of {each.name}, {each.run_id}, is {each.state}{reason}: run the same `vitalfew "
+                f"the latest run of {found.name}, {found.run_id}, is {found.state}{reason}: run the same `vitalfew "
                 f"evaluate` to finish it, or name the one before, {run.run_id}"
             )
     return named
-
-
-def _is_meant(run: Run, name: str) -> bool:
-    return run.flow == "evaluate" and name in (run.name, LATEST)
 
 
 def _chosen(named: NamedRun, method: str | None) -> str:
@@ -268,21 +264,21 @@ def _chosen(named: NamedRun, method: str | None) -> str:
     return chosen
 
 
-def _refuse_others(path: Path, before: SearchedCorpus | None, now: SearchedCorpus | None) -> None:
-    if before != now:
+def _refuse_others(path: Path, baseline: Baseline, before: BaselineMethod, now: "MeasuredMethod", shared: int) -> None:
+    """Raises NoReport where the two searched different corpora, or were asked different questions."""
+    if before.corpus != now.corpus:
         said = [
-            f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none" for corpus in (before, now)
+            f"{corpus.passages:,} passages ({corpus.fingerprint})" if corpus else "none"
+            for corpus in (before.corpus, now.corpus)
         ]
         raise NoReport(
             f"another corpus is searched than in {path}: it has {said[0]}, this run {said[1]}. {_anew(path)}, or "
             "compare the questions whose gold passages are in both with --common"
         )
-
-
-def _refuse_other_questions(path: Path, before: int, now: int, shared: int) -> None:
-    if not before == now == shared:
+    earlier, later = len(baseline.questions), len(now.scores.ids)
+    if not earlier == later == shared:
         raise NoReport(
-            f"other questions are asked than in {path}: it has {before:,}, this run {now:,}, and {shared:,} are in "
+            f"other questions are asked than in {path}: it has {earlier:,}, this run {later:,}, and {shared:,} are in "
             f"both. {_anew(path)}, or compare those in both with --common"
         )
 
@@ -439,7 +435,3 @@ def _settings(store: Path, scored: Manifest) -> dict[str, Any]:
 
 def _hashed(ids: npt.NDArray[np.int64]) -> str:
     return blake2b(np.ascontiguousarray(ids, np.dtype("<i8")).tobytes(), digest_size=8).hexdigest()
-
-
-def _values(scored: ScoredMetric) -> npt.NDArray[np.float64]:
-    return np.array(scored.values, np.float64)  # None is NaN

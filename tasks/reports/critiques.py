@@ -175,7 +175,10 @@ def context_map(store: Path, run: Run, methods: Sequence[Method]) -> ContextMap 
     if method is None:
         return None
     artifacts, inputs = run.methods[method.name], evidences[method.name].inputs
-    hits, evidence = (_by_question(_rows(store, artifacts[table])) for table in ("hits", "evidence"))
+    hits, evidence = (
+        _rows(store, artifacts[table]).rows_by_key("question_id", named=True, include_key=True)
+        for table in ("hits", "evidence")
+    )
     kept = {question: _kept(hits[question], rows) for question, rows in evidence.items()}
     if not kept:
         return None
@@ -199,11 +202,6 @@ def _rows(store: Path, name: str, shard: int | None = None) -> pl.DataFrame:
     """The rows of a shard, by default of the first one."""
     artifact = Artifact(store, *name.split("/"))
     return pl.DataFrame(artifact.read(artifact.completed().shards[0].shard if shard is None else shard))
-
-
-def _by_question(rows: pl.DataFrame) -> dict[int, list[Row]]:
-    groups = rows.partition_by("question_id", maintain_order=True)
-    return {group["question_id"][0]: [*group.to_dicts()] for group in groups}
 
 
 def _kept(hits: Sequence[Row], evidence: Sequence[Row]) -> list[int]:

@@ -23,6 +23,9 @@ METHODS = 6
 _TEXT = 240
 """Characters of a question, of an answer and of a context, at most."""
 _ANSWERS = 5
+_TABLES = ("asked", "candidates", "answers", "evidence")
+_Rows = Mapping[str, pl.DataFrame]
+"""Rows of some questions of one method, by table."""
 
 
 def differing(
@@ -47,7 +50,7 @@ def differing(
     places = [int(place) for place in np.argsort(-spread, kind="stable")[:SHOWN] if spread[place] > 0]
     wanted = [int(ids[place]) for place in places]
     shards = _shards(store, run.methods[names[chosen[0]]]["asked"], wanted)
-    rows = {name: _Rows(store, run.methods[names[name]], shards, wanted) for name in chosen}
+    rows = {name: _rows(store, run.methods[names[name]], shards, wanted) for name in chosen}
     shown = [
         _question(int(ids[place]), {name: (rows[name], float(values[row, place])) for row, name in enumerate(chosen)})
         for place in places
@@ -75,40 +78,33 @@ def _shards(store: Path, asked: str, ids: Sequence[int]) -> list[int]:
     return [shard for shard, own in rows.items() if wanted & set(own.to_pylist())]
 
 
-class _Rows:
-    """Rows of some questions, by table, of one method: from the shards that have these questions."""
-
-    def __init__(self, store: Path, artifacts: Mapping[str, str], shards: Sequence[int], ids: Sequence[int]) -> None:
-        self.store, self.artifacts, self.shards, self.ids = store, artifacts, shards, ids
-        self.tables = {table: self._read(table) for table in ("asked", "candidates", "answers", "evidence")}
-
-    def _read(self, table: str) -> pl.DataFrame | None:
-        if table not in self.artifacts or not self.shards:
-            return None
-        artifact = Artifact(self.store, *self.artifacts[table].split("/"))
-        wanted = pl.col("question_id").is_in(self.ids)
-        return pl.concat([pl.DataFrame(artifact.read(shard)).filter(wanted) for shard in self.shards])
-
-    def of(self, table: str, question: int) -> pl.DataFrame:
-        """The question's rows; none where the method has no such table."""
-        rows = self.tables[table]
-        return pl.DataFrame() if rows is None else rows.filter(pl.col("question_id") == question)
+def _rows(store: Path, artifacts: Mapping[str, str], shards: Sequence[int], ids: Sequence[int]) -> _Rows:
+    """The rows of some questions, by table: from the shards that have them. A method may lack a table."""
+    wanted = pl.col("question_id").is_in(ids)
+    made = {table: Artifact(store, *name.split("/")) for table, name in artifacts.items() if table in _TABLES}
+    return {
+        table: pl.concat([pl.DataFrame(artifact.read(shard)).filter(wanted) for shard in shards])
+        for table, artifact in made.items()
+        if shards
+    }
 
 
 def _question(question: int, methods: Mapping[str, tuple[_Rows, float]]) -> DifferingQuestion:
-    asked = next(iter(methods.values()))[0].of("asked", question).to_dicts()[0]
+    of = pl.col("question_id") == question
+    own = {name: {table: rows.filter(of) for table, rows in tables.items()} for name, (tables, _) in methods.items()}
+    asked = next(iter(own.values()))["asked"].to_dicts()[0]
     gold = [*asked["answers"]]
-    answered = tuple(_answered(name, rows, value, question, gold) for name, (rows, value) in methods.items())
+    answered = tuple(_answered(name, own[name], value, gold) for name, (_, value) in methods.items())
     return DifferingQuestion(
         shortened(one_line(asked["text"]), _TEXT), tuple(shortened(one_line(text), _TEXT) for text in gold), answered
     )
 
 
-def _answered(name: str, rows: _Rows, value: float, question: int, gold: Sequence[str]) -> Answered:
-    answers = rows.of("answers", question)
-    chosen = answers.sort("rank")["text"] if answers.height else rows.of("candidates", question)["text"]
-    evidence = rows.of("evidence", question)
-    contexts = evidence.sort("rank")["text"].to_list() if evidence.height else []
+def _answered(name: str, rows: _Rows, value: float, gold: Sequence[str]) -> Answered:
+    """A method's answer. `rows`: of the question."""
+    has_chosen = "answers" in rows and rows["answers"].height
+    chosen = rows["answers"].sort("rank")["text"] if has_chosen else rows["candidates"]["text"]
+    contexts = rows["evidence"].sort("rank")["text"].to_list() if "evidence" in rows else []
     holding = first_correct(gold, contexts)
     excerpt = _excerpt(contexts[max(0, holding - 1)], gold) if contexts else ""
     texts = tuple(shortened(one_line(text), _TEXT) for text in chosen[:_ANSWERS])

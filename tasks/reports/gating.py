@@ -5,7 +5,7 @@ corpora are left out: nobody can find what was removed from a corpus on purpose,
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.gates import GateDecision, GatedMetric, decide
 
 WORST, _FOUND, _TEXT = 20, 3, 100
+_SHOWN = [each.name for each in fields(GateFigure) if each.name not in ("method", "metric")]
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,8 @@ def findings(store: Path, run_id: str, ends: tuple[str, str], margins: Mapping[s
     decision = decide({f"{method}, {metric}": known for (method, metric), known in gated.items()})
     decided = zip(gated, decision.metrics.values(), strict=True)
     figures = tuple(
-        GateFigure(
-            method, metric, own.margin, own.questions, own.current, own.candidate, own.difference, own.low, own.high,
-            own.verdict, own.settled_by,
-        )
-        for (method, metric), own in decided
-    )  # fmt: skip
+        GateFigure(method, metric, **{name: getattr(own, name) for name in _SHOWN}) for (method, metric), own in decided
+    )
     most = max(1, WORST // len(gated))
     lost = [
         question

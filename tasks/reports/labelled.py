@@ -8,7 +8,7 @@ contexts support takes that place: labels correct any such figure, however far i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,9 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     there = [review for review in reviews if _is_there(review, answers)]
     ones = [review for review in there if review.other is None]
     twos = [review for review in there if review.other is not None]
+    baselines = {method.name for method in parameters.methods if parameters.is_baseline(method)}
+    order = sorted(answers, key=lambda name: name in baselines)  # a baseline is the second of a pair
+    preferences = _preferences(parameters, answers)
     judged, verdicts = _judged(answers)
     labels = {name: _labels(review for review in ones if review.method == name) for name in answers}
     pairs = dict.fromkeys(frozenset({review.method, review.other or ""}) for review in twos)
@@ -59,23 +62,13 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     return Labelled(
         judged=judged,
         methods=tuple(_methods(parameters, answers, verdicts, labels)),
-        pairs=tuple(
-            _pair(sorted(pair, key=_order(parameters, answers)), twos, answers, _preferences(parameters, answers))
-            for pair in pairs
-        ),
+        pairs=tuple(_pair(sorted(pair, key=order.index), twos, answers, preferences) for pair in pairs),
         on_answers=agreement(_once(ones, answers)),
         on_pairs=agreement(_said_of_two(twos)),
         with_judge=agreement(both),
         same_as_judge=sum(times > 1 for times in Counter((each.item, each.verdict) for each in both).values()),
         gone=len(reviews) - len(there),
     )
-
-
-def _order(parameters: Evaluate, answers: Mapping[str, MethodAnswers]) -> Callable[[str], tuple[bool, int]]:
-    """A baseline is the second of a pair."""
-    baselines = {method.name for method in parameters.methods if parameters.is_baseline(method)}
-    places = [*answers]
-    return lambda name: (name in baselines, places.index(name))
 
 
 def _is_there(review: Review, answers: Mapping[str, MethodAnswers]) -> bool:
@@ -142,15 +135,10 @@ def _values(
     group: Group, questions: Sequence[int], verdicts: Mapping[str, Known], labels: Mapping[str, _Labels]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Judge and labels, float64 (n,) both, NaN where a seed lacks one."""
-    known = {name: {question: _RIGHT[said] for question, said in own.of.items()} for name, own in labels.items()}
-    judge, human = (
-        np.array(
-            [[of[method.name].get(question, np.nan) for question in questions] for method in group.methods],
-            dtype=np.float64,
-        ).mean(axis=0)
-        for of in (verdicts, known)
-    )
-    return judge, human
+    names = [method.name for method in group.methods]
+    judge = [[verdicts[name].get(question, np.nan) for question in questions] for name in names]
+    human = [[_RIGHT.get(labels[name].of.get(question, ""), np.nan) for question in questions] for name in names]
+    return np.mean(judge, axis=0, dtype=np.float64), np.mean(human, axis=0, dtype=np.float64)
 
 
 def _preferences(parameters: Evaluate, answers: Mapping[str, MethodAnswers]) -> dict[tuple[str, str], Known]:
@@ -170,8 +158,9 @@ def _pair(
 ) -> ComparedPair:
     """A pair of methods; on questions with the same answer of both, nobody's verdict counts."""
     one, other = pair
-    both = sorted(answers[one].texts.keys() & answers[other].texts.keys())
-    differing = [question for question in both if not _is_alike(question, answers[one], answers[other])]
+    texts, others = answers[one].texts, answers[other].texts
+    both = sorted(texts.keys() & others.keys())
+    differing = [question for question in both if same_text(texts[question]) != same_text(others[question])]
     wanted, alike = {*differing}, len(both) - len(differing)
     labels = _labels(each for each in reviews if {each.method, each.other} == {*pair} and each.question_id in wanted)
     values = {one: 1.0, "equal": TIE, other: 0.0}
@@ -193,10 +182,6 @@ def _pair(
         unsure=labels.unsure,
         split=labels.split,
     )
-
-
-def _is_alike(question: int, one: MethodAnswers, other: MethodAnswers) -> bool:
-    return same_text(one.texts[question]) == same_text(other.texts[question])
 
 
 def _once(reviews: Iterable[Review], answers: Mapping[str, MethodAnswers]) -> list[GivenVerdict]:

@@ -24,7 +24,7 @@ from vitalfew.tasks.reports.differences import best_alphas, differences, opponen
 from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
-from vitalfew.tasks.reports.statistics.bootstrap import mean_interval
+from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval
 
 FIRST_ERRORS = 3
 RANK, MISSING = "first_rank", "first_rank_missing"
@@ -178,12 +178,12 @@ def _summaries(store: Path, manifests: Sequence[Manifest], scores: QuestionScore
     summaries = {}
     for metric, first in seeds[0].items():
         values = [value for seed in seeds if (value := seed[metric].value) is not None]
-        interval = intervals.get(metric)
+        interval = intervals.get(metric, Interval(None, None, None, 0))
         summaries[metric] = replace(
             first,
             value=fmean(values) if values else None,
-            low=interval.low if interval else None,
-            high=interval.high if interval else None,
+            low=interval.low,
+            high=interval.high,
             spread=max(values) - min(values) if len(values) > 1 else None,
         )
     return summaries

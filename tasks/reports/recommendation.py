@@ -58,261 +58,221 @@ def recommendation(report: Report) -> str:
 def recommended(report: Report) -> MethodResult | None:
     """The method that the sentences take: the best of those shown to be better, else the baseline where all others are
     shown to be worse, else the cheapest of those that lie near it; None where no choice can be made."""
+    metric = _directed(report)
+    own = _Comparison(report, metric) if metric and report.baselines() else None
+    if own is None or not own.is_enough:
+        return None
+    return own.best(own.better) if own.better else own.cheapest(own.near, own.price(own.near)) or own.best(own.near)
+
+
+def _directed(report: Report) -> str | None:
+    """The metric to choose by; None where it does not say which is better."""
     metric = quality_metric(report)
-    if metric is None or report.column(metric).direction not in ("higher", "lower") or not report.baselines():
-        return None
-    compared = _compared(report, metric)
-    if not compared or _asked(compared, metric) < ENOUGH:
-        return None
-    if better := _ahead_of_baseline(report, compared, metric):
-        return _best(report, better, metric)
-    near = _near(report, compared, metric)
-    return _cheapest(report, near, _price(report, near, metric), metric) or _best(report, near, metric)
+    return metric if metric and report.column(metric).direction in ("higher", "lower") else None
 
 
 def _recommendation(report: Report) -> str:
     if not report.methods:
         return ""
-    metric = quality_metric(report)
-    if metric is None or report.column(metric).direction not in ("higher", "lower"):
+    metric = _directed(report)
+    if metric is None:
         return "Nothing is recommended: no method has a score that says which is better."
-    heading = report.column(metric).heading
-    if not report.baselines():
-        return _alone(report, heading)
-    known = [own for own in report.methods if metric in own.differences]
-    compared = _compared(report, metric)
-    if not known:
-        return f"Nothing is recommended: no question has a value of {heading} for a method and for its baseline."
-    if not compared or _asked(compared, metric) < ENOUGH:
-        return _not_yet(report, known, metric)
-    if better := _ahead_of_baseline(report, compared, metric):
-        return _better(report, better, metric)
-    worse = [own for own in compared if is_apart(own.differences[metric])]
-    if len(worse) == len(compared):
-        every = "every other method is" if len(worse) > 1 else f"{_name(worse[0])} is"
-        return f"Stay with {_base(report)}: {every} shown to be worse in {heading}."
-    return _not_worse(report, compared, worse, metric)
-
-
-def _compared(report: Report, metric: str) -> list[MethodResult]:
-    """The methods whose difference to their baseline was tested."""
-    known = (own for own in report.methods if metric in own.differences)
-    return [own for own in known if own.differences[metric].p_holm is not None]
-
-
-def _ahead_of_baseline(report: Report, compared: Sequence[MethodResult], metric: str) -> list[MethodResult]:
-    """Those that are shown to be better."""
-    return [own for own in compared if _gain(report, own, metric) > 0 and is_apart(own.differences[metric])]
-
-
-def _near(report: Report, compared: Sequence[MethodResult], metric: str) -> list[MethodResult]:
-    """Those that are not shown to be worse and do not lie far below their baseline, and the baselines."""
-    rest = (own for own in compared if not is_apart(own.differences[metric]))
-    return [own for own in rest if _gain(report, own, metric) >= -_margin(report, metric)] + _baselines(report)
-
-
-def _alone(report: Report, heading: str) -> str:
-    if len(report.methods) == 1:
+    own = _Comparison(report, metric)
+    if len(report.methods) == 1 and not own.baselines:
         return f"Nothing is recommended: {_name(report.methods[0])} is the only method, compared with none."
-    return (
-        f"Nothing is recommended: every method is a baseline, so none is compared in {heading}. "
-        "Set `baseline` to one of them."
-    )
+    if not own.baselines:
+        return (
+            f"Nothing is recommended: every method is a baseline, so none is compared in {own.heading}. "
+            "Set `baseline` to one of them."
+        )
+    if not own.known:
+        return f"Nothing is recommended: no question has a value of {own.heading} for a method and for its baseline."
+    if not own.is_enough:
+        return own.not_yet()
+    if own.better:
+        return own.take_the_best()
+    if len(own.worse) == len(own.tested):
+        every = "every other method is" if len(own.worse) > 1 else f"{_name(own.worse[0])} is"
+        return f"Stay with {own.base()}: {every} shown to be worse in {own.heading}."
+    return own.not_worse()
 
 
-def _not_yet(report: Report, compared: Sequence[MethodResult], metric: str) -> str:
-    """Name the best so far, where the questions are too few to choose by."""
-    asked, column = _asked(compared, metric), report.column(metric)
-    few = f"{asked:,} {_questions(asked)} {'is' if asked == 1 else 'are'} too few, ask at least {ENOUGH}"
-    top = _best(report, [*compared, *_baselines(report)], metric)
-    best = f"Best so far: {_picked(report, top)}, {column.heading} {figure(report.value(top, metric), column.unit)}"
-    if top.against is not None:
-        own = top.differences[metric]
-        best += f", {signed(own.mean_difference)} against {_base(report, top)}"
-        best += "" if own.low is None else f" ({_interval(own)})"
-    share = _share(report, top, price_metric(report), metric)
-    needed = _needed(report, compared, metric)
-    detect = f" Detecting a difference of {SIZE:g} takes about {needed:,} questions (80 % power)." if needed else ""
-    return (
-        f"No choice can be made yet: {few}. "
-        f"{best}{f', with {share}' if share and top.against is not None else ''}.{detect}"
-    )
+class _Comparison:
+    """A report's methods against their baselines in a metric that has a better direction, and sentences on them.
 
+    `known`: those that have a difference; `tested`: those whose difference was tested; of these `better` and `worse`
+    than their baseline; `near`: not shown to be worse and not far below it, and the `baselines`.
+    """
 
-def _better(report: Report, better: Sequence[MethodResult], metric: str) -> str:
-    top = _best(report, better, metric)
-    line = f"Take {_picked(report, top)}: {_shown(report, top, metric)}"
-    price = _price(report, better, metric)
-    cheap = _cheapest(report, better, price, metric)
-    if cheap is not None and cheap is not top:
-        by = _in(report, price)
-        shown = f"{_picked(report, cheap)}, {_shown(report, cheap, metric)}"
-        return f"{line}. Cheapest{by} of the {len(better)} that are: {shown}."
-    return f"{line}."
+    def __init__(self, report: Report, metric: str) -> None:
+        self.report, self.metric = report, metric
+        self.column = report.column(metric)
+        self.heading = self.column.heading
+        self.sign = -1 if self.column.direction == "lower" else 1
+        self.margin = MARGIN + _ROUNDING if self.column.unit == SCALE else 0.0
+        self.baselines = [report.methods[place] for place in report.baselines()]
+        self.known = [own for own in report.methods if metric in own.differences]
+        self.tested = [own for own in self.known if self.difference(own).p_holm is not None]
+        self.asked = max((self.difference(own).questions for own in self.tested or self.known), default=0)
+        self.is_enough = bool(self.tested) and self.asked >= ENOUGH
+        apart = [own for own in self.tested if is_apart(self.difference(own))]
+        self.better = [own for own in apart if self.gain(own) > 0]
+        self.worse = apart if not self.better else []
+        self.rest = [own for own in self.tested if own not in apart]
+        self.near = [own for own in self.rest if self.gain(own) >= -self.margin] + self.baselines
 
+    def difference(self, method: MethodResult) -> Difference:
+        return method.differences[self.metric]
 
-def _shown(report: Report, method: MethodResult, metric: str) -> str:
-    """By how much it is better, and at what price."""
-    own = method.differences[metric]
-    share = _shares(report, method, _price(report, [method], metric), metric)
-    return (
-        f"shown to be better than {_base(report, method)} in {report.column(metric).heading}, "
-        f"{signed(own.mean_difference)} ({_interval(own)}){f', with {share}' if share else ''}"
-    )
+    def gain(self, method: MethodResult) -> float:
+        """By how much it is better than its baseline; below 0, worse."""
+        return self.sign * (self.difference(method).mean_difference or 0.0)
 
+    def best(self, methods: Sequence[MethodResult]) -> MethodResult:
+        """The one with the best value, the cheaper one of equals."""
+        price = self.price(methods)
 
-def _not_worse(report: Report, compared: Sequence[MethodResult], worse: Sequence[MethodResult], metric: str) -> str:
-    base, heading = _base(report), report.column(metric).heading
-    if worse:
-        names = listed([_name(own) for own in worse], 1)
-        verb = "is" if len(worse) == 1 else "are"
-        start = f"Nothing is shown to be better than {base} in {heading}, and {names} {verb} shown to be worse."
-    else:
-        start = f"Nothing is shown to be better or worse than {base} in {heading}."
-    rest = [own for own in compared if own not in worse]
-    near = _near(report, compared, metric)
-    price = _price(report, near, metric)
-    cheap, top = _cheapest(report, near, price, metric), _best(report, [*rest, *_baselines(report)], metric)
-    best = "" if top is cheap else f"best in this sample: {_picked(report, top)}{_ahead(report, top, metric)}"
-    if cheap is None:
-        return f"{start}{f' {sentence_case(best)}.' if best else ''}{_more(report, compared, metric)}"
-    side = "below" if _sign(report, metric) > 0 else "above"
-    of = f"at most {MARGIN:g} {side} {base}" if _margin(report, metric) else f"not {side} {base}"
-    line = f"Cheapest{_in(report, price)} of those {of} in this sample: {_picked(report, cheap)}"
-    if cheap.against is None:
-        line += " itself"
-    else:
-        line += f", with {_shares(report, cheap, price, metric)}{_at_worst(report, cheap, metric)}"
-    return f"{start} {line}{f'; {best}' if best else ''}.{_more(report, compared, metric)}"
+        def rank(own: MethodResult) -> tuple[float, float]:
+            value = self.report.value(own, self.metric)
+            return math.inf if value is None else -self.sign * value, self.report.value(own, price) or 0.0
 
+        return min(methods, key=rank)
 
-def _at_worst(report: Report, method: MethodResult, metric: str) -> str:
-    """How far behind its baseline it may be, by its interval."""
-    own = method.differences[metric]
-    if own.questions == own.equal:
-        return f" and the same value on all {own.questions:,} questions"
-    end = own.low if _sign(report, metric) > 0 else own.high
-    behind = -_sign(report, metric) * (end or 0.0)
-    return f", but perhaps worse by up to {figure(behind, report.column(metric).unit)}" if behind > 0 else ""
+    def price(self, methods: Sequence[MethodResult]) -> str | None:
+        """The measure by which the methods are the cheaper; None where there is none, or where it is the metric."""
+        is_known = all(self.report.value(own, STAGE_USD.name) is not None for own in methods)
+        price = STAGE_USD.name if is_known else price_metric(self.report)
+        return None if price == self.metric else price
 
+    def cheapest(self, methods: Sequence[MethodResult], price: str | None) -> MethodResult | None:
+        """The one with the lowest price, the better one of equals; None without prices."""
+        priced = [own for own in methods if self.report.value(own, price) is not None]
 
-def _ahead(report: Report, method: MethodResult, metric: str) -> str:
-    """Its difference to its baseline; of a baseline nothing."""
-    return "" if method.against is None else f", {signed(method.differences[metric].mean_difference)}"
+        def rank(own: MethodResult) -> tuple[float, float]:
+            return self.report.value(own, price) or 0.0, -self.sign * (self.report.value(own, self.metric) or 0.0)
 
+        return min(priced, key=rank, default=None)
 
-def _more(report: Report, compared: Sequence[MethodResult], metric: str) -> str:
-    """How many more questions would detect a difference, by the sample's spread; '' where there is no saying."""
-    needed, asked = _needed(report, compared, metric), _asked(compared, metric)
-    if needed is None:
-        return ""
-    more = needed - asked
-    count = f"{more:,} more {_questions(more)} would" if more > 0 else f"These {asked:,} {_questions(asked)}"
-    return f" {count} detect a difference of {SIZE:g} (80 % power, by this sample's spread)."
+    def not_yet(self) -> str:
+        """Name the best so far, where the questions are too few to choose by."""
+        few = f"{self.asked:,} {_questions(self.asked)} {'is' if self.asked == 1 else 'are'} too few"
+        top = self.best([*self.known, *self.baselines])
+        value = figure(self.report.value(top, self.metric), self.column.unit)
+        best = f"Best so far: {self.picked(top)}, {self.heading} {value}"
+        if top.against is not None:
+            own, share = self.difference(top), self.share(top, price_metric(self.report))
+            best += f", {signed(own.mean_difference)} against {self.base(top)}"
+            best += "" if own.low is None else f" ({_interval(own)})"
+            best += f", with {share}" if share else ""
+        needed = self.needed(self.known)
+        detect = f" Detecting a difference of {SIZE:g} takes about {needed:,} questions (80 % power)." if needed else ""
+        return f"No choice can be made yet: {few}, ask at least {ENOUGH}. {best}.{detect}"
 
+    def take_the_best(self) -> str:
+        top, price = self.best(self.better), self.price(self.better)
+        cheap = self.cheapest(self.better, price)
+        line = f"Take {self.picked(top)}: {self.shown(top)}."
+        if cheap is None or cheap is top:
+            return line
+        of = f"Cheapest{self.in_price(price)} of the {len(self.better)} that are"
+        return f"{line} {of}: {self.picked(cheap)}, {self.shown(cheap)}."
 
-def _needed(report: Report, compared: Sequence[MethodResult], metric: str) -> int | None:
-    """The questions that detect a difference of `SIZE`; None for a metric of another unit, or without any spread."""
-    sd = max(own.differences[metric].sd or 0.0 for own in compared)
-    return questions_needed(sd, SIZE) if sd and report.column(metric).unit == SCALE else None
+    def shown(self, method: MethodResult) -> str:
+        """By how much it is better, and at what price."""
+        own, shares = self.difference(method), self.shares(method, self.price([method]))
+        return (
+            f"shown to be better than {self.base(method)} in {self.heading}, {signed(own.mean_difference)} "
+            f"({_interval(own)}){f', with {shares}' if shares else ''}"
+        )
 
+    def not_worse(self) -> str:
+        base = self.base()
+        start = f"Nothing is shown to be better or worse than {base} in {self.heading}."
+        if self.worse:
+            names = f"{listed([*map(_name, self.worse)], 1)} {'is' if len(self.worse) == 1 else 'are'}"
+            start = f"Nothing is shown to be better than {base} in {self.heading}, and {names} shown to be worse."
+        price = self.price(self.near)
+        cheap, top = self.cheapest(self.near, price), self.best([*self.rest, *self.baselines])
+        ahead = "" if top.against is None else f", {signed(self.difference(top).mean_difference)}"
+        best = "" if top is cheap else f"best in this sample: {self.picked(top)}{ahead}"
+        if cheap is None:
+            return f"{start}{f' {sentence_case(best)}.' if best else ''}{self.more()}"
+        side = "below" if self.sign > 0 else "above"
+        of = f"at most {MARGIN:g} {side} {base}" if self.margin else f"not {side} {base}"
+        line = f"Cheapest{self.in_price(price)} of those {of} in this sample: {self.picked(cheap)}"
+        if cheap.against is None:
+            line += " itself"
+        else:
+            line += f", with {self.shares(cheap, price)}{self.at_worst(cheap)}"
+        return f"{start} {line}{f'; {best}' if best else ''}.{self.more()}"
 
-def _asked(compared: Sequence[MethodResult], metric: str) -> int:
-    return max(own.differences[metric].questions for own in compared)
+    def at_worst(self, method: MethodResult) -> str:
+        """How far behind its baseline it may be, by its interval."""
+        own = self.difference(method)
+        if own.questions == own.equal:
+            return f" and the same value on all {own.questions:,} questions"
+        behind = -self.sign * ((own.low if self.sign > 0 else own.high) or 0.0)
+        return f", but perhaps worse by up to {figure(behind, self.column.unit)}" if behind > 0 else ""
 
+    def more(self) -> str:
+        """How many more questions would detect a difference, by the sample's spread; '' where there is no saying."""
+        needed = self.needed(self.tested)
+        if needed is None:
+            return ""
+        more = needed - self.asked
+        asked = f"These {self.asked:,} {_questions(self.asked)}"
+        count = f"{more:,} more {_questions(more)} would" if more > 0 else asked
+        return f" {count} detect a difference of {SIZE:g} (80 % power, by this sample's spread)."
 
-def _best(report: Report, methods: Sequence[MethodResult], metric: str) -> MethodResult:
-    """The one with the best value, the cheaper one of equals."""
-    sign, price = _sign(report, metric), _price(report, methods, metric)
+    def needed(self, compared: Sequence[MethodResult]) -> int | None:
+        """The questions that detect a difference of `SIZE`; None for a metric of another unit, or without any
+        spread."""
+        sd = max(self.difference(own).sd or 0.0 for own in compared)
+        return questions_needed(sd, SIZE) if sd and self.column.unit == SCALE else None
 
-    def rank(own: MethodResult) -> tuple[float, float]:
-        value = report.value(own, metric)
-        return math.inf if value is None else -sign * value, report.value(own, price) or 0.0
+    def in_price(self, price: str | None) -> str:
+        """The meaning of "cheapest"."""
+        if price is None:
+            return ""
+        return " in USD" if price == STAGE_USD.name else f" in {self.report.column(price).heading}"
 
-    return min(methods, key=rank)
+    def shares(self, method: MethodResult, price: str | None) -> str:
+        """Its price and its prompt tokens beside its baseline's: "30 % of naive RAG's USD and 7 % of its prompt
+        tokens"; of methods that are compared by a cost, the price alone."""
+        prices = (price,) if is_cost(self.column) else dict.fromkeys((price, price_metric(self.report)))
+        first, *others = [share for each in prices if (share := self.share(method, each))] or [""]
+        return " and ".join([first, *(share.replace(f"{self.base(method)}'s", "its") for share in others)])
 
+    def share(self, method: MethodResult, price: str | None) -> str:
+        """A price of it beside its baseline's: "7 % of naive RAG's prompt tokens"; '' without a price."""
+        own = self.report.value(method, price)
+        theirs = self.report.value(self.report.methods[method.against], price) if method.against is not None else None
+        if price is None or price == self.metric or own is None:
+            return ""
+        column = self.report.column(price)
+        heading = "USD" if price == STAGE_USD.name else column.heading
+        if not theirs:
+            return f"{figure(own, column.unit)} {heading}"
+        share = 100 * own / theirs
+        return f"{f'{share:.0f}' if share >= 1 else f'{share:.1g}'} % of {self.base(method)}'s {heading}"
 
-def _price(report: Report, methods: Sequence[MethodResult], metric: str) -> str | None:
-    """The measure by which the methods are the cheaper; None where there is none, or where it is the metric."""
-    is_known = all(report.value(own, STAGE_USD.name) is not None for own in methods)
-    price = STAGE_USD.name if is_known else price_metric(report)
-    return None if price == metric else price
+    def base(self, method: MethodResult | None = None) -> str:
+        if method is not None and method.against is not None:
+            return _name(self.report.methods[method.against])
+        return _name(self.baselines[0]) if len(self.baselines) == 1 else "its baseline"
 
-
-def _cheapest(report: Report, methods: Sequence[MethodResult], price: str | None, metric: str) -> MethodResult | None:
-    """The one with the lowest price, the better one of equals; None without prices."""
-    priced = [(own, value) for own in methods if (value := report.value(own, price)) is not None]
-    sign = _sign(report, metric)
-    order = sorted(priced, key=lambda each: (each[1], -sign * (report.value(each[0], metric) or 0.0)))
-    return order[0][0] if order else None
-
-
-def _in(report: Report, price: str | None) -> str:
-    """The meaning of "cheapest"."""
-    if price is None:
-        return ""
-    return " in USD" if price == STAGE_USD.name else f" in {report.column(price).heading}"
-
-
-def _shares(report: Report, method: MethodResult, price: str | None, metric: str) -> str:
-    """Its price and its prompt tokens beside its baseline's: "30 % of naive RAG's USD and 7 % of its prompt tokens"; of
-    methods that are compared by a cost, the price alone."""
-    prices = (price,) if is_cost(report.column(metric)) else dict.fromkeys((price, price_metric(report)))
-    shares = [_share(report, method, each, metric) for each in prices]
-    first, *others = [share for share in shares if share] or [""]
-    return " and ".join([first, *(share.replace(f"{_base(report, method)}'s", "its") for share in others)])
-
-
-def _share(report: Report, method: MethodResult, price: str | None, metric: str) -> str:
-    """A price of it beside its baseline's: "7 % of naive RAG's prompt tokens"; '' without a price."""
-    own = report.value(method, price)
-    theirs = report.value(report.methods[method.against], price) if method.against is not None else None
-    if price is None or price == metric or own is None:
-        return ""
-    column = report.column(price)
-    heading = "USD" if price == STAGE_USD.name else column.heading
-    if not theirs:
-        return f"{figure(own, column.unit)} {heading}"
-    share = 100 * own / theirs
-    return f"{f'{share:.0f}' if share >= 1 else f'{share:.1g}'} % of {_base(report, method)}'s {heading}"
+    def picked(self, method: MethodResult) -> str:
+        """Its name, and what it used of its budget."""
+        used = tokens_used(self.report, method)
+        return f"{_name(method)}{f' ({used} tokens)' if used else ''}"
 
 
 def _interval(own: Difference) -> str:
     return f"95 % interval {signed(own.low)} to {signed(own.high)}"
 
 
-def _margin(report: Report, metric: str) -> float:
-    return MARGIN + _ROUNDING if report.column(metric).unit == SCALE else 0.0
-
-
-def _baselines(report: Report) -> list[MethodResult]:
-    return [report.methods[place] for place in report.baselines()]
-
-
-def _gain(report: Report, method: MethodResult, metric: str) -> float:
-    """By how much it is better than its baseline; below 0, worse."""
-    return _sign(report, metric) * (method.differences[metric].mean_difference or 0.0)
-
-
-def _sign(report: Report, metric: str) -> int:
-    return -1 if report.column(metric).direction == "lower" else 1
-
-
-def _base(report: Report, method: MethodResult | None = None) -> str:
-    places = report.baselines()
-    if method is not None and method.against is not None:
-        return _name(report.methods[method.against])
-    return _name(report.methods[places[0]]) if len(places) == 1 else "its baseline"
-
-
 def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME)
-
-
-def _picked(report: Report, method: MethodResult) -> str:
-    """Its name, and what it used of its budget."""
-    used = tokens_used(report, method)
-    return f"{_name(method)}{f' ({used} tokens)' if used else ''}"
 
 
 def _questions(number: int) -> str:

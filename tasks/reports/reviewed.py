@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -68,11 +69,15 @@ def import_reviews(store: Path, path: Path, replace: bool = False) -> ImportedRe
     says something else than one in the store, unless the new one is to `replace` it.
     """
     lines: dict[Subject, int] = {}
-    reviews, answers = list[Review](), _Answers(store)
+    reviews, answered = list[Review](), cache(partial(_answered, store))
     for line, cells in _lines(path):
         try:
             review = _review(cells)
-            answers.check(review)
+            for method in filter(None, (review.method, review.other)):
+                if review.question_id not in answered(review.run_id, method):
+                    raise ValueError(
+                        f"{method!r} of run {review.run_id} has no answer to question {review.question_id}"
+                    )
         except ValueError as error:
             raise InputError(f"{path}, line {line}: {error}") from None
         if review.subject in lines:
@@ -101,34 +106,19 @@ def checked_reviewer(name: str) -> str:
     return name
 
 
-class _Answers:
-    """The answers of a store's evaluations, looked up once per method."""
-
-    def __init__(self, store: Path) -> None:
-        self.store = store
-        self.known: dict[tuple[str, str], frozenset[int]] = {}
-
-    def check(self, review: Review) -> None:
-        """Raises ValueError where there is no such answer, or none any more."""
-        for method in filter(None, (review.method, review.other)):
-            place = review.run_id, method
-            if place not in self.known:
-                self.known[place] = self._of(*place)
-            if review.question_id not in self.known[place]:
-                raise ValueError(f"{method!r} of run {review.run_id} has no answer to question {review.question_id}")
-
-    def _of(self, run_id: str, method: str) -> frozenset[int]:
-        run = run_of(self.store, run_id)
-        if run is None or run.flow != "evaluate":
-            raise ValueError(f"this store has no evaluation {run_id!r}, or none any more; see `vitalfew runs`")
-        known = answering(run)
-        if method not in known:
-            hint = nearest(method, known)
-            raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(known)}")
-        try:
-            return frozenset(MethodAnswers(self.store, run, method).texts)
-        except NoReport as error:
-            raise ValueError(f"the answers of {method!r} no longer exist: {error}") from None
+def _answered(store: Path, run_id: str, method: str) -> frozenset[int]:
+    """The questions that a method of an evaluation answers. Raises ValueError where it does not exist any more."""
+    run = run_of(store, run_id)
+    if run is None or run.flow != "evaluate":
+        raise ValueError(f"this store has no evaluation {run_id!r}, or none any more; see `vitalfew runs`")
+    known = answering(run)
+    if method not in known:
+        hint = nearest(method, known)
+        raise ValueError(f"run {run_id} has no method {method!r} that answers{hint}; it has {', '.join(known)}")
+    try:
+        return frozenset(MethodAnswers(store, run, method).texts)
+    except NoReport as error:
+        raise ValueError(f"the answers of {method!r} no longer exist: {error}") from None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

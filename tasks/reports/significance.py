@@ -18,13 +18,8 @@ from vitalfew.tasks.reports.statistics.ranks import li, quade
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """A table of figures: `values[i][j]` is of method i on dataset j."""
-
-    methods: tuple[str, ...]
-    datasets: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
+Scores = dict[str, dict[str, float]]
+"""A table of figures, by method and dataset; every method has every dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +60,24 @@ def significance(
     scores: Scores, higher_is_better: bool = True, control: str | None = None, alpha: float = 0.05
 ) -> Significance:
     """Every method against `control`, by default the one that ranks best. Raises InputError for an unknown control."""
-    test = quade(scores.values, higher_is_better)
-    if control is not None and control not in scores.methods:
-        known = ", ".join(map(repr, scores.methods))
+    values = [[*row.values()] for row in scores.values()]
+    test = quade(values, higher_is_better)
+    if control is not None and control not in scores:
+        known = ", ".join(map(repr, scores))
         raise InputError(f"the table has no method {control!r} to compare with; it has {known}")
-    chosen = int(np.argmin(test.rankings)) if control is None else scores.methods.index(control)
+    chosen = int(np.argmin(test.rankings)) if control is None else [*scores].index(control)
     z = test.z(chosen)
     p = 2 * scipy.stats.norm.sf(np.abs(z))
     threshold = li(np.delete(p, chosen).tolist(), alpha)
     methods = []
-    for row, method in enumerate(scores.methods):
-        figures = method, float(np.mean(scores.values[row])), float(test.rankings[row])
+    for row, method in enumerate(scores):
+        figures = method, float(np.mean(values[row])), float(test.rankings[row])
         is_significant = test.p <= alpha and bool(p[row] <= threshold)
         compared = () if row == chosen else (float(z[row]), float(p[row]), is_significant)
         methods.append(ComparedMethod(*figures, *compared))
     f = test.f if math.isfinite(test.f) else None
-    found = (scores.methods[chosen], alpha, f, test.degrees, test.p, threshold)
-    return Significance(scores.datasets, higher_is_better, *found, tuple(methods))
+    found = (methods[chosen].method, alpha, f, test.degrees, test.p, threshold)
+    return Significance((*next(iter(scores.values())),), higher_is_better, *found, tuple(methods))
 
 
 def conclusion(test: Significance) -> Iterator[str]:
@@ -111,15 +107,15 @@ def read_scores(path: Path) -> Scores:
         raise InputError(f"{path}: {len(rows)} method(s) on {len(datasets)} dataset(s): at least 2 of each are needed")
     if twice := sorted({name for name in datasets if datasets.count(name) > 1}):
         raise InputError(f"{path} has the column {twice[0]!r} twice. Rename one")
-    methods: dict[str, tuple[float, ...]] = {}
+    methods: Scores = {}
     for number, (name, *cells) in enumerate(rows, start=1):
         method = str(name or "").strip()
         if not method or method in methods:
             fault = f"names the method {method!r} a second time" if method else "names no method"
             raise InputError(f"{path}: row {number} {fault} in its first column. Every row needs a different name")
         places = (f"{path}: row {number} ({method}), column {dataset!r}" for dataset in datasets)
-        methods[method] = tuple(map(_figure, cells, places))
-    return Scores(tuple(methods), tuple(datasets), tuple(methods.values()))
+        methods[method] = dict(zip(datasets, map(_figure, cells, places), strict=True))
+    return methods
 
 
 def _cells(path: Path) -> list[tuple[Any, ...]]:

@@ -86,16 +86,12 @@ def _spent(report: Report, method: MethodResult) -> tuple[tuple[float, float], t
     refining, cpu, both = (report.value(method, metric) for metric in (REFINING, REFINING_CPU, ALL))
     if refining is None or cpu is None or both is None:
         return None
-    answering = both - refining
-    usd = charge(1000 * cpu, 0.0, 0.0), charge(1000 * answering * _processors(method), 0.0, 0.0)
-    return (refining, answering), usd
-
-
-def _processors(method: MethodResult) -> float:
-    """Processors that the generator keeps busy, on average; 1 where its answers were all there already."""
     generating = [cost for cost in method.costs if cost.stage == "generate" and cost.tokens]
     wall = sum(cost.wall_seconds for cost in generating)
-    return sum(cost.cpu_seconds for cost in generating) / wall if wall else 1.0
+    # Processors that the generator keeps busy, on average; 1 where its answers were all there already.
+    processors = sum(cost.cpu_seconds for cost in generating) / wall if wall else 1.0
+    answering = both - refining
+    return (refining, answering), (charge(1000 * cpu, 0.0, 0.0), charge(1000 * answering * processors, 0.0, 0.0))
 
 
 def latency_split(report: Report) -> Plot | None:

@@ -7,19 +7,8 @@ from typing import Any
 
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, Report
-from vitalfew.tasks.reports.plots.drawing import (
-    COLOURS,
-    INK,
-    Plot,
-    axes_grid,
-    ground,
-    labelled,
-    legend,
-    marks,
-    named_rows,
-    svg,
-)
-from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, sentence_case, signed
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, Plot, canvas, labelled, marks, named_rows
+from vitalfew.tasks.reports.shown.columns import LEVEL, is_apart, quality_metric, signed
 from vitalfew.tasks.reports.shown.text import shortened
 
 _NAME = 40
@@ -38,8 +27,12 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
     if not metric or not rows:
         return None
     title = f"Difference to {shortened(report.baseline(), _NAME)} in {report.column(metric).heading}"
-    with ground("differences"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 1.1 + 0.3 * len(rows)))
+    caption = (
+        "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
+        f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
+    )
+    with canvas("differences", (7.4, 1.1 + 0.3 * len(rows))) as drawing:
+        [axes] = drawing.axes
         axes.axvline(0, color=INK, lw=1)
         for row, own in enumerate(rows.values()):
             fill = COLOURS[0] if is_apart(own) else "none"
@@ -49,12 +42,7 @@ def differences(report: Report, metric: str | None = None) -> Plot | None:
         words = (
             f"{name}: {own.mean_difference:+.3f} ({own.low:+.3f} to {own.high:+.3f})." for name, own in rows.items()
         )
-        element = svg(drawing, "differences", title, " ".join(words))
-    caption = (
-        "Mean difference and 95 % interval, paired over questions. Filled: significantly different from the baseline "
-        f"(p < {LEVEL:g} after Holm's correction{', over the methods' if metric == quality_metric(report) else ''})."
-    )
-    return Plot(title, caption, element)
+        return drawing.plot(title, caption, " ".join(words))
 
 
 def where_it_pays(report: Report) -> Plot | None:
@@ -67,10 +55,14 @@ def where_it_pays(report: Report) -> Plot | None:
         return None
     heading = report.column(metric).heading
     title = f"Where it pays: difference in {heading} to {shortened(report.baseline(), _NAME)}"
-    with ground("conditions"):
-        lines = ceil(len(panels) / _PANELS)
-        columns = ceil(len(panels) / lines)
-        drawing, places = axes_grid(lines, columns, (2.9 * columns + 0.6, 3.2 * lines + 0.2))
+    caption = (
+        "Mean difference and 95 % interval for groups of questions that are alike in a condition (thirds, or single "
+        "values). Intervals are for single groups and are not corrected for the number of groups."
+    )
+    lines = ceil(len(panels) / _PANELS)
+    columns = ceil(len(panels) / lines)
+    with canvas("conditions", (2.9 * columns + 0.6, 3.2 * lines + 0.2), lines, columns) as drawing:
+        places = drawing.axes
         for axes in places[len(panels) :]:
             axes.set_visible(False)
         for axes, (column, own) in zip(places, panels, strict=False):
@@ -78,14 +70,9 @@ def where_it_pays(report: Report) -> Plot | None:
             axes.set_xlabel(column.heading)
         for axes in places[::columns]:
             axes.set_ylabel(f"difference in {heading}")
-        legend(drawing, handles, methods)
+        drawing.legend(handles, methods)
         words = " ".join(_conditions_in_words(column.heading, own) for column, own in panels)
-        element = svg(drawing, "conditions", title, words)
-    caption = (
-        "Mean difference and 95 % interval for groups of questions that are alike in a condition (thirds, or single "
-        "values). Intervals are for single groups and are not corrected for the number of groups."
-    )
-    return Plot(sentence_case(title), caption, element)
+        return drawing.plot(title, caption, words)
 
 
 def _draw(axes: Any, rows: Sequence[Among], methods: Sequence[str]) -> list[Any]:

@@ -96,6 +96,35 @@ def axes_grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, 
     return figure, [*figure.subplots(rows, columns, squeeze=False).flat]
 
 
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """The figure of a plot while it is drawn, and its axes, row by row."""
+
+    name: str
+    figure: Any
+    axes: list[Any]
+
+    def legend(self, handles: Sequence[Any], names: Sequence[str]) -> None:
+        """A legend below the axes, in as many columns as the names leave room for."""
+        short = [shortened(name, 60) for name in names]
+        width = max(map(len, short)) * 5.5 + 40  # points, at about 5.5 a character
+        columns = min(len(names), max(1, int(self.figure.get_figwidth() * 72 / width)))
+        box = self.figure.legend(handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=3)
+        for text, name in zip(box.get_texts(), short, strict=True):
+            text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
+
+    def plot(self, title: str, caption: str, about: str) -> Plot:
+        """What was drawn. `about`: what it shows, in words."""
+        return Plot(title, caption, svg(self.figure, self.name, title, about))
+
+
+@contextmanager
+def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1) -> Iterator[Canvas]:
+    """A figure of `size` (inches) with so many axes. `name`: of the plot, unlike others on the page."""
+    with ground(name):
+        yield Canvas(name, *axes_grid(rows, columns, size))
+
+
 def colour(kind: int) -> str:
     """The colour of the kind with this number; colours come again where there are more kinds."""
     return COLOURS[kind % len(COLOURS)]
@@ -116,11 +145,10 @@ def marks(
 
 
 def line(axes: Any, kind: int, xs: Sequence[float], ys: Sequence[Any], ends: Sequence[tuple[float, float]]) -> Any:
-    """Draw a line with the looks of its kind, and a shaded band between `ends`, if any. The handle."""
+    """Draw a line with the looks of its kind, and a shaded band between `ends`. The handle."""
     looks = {"ls": LINES[kind % len(LINES)], "marker": marker(kind), "color": colour(kind)}
     (handle,) = axes.plot(xs, ys, mfc="none", lw=1.4, ms=5, **looks)
-    if ends:
-        axes.fill_between(xs, *np.transpose(ends), color=colour(kind), alpha=0.12, lw=0)
+    axes.fill_between(xs, *np.transpose(ends), color=colour(kind), alpha=0.12, lw=0)
     return handle
 
 
@@ -149,8 +177,8 @@ def bars(
     kinds = [*dict.fromkeys(kind for parts in panels.values() for kind in parts)]
     looks = {kind: {**_BAR, "facecolor": colour(n), "hatch": HATCHES[n % len(HATCHES)]} for n, kind in enumerate(kinds)}
     empty = {"facecolor": "none"}
-    with ground(names[0]):
-        figure, places = axes_grid(1, len(panels), (8.6, 1.5 + 0.28 * len(rows)))
+    with canvas(names[0], (8.6, 1.5 + 0.28 * len(rows)), columns=len(panels)) as drawing:
+        places = drawing.axes
         for axes, (label, parts) in zip(places, panels.items(), strict=True):
             ends = [0.0] * len(rows)
             for kind, lengths in parts.items():
@@ -166,19 +194,9 @@ def bars(
             axes.set_xlabel(label)
         if any(map(any, reused.values())):
             looks["reused"] = _BAR | empty
-        legend(figure, [Patch(**each) for each in looks.values()], [*looks])
+        drawing.legend([Patch(**each) for each in looks.values()], [*looks])
         about = "; ".join(f"{row}: {text}" for row, text in zip(rows, words, strict=True))
-        return Plot(names[1], caption, svg(figure, *names, f"{about}."))
-
-
-def legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
-    """A legend below the axes, in as many columns as the names leave room for."""
-    short = [shortened(name, 60) for name in names]
-    width = max(map(len, short)) * 5.5 + 40  # points, at about 5.5 a character
-    columns = min(len(names), max(1, int(figure.get_figwidth() * 72 / width)))
-    box = figure.legend(handles, [" "] * len(names), loc="outside lower center", ncols=columns, handlelength=3)
-    for text, name in zip(box.get_texts(), short, strict=True):
-        text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
+        return drawing.plot(names[1], caption, f"{about}.")
 
 
 def labelled(report: Report, number: int, length: int = _NAME) -> str:

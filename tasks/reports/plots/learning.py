@@ -7,7 +7,7 @@ twentieth of the steps shows what single steps, of few questions, hide.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitalfew.tasks.reports.plots.drawing import COLOURS, axes_grid, ground, standing_alone, svg
+from vitalfew.tasks.reports.plots.drawing import COLOURS, canvas, standing_alone
 
 SHARE = 20
 """The line is the mean of so small a part of the steps."""
@@ -21,17 +21,16 @@ def learning_plot(steps: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     numbers = [row["step"] for row in steps]
     width = max(1, len(steps) // SHARE)
-    with ground("learning"):
-        drawing, every = axes_grid(1, 2, (7.4, 2.8))
+    with canvas("learning", (7.4, 2.8), columns=2) as drawing:
         words = []
-        for axes, (name, label), colour in zip(every, PLOTTED.items(), COLOURS, strict=False):
+        for axes, (name, label), colour in zip(drawing.axes, PLOTTED.items(), COLOURS, strict=False):
             values = [one[name] for one in losses]
             line = smoothed(values, width)
             axes.plot(numbers, values, ls="", marker=".", ms=3, color=colour, alpha=0.4)
             axes.plot(numbers[width - 1 :], line, color=colour)
             axes.set(xlabel="step", ylabel=label)
             words.append(f"{label}: {line[0]:.3f} at the start, {line[-1]:.3f} at the end")
-        return standing_alone(svg(drawing, "learning", "Reward and KL by step", f"{'; '.join(words)}."))
+        return standing_alone(drawing.plot("Reward and KL by step", "", f"{'; '.join(words)}.").svg)
 
 
 def smoothed(values: Sequence[float], width: int) -> list[float]:

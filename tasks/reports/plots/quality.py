@@ -2,9 +2,10 @@
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from vitalfew.tasks.reports.contents import Report
@@ -16,13 +17,10 @@ from vitalfew.tasks.reports.plots.drawing import (
     MARKERS,
     NAMED,
     Plot,
-    axes_grid,
+    canvas,
     colour,
-    ground,
     labelled,
-    legend,
     marks,
-    svg,
 )
 from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.shown.columns import (
@@ -65,8 +63,18 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
     intervals = {n: report.measures(report.methods[n])[quality] for n in points} if is_small else {}
     name = re.sub(r"\W", "-", f"quality-{quality}")
     title = f"{sentence_case(up.heading)} against {across.heading}"
-    with ground(name):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.6) if is_small else (8.6, 6.4))
+    caption = (
+        "Filled markers and the stepped line are the Pareto front: no other method is as good for "
+        f"{'less' if across.unit in SMALL_UNITS else 'fewer'} {across.heading}. Mean over the questions."
+    )
+    if any(own.low is not None for own in intervals.values()):
+        caption += " Bars: 95 % intervals of the means."
+    if not is_small:
+        caption += " Only the methods on the front are named, of equal ones the first."
+    if missing := len(report.methods) - len(points):
+        caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
+    with canvas(name, (7.4, 4.6) if is_small else (8.6, 6.4)) as drawing:
+        [axes] = drawing.axes
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)
         for number, (x, y) in points.items():
@@ -81,8 +89,10 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
             xlabel=TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question", ylabel=up.heading
         )
         if names:
-            legend(drawing, [marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        named = {*points} if is_small else _firsts(points, front)
+            drawing.legend([marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
+        # On the front without those at the point of an earlier one: a larger budget may change nothing.
+        first = {point: number for number, point in reversed(points.items())}
+        named = {*points} if is_small else {first[points[number]] for number in front}
         labels = [labelled(report, n) if n in named else "" for n in points]
         label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
         best = "; ".join(
@@ -90,18 +100,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
             f"{up.heading} {figure(points[number][1], up.unit)}"
             for number in front
         )
-        element = svg(drawing, name, title, f"{len(points)} methods. On the Pareto front: {best}.")
-    caption = (
-        "Filled markers and the stepped line are the Pareto front: no other method is as good for "
-        f"{'less' if across.unit in SMALL_UNITS else 'fewer'} {across.heading}. Mean over the questions."
-    )
-    if any(own.low is not None for own in intervals.values()):
-        caption += " Bars: 95 % intervals of the means."
-    if not is_small:
-        caption += " Only the methods on the front are named, of equal ones the first."
-    if missing := len(report.methods) - len(points):
-        caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
-    return Plot(title, caption, element)
+        return drawing.plot(title, caption, f"{len(points)} methods. On the Pareto front: {best}.")
 
 
 def second_quality_by_price(report: Report) -> Plot | None:
@@ -115,12 +114,6 @@ def _points(report: Report, across: str, up: str) -> dict[int, tuple[float, floa
     """The values of two metrics by the place of the method that has both."""
     pairs = zip(report.values(across), report.values(up), strict=True)
     return {number: (x, y) for number, (x, y) in enumerate(pairs) if x is not None and y is not None}
-
-
-def _firsts(points: Mapping[int, tuple[float, float]], front: Sequence[int]) -> set[int]:
-    """The methods on the front, without those at the point of an earlier one: a larger budget may change nothing."""
-    first = {point: number for number, point in [*points.items()][::-1]}
-    return {first[points[number]] for number in front}
 
 
 def _kinds(report: Report) -> tuple[list[str], list[int]]:
@@ -141,9 +134,9 @@ def decoding_speed(report: Report) -> Plot | None:
     points = _points(report, KEPT, SPEED)
     if len(points) < 2:
         return None
-    title = "Decoding speed by contexts"
-    with ground("decoding"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 4.0))
+    caption = "Every decoded token reads the keys and values of all kept contexts."
+    with canvas("decoding", (7.4, 4.0)) as drawing:
+        [axes] = drawing.axes
         for number, (x, y) in points.items():
             marks(axes, number, [x], [y])
         axes.margins(0.1, 0.15)
@@ -157,8 +150,7 @@ def decoding_speed(report: Report) -> Plot | None:
             f"{labelled(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
             for number, (x, y) in points.items()
         )
-        element = svg(drawing, "decoding", title, f"{'; '.join(lines)}.")
-    return Plot(title, "Every decoded token reads the keys and values of all kept contexts.", element)
+        return drawing.plot("Decoding speed by contexts", caption, f"{'; '.join(lines)}.")
 
 
 def quality_by_budget(report: Report) -> Plot | None:
@@ -172,15 +164,22 @@ def quality_by_budget(report: Report) -> Plot | None:
     front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
     points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
     title = f"{sentence_case(column.heading)} by the tokens used"
-    with ground("budgets"):
-        drawing, (axes,) = axes_grid(1, 1, (9.2, 6.6))
+    lines = points.partition_by("line", maintain_order=True)
+    moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
+    caption = (
+        "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
+        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
+        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
+        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
+        "other method is as good with fewer tokens."
+    )
+    with canvas("budgets", (9.2, 6.6)) as drawing:
+        [axes] = drawing.axes
         axes.set_xscale("log", base=2)
-        lines = points.partition_by("line", maintain_order=True)
         for kind, line in enumerate(lines):
             _draw(axes, line, kind, 2 ** (_DODGE * (kind - (len(lines) - 1) / 2)))
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)
         axes.set(xlabel=TOKENS, ylabel=column.heading)
-        moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
         axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
         _ticks(axes, points["budget"].drop_nulls().unique().sort().to_list())
         _name_lines(axes, lines)
@@ -190,15 +189,7 @@ def quality_by_budget(report: Report) -> Plot | None:
                 for name, tokens, value in front.select("line", "tokens", "value").rows()
             )
         )
-        element = svg(drawing, "budgets", title, f"{len(lines)} methods. On the front: {words}.")
-    caption = (
-        "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
-        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
-        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
-        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
-        "other method is as good with fewer tokens."
-    )
-    return Plot(title, caption, element)
+        return drawing.plot(title, caption, f"{len(lines)} methods. On the front: {words}.")
 
 
 def _budgeted(report: Report, metric: str) -> pl.DataFrame:
@@ -222,16 +213,17 @@ def _ticks(axes: Any, budgets: Sequence[int]) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     low, high = axes.get_xlim()
-    for locator in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)):  # the second, where tokens are much alike
-        numbers = [number for number in locator.tick_values(low, high) if low <= number <= high]
-        if len(numbers) >= _TICKS:
-            break
+
+    def in_sight(numbers: Iterable[float]) -> list[float]:
+        return [number for number in numbers if low <= number <= high]
+
+    by_doubling, even = (in_sight(own.tick_values(low, high)) for own in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)))
+    numbers = by_doubling if len(by_doubling) >= _TICKS else even  # where tokens are much alike
     axes.set_xticks(numbers, [f"{number:,g}" for number in numbers])
     axes.minorticks_off()
     above = axes.secondary_xaxis("top")
-    above.set_xticks([budget for budget in budgets if low <= budget <= high])
+    above.set_xticks(in_sight(budgets), [f"{budget:,.0f}" for budget in in_sight(budgets)])
     above.set_xticks([], minor=True)
-    above.xaxis.set_major_formatter("{x:,.0f}")
     above.set_xlabel("budget (refine.max_tokens)")
 
 
@@ -252,32 +244,26 @@ def _name_lines(axes: Any, lines: Sequence[pl.DataFrame]) -> None:
     """Write every line's name beside its last point, moved up or down until none overlap."""
     bottom, top = axes.get_ylim()
     last = [(own.drop_nulls("budget") if own["budget"].count() else own).row(-1, named=True) for own in lines]
-    kinds = {point["line"]: kind for kind, point in enumerate(last)}
-    heights = {point["line"]: point["value"] for point in last}
-    for number, (name, y) in enumerate(_spread(heights, (top - bottom) * _LINE_HEIGHT, top)):
-        kind = kinds[name]
+    order = sorted(range(len(lines)), key=lambda kind: -last[kind]["value"])
+    for kind, y in zip(order, _spread([last[kind]["value"] for kind in order], bottom, top), strict=True):
         axes.annotate(
-            name,
+            last[kind]["line"],
             (last[kind]["tokens"], last[kind]["value"]),
             (1.02, (y - bottom) / (top - bottom)),
             textcoords="axes fraction",
             va="center",
-            fontsize=8,
             fontweight="bold" if lines[kind]["on_front"].any() else "normal",
             color=colour(kind),
-            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour(kind), "lw": 0.5, "alpha": 0.5},
-            zorder=5 + number,
+            fontsize=8,
+            annotation_clip=False,
         )
 
 
-def _spread(heights: Mapping[str, float], distance: float, top: float) -> list[tuple[str, float]]:
-    """Places for labels, from the top down: at their height, or lower by as much as the ones above need."""
-    ordered = sorted(heights.items(), key=lambda item: -item[1])
-    places: list[tuple[str, float]] = []
-    for name, y in ordered:
-        places.append((name, min(y, places[-1][1] - distance if places else top)))
+def _spread(values: Sequence[float], bottom: float, top: float) -> list[float]:
+    """The heights of labels, from the top down: at their value, or lower by as much as the ones above need."""
+    steps = (top - bottom) * _LINE_HEIGHT * np.arange(len(values))
+    heights = np.minimum.accumulate(np.minimum(values, top) + steps) - steps
     # Labels that were pushed below their lines are moved up again, all together, where those above leave room.
-    excess = sum(y - at for (_, at), (_, y) in zip(places, ordered, strict=True)) / max(1, len(places))
-    room = top - places[0][1] if places else 0.0
-    return [(name, at + min(excess, room)) for name, at in places]
+    moved: list[float] = (heights + min((values - heights).mean(), top - heights[0])).tolist()
+    return moved

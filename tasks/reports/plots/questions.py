@@ -7,20 +7,7 @@ from typing import Any
 import numpy as np
 
 from vitalfew.tasks.reports.contents import ContextMap, Report
-from vitalfew.tasks.reports.plots.drawing import (
-    COLOURS,
-    INK,
-    LABEL,
-    LINES,
-    QUESTION,
-    Plot,
-    axes_grid,
-    colour,
-    ground,
-    legend,
-    marker,
-    svg,
-)
+from vitalfew.tasks.reports.plots.drawing import COLOURS, INK, LABEL, LINES, QUESTION, Plot, canvas, colour, marker
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
 
@@ -38,8 +25,12 @@ def rank_distribution(report: Report) -> Plot | None:
         middle = f", half of these within {known[len(known) // 2]:.3g} %" if known else ""
         share = f"{len(known) / len(method.ranks):.3f} of {len(method.ranks):,} questions"
         words.append(f"{method.label}: present for {share}{middle}.")
-    with ground("ranks"):
-        drawing, (axes,) = axes_grid(1, 1, (7.0, 4.2))
+    caption = (
+        "Share of questions with a gold answer in a context of this rank or a better one. Where a line ends below 1, "
+        "no context answers the remaining questions."
+    )
+    with canvas("ranks", (7.0, 4.2)) as drawing:
+        [axes] = drawing.axes
         handles = []
         for kind, method in enumerate(methods):
             percents, shares = steps(method.ranks)
@@ -47,13 +38,8 @@ def rank_distribution(report: Report) -> Plot | None:
             handles += axes.step(percents, shares, where="post", **looks)
         axes.set(xlim=(0, 100), ylim=(0, 1), ylabel="share of questions")
         axes.set_xlabel("rank in percent of the prompt's contexts")
-        legend(drawing, handles, [method.label for method in methods])
-        element = svg(drawing, "ranks", title, " ".join(words))
-    caption = (
-        "Share of questions with a gold answer in a context of this rank or a better one. Where a line ends below 1, "
-        "no context answers the remaining questions."
-    )
-    return Plot(title, caption, element)
+        drawing.legend(handles, [method.label for method in methods])
+        return drawing.plot(title, caption, " ".join(words))
 
 
 def steps(ranks: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -71,9 +57,13 @@ def candidates_in_the_plane(report: Report) -> Plot | None:
     choice = report.choice
     if choice is None:
         return None
-    title = "Candidates of one question"
-    with ground("candidates"):
-        drawing, (axes,) = axes_grid(1, 1, (6.4, 5.6))
+    asked = shortened(one_line(choice.question), QUESTION)
+    caption = (
+        f"“{asked}” Every dot is a numbered candidate, the dashed line is the Pareto front, and a mark around a dot is "
+        "a method's answer. Among the first questions, this is the one on which the methods differ most."
+    )
+    with canvas("candidates", (6.4, 5.6)) as drawing:
+        [axes] = drawing.axes
         front = sorted(point for point, on in zip(choice.points, choice.on_front, strict=True) if on)
         axes.plot(*zip(*front, strict=True), color=INK, lw=1, ls="--", zorder=1)
         axes.scatter(*zip(*choice.points, strict=True), s=26, color=INK, zorder=3, clip_on=False)
@@ -91,15 +81,9 @@ def candidates_in_the_plane(report: Report) -> Plot | None:
             handles.append(axes.scatter(*points[places].T, s=90 + 80 * kind, zorder=2, clip_on=False, **looks))
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         axes.set(xlabel="F1: harmonic mean of ISUSE and ISSUP", ylabel="F2: ISREL")
-        legend(drawing, handles, [shortened(one_line(name), _NAME) for name in choice.chosen])
+        drawing.legend(handles, [shortened(one_line(name), _NAME) for name in choice.chosen])
         takes = "; ".join(f"{one_line(name)} takes {', '.join(map(str, of))}" for name, of in choice.chosen.items())
-        element = svg(drawing, "candidates", title, f"{len(choice.points)} candidates. {takes}.")
-    asked = shortened(one_line(choice.question), QUESTION)
-    caption = (
-        f"“{asked}” Every dot is a numbered candidate, the dashed line is the Pareto front, and a mark around a dot is "
-        "a method's answer. Among the first questions, this is the one on which the methods differ most."
-    )
-    return Plot(title, caption, element)
+        return drawing.plot("Candidates of one question", caption, f"{len(choice.points)} candidates. {takes}.")
 
 
 _SEED = 100
@@ -112,27 +96,26 @@ def contexts_in_two_dimensions(report: Report) -> Plot | None:
         return None
     places = embedded(shown)
     refiner = one_line(shown.refiner)
-    title = f"Contexts that {refiner} keeps"
-    with ground("contexts"):
-        drawing, (axes,) = axes_grid(1, 1, (6.0, 5.0))
-        documents, query = places[:-1], places[-1]
-        axes.scatter(*documents.T, s=26, color=INK, zorder=3)
-        axes.scatter(*query[:, None], s=140, marker="*", color=COLOURS[1], zorder=3)
-        axes.annotate("question", query, (8, 4), **LABEL)
-        kept = [*shown.kept]
-        axes.scatter(*documents[kept].T, s=150, facecolors="none", edgecolors=COLOURS[0], linewidths=1.6, zorder=2)
-        for rank, place in enumerate(documents, 1):
-            axes.annotate(str(rank), place, (8, 4), **LABEL)
-        axes.margins(0.12)
-        axes.set(xticks=[], yticks=[])
-        ranks = ", ".join(str(place + 1) for place in kept)
-        element = svg(drawing, "contexts", title, f"{len(documents)} hits; {refiner} keeps, in this order, {ranks}.")
+    kept = [*shown.kept]
+    ranks = ", ".join(str(place + 1) for place in kept)
     asked = shortened(one_line(shown.question), QUESTION)
     caption = (
         f"“{asked}” The question and its hits, numbered by rank, on a t-SNE map of the index's vectors. {refiner} "
         f"keeps the ringed hits ({ranks}). Distances on such a map are only a hint."
     )
-    return Plot(title, caption, element)
+    with canvas("contexts", (6.0, 5.0)) as drawing:
+        [axes] = drawing.axes
+        documents, query = places[:-1], places[-1]
+        axes.scatter(*documents.T, s=26, color=INK, zorder=3)
+        axes.scatter(*query[:, None], s=140, marker="*", color=COLOURS[1], zorder=3)
+        axes.annotate("question", query, (8, 4), **LABEL)
+        axes.scatter(*documents[kept].T, s=150, facecolors="none", edgecolors=COLOURS[0], linewidths=1.6, zorder=2)
+        for rank, place in enumerate(documents, 1):
+            axes.annotate(str(rank), place, (8, 4), **LABEL)
+        axes.margins(0.12)
+        axes.set(xticks=[], yticks=[])
+        about = f"{len(documents)} hits; {refiner} keeps, in this order, {ranks}."
+        return drawing.plot(f"Contexts that {refiner} keeps", caption, about)
 
 
 def embedded(shown: ContextMap) -> Any:

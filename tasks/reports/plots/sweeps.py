@@ -4,24 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
 from vitalfew.tasks.reports.families import ALPHA, alpha_of, families, family_names, settings_but
-from vitalfew.tasks.reports.plots.drawing import (
-    HATCHES,
-    INK,
-    LINES,
-    Plot,
-    axes_grid,
-    colour,
-    ground,
-    legend,
-    line,
-    marks,
-    named_rows,
-    svg,
-)
+from vitalfew.tasks.reports.plots.drawing import INK, LINES, Plot, canvas, line, marks, named_rows
 from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 
@@ -29,6 +14,8 @@ TOP_K, THRESHOLD, REFINER = "retrieve.top_k", "generate.threshold", "refine.refi
 _KEPT = "kept"
 _RECALL = "answer_recall"
 _RECALLS = ("passage_recall", _RECALL)
+_TICKS = 8
+"""Values of a setting that are all written on its axis, at most."""
 _LEVELS = 3
 """Methods without an α that are drawn beside the lines, at most."""
 _NAME = 40
@@ -67,7 +54,7 @@ def recall_by_alpha(report: Report) -> Plot | None:
     )
     if any(panel.levels for panel in drawn):
         caption += " A horizontal line without markers is a method without alpha."
-    return _plot(("alpha", "Recall by alpha"), caption, drawn, _lines, "alpha", _tops)
+    return _plot(("alpha", "Recall by alpha"), caption, drawn, "alpha", _tops)
 
 
 def panels(report: Report) -> list[Panel]:
@@ -128,13 +115,13 @@ def _tops(panel: Panel) -> str:
 
 
 def by_depth(report: Report) -> Plot | None:
-    """The quality metric, and the answer recall at every method's k, as grouped bars by top-k (ParetoRAG, figure 7);
-    None unless some methods differ in top-k alone."""
+    """The quality metric, and the answer recall at every method's k, by top-k (ParetoRAG, figure 7); None unless some
+    methods differ in top-k alone."""
     quality = quality_metric(report) or ""
     metrics = [quality] if quality.startswith(_RECALL) else [quality, f"{_RECALL}@k"]
     drawn = _panels(report, TOP_K, metrics) if quality else []
     caption = "Means over the questions with 95 % intervals."
-    return _plot(("depth", "Quality by number of units"), caption, drawn, _bars, "units passed on (top-k)")
+    return _plot(("depth", "Quality by number of units"), caption, drawn, "units passed on (top-k)")
 
 
 def by_threshold(report: Report) -> Plot | None:
@@ -142,7 +129,7 @@ def by_threshold(report: Report) -> Plot | None:
     (Sparse RAG, table 4); None unless two do."""
     drawn = _panels(report, THRESHOLD, [*filter(None, (quality_metric(report), _KEPT))])
     caption = "A context rated below the threshold is dropped. Shaded: 95 % intervals."
-    return _plot(("thresholds", "Quality and kept contexts by rating threshold"), caption, drawn, _lines, "threshold")
+    return _plot(("thresholds", "Quality and kept contexts by rating threshold"), caption, drawn, "threshold")
 
 
 def _panels(report: Report, key: str, metrics: Sequence[str]) -> list[Panel]:
@@ -171,7 +158,6 @@ def _plot(
     names: tuple[str, str],
     caption: str,
     panels: Sequence[Panel],
-    draw: Callable[[Any, Panel, Sequence[str]], dict[str, Any]],
     label: str,
     words: Callable[[Panel], str] = _in_words,
 ) -> Plot | None:
@@ -182,45 +168,30 @@ def _plot(
     families = [*dict.fromkeys(name for panel in panels for name in (*panel.lines, *panel.levels))]
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    with ground(names[0]):
-        drawing, places = axes_grid(rows, columns, (max(5.0, 3.5 * columns), 2.8 * rows + 0.5))
+    with canvas(names[0], (max(5.0, 3.5 * columns), 2.8 * rows + 0.5), rows, columns) as drawing:
+        places = drawing.axes
         handles: dict[str, Any] = {}
         for place, panel in zip(places, panels, strict=False):
-            handles |= draw(place, panel, families)
+            handles |= _lines(place, panel, families)
             place.set(title=panel.title, xlabel=label)
         for place in places[len(panels) :]:
             place.set_axis_off()
         if any(handles):
-            legend(drawing, [*handles.values()], [name or f"by {label}" for name in handles])
-        return Plot(names[1], caption, svg(drawing, *names, " ".join(map(words, panels))))
+            drawing.legend([*handles.values()], [name or f"by {label}" for name in handles])
+        return drawing.plot(names[1], caption, " ".join(map(words, panels)))
 
 
 def _lines(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
     """Draw the lines and levels; a name has the same looks in every panel. The handles by name."""
     handles = {}
     for name, points in panel.lines.items():
-        is_known = all(own.low is not None and own.high is not None for own in points.values())
-        ends = [own.ends() for own in points.values()] if is_known else []
+        ends = [own.ends() for own in points.values()]
         handles[name] = line(axes, names.index(name), [*points], [own.value for own in points.values()], ends)
+    values = sorted({value for points in panel.lines.values() for value in points})
+    if len(values) <= _TICKS:
+        axes.set_xticks(values, [f"{value:g}" for value in values])
     for name, value in panel.levels.items():
         handles[name] = axes.axhline(value, ls=LINES[names.index(name) % len(LINES)], color=INK, lw=1)
-    return handles
-
-
-def _bars(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:
-    """Draw grouped bars, a group for every value of the setting. The handles by name."""
-    depths = sorted({depth for points in panel.lines.values() for depth in points})
-    width = 0.8 / len(panel.lines)
-    handles = {}
-    for kind, (name, points) in enumerate(panel.lines.items()):
-        places = [depths.index(depth) + (kind + 0.5) * width - 0.4 for depth in points]
-        values = np.array([own.value for own in points.values()])
-        lengths = np.abs(np.transpose([own.ends() for own in points.values()]) - values)
-        looks = {"color": colour(kind), "hatch": HATCHES[kind % len(HATCHES)], "edgecolor": INK, "linewidth": 0.7}
-        error = {"ecolor": INK, "elinewidth": 1, "capsize": 2}
-        handles[name] = axes.bar(places, values, width, yerr=lengths, error_kw=error, **looks)
-    axes.set_xticks(range(len(depths)), map(str, depths))
-    axes.grid(visible=False, axis="x")
     return handles
 
 
@@ -238,8 +209,9 @@ def quality_by_refiner(report: Report) -> Plot | None:
     column = report.column(metric)
     refiners = [*dict.fromkeys(refiner for row in rows.values() for refiner in row)]
     title = f"{sentence_case(column.heading)} by refiner"
-    with ground("refiners"):
-        drawing, (axes,) = axes_grid(1, 1, (7.4, 1.3 + 0.5 * len(rows)))
+    caption = "Means over the questions, with 95 % intervals where there are enough of them."
+    with canvas("refiners", (7.4, 1.3 + 0.5 * len(rows))) as drawing:
+        [axes] = drawing.axes
         handles = []
         for kind, refiner in enumerate(refiners):
             own = {place: row[refiner] for place, row in enumerate(rows.values()) if refiner in row}
@@ -248,10 +220,9 @@ def quality_by_refiner(report: Report) -> Plot | None:
             handles.append(marks(axes, kind, values, heights, ends, across=True))
         named_rows(axes, [shortened(name, _NAME) for name in rows])
         axes.set_xlabel(column.heading)
-        legend(drawing, handles, refiners)
+        drawing.legend(handles, refiners)
         lines = (
             f"{name}: {', '.join(f'{figure(own.value, column.unit)} with {key}' for key, own in row.items())}"
             for name, row in rows.items()
         )
-        element = svg(drawing, "refiners", title, f"{'; '.join(lines)}.")
-    return Plot(title, "Means over the questions, with 95 % intervals where there are enough of them.", element)
+        return drawing.plot(title, caption, f"{'; '.join(lines)}.")

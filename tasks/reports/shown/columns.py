@@ -92,7 +92,8 @@ def significant(value: float) -> str:
 def best(report: Report, metric: str) -> set[int]:
     """Positions of the methods with the best value, ties included; empty where there is nothing to choose, and where
     the questions are too few for any interval."""
-    if _too_few(report, metric):
+    every = [own.questions for method in report.methods if (own := report.measures(method).get(metric))]
+    if 0 < max(every, default=0) < MIN_QUESTIONS:  # a metric that is of no question (seconds of an index) is as good
         return set()
     direction = report.column(metric).direction
     values = report.values(metric)
@@ -101,12 +102,6 @@ def best(report: Report, metric: str) -> set[int]:
         return set()
     top = max(known) if direction == "higher" else min(known)
     return {position for position, value in enumerate(values) if value == top}
-
-
-def _too_few(report: Report, metric: str) -> bool:
-    """A metric that is of no question (seconds of an index) is as good as any."""
-    every = [own.questions for method in report.methods if (own := report.measures(method).get(metric))]
-    return 0 < max(every, default=0) < MIN_QUESTIONS
 
 
 def is_apart(difference: Difference) -> bool:

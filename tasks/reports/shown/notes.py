@@ -18,7 +18,7 @@ from vitalfew.tasks.reports.shown.columns import (
 from vitalfew.tasks.reports.shown.tables import setting_text
 from vitalfew.tasks.reports.shown.text import listed, one_line, shortened, sql_command
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH, MIN_QUESTIONS
-from vitalfew.tasks.reports.statistics.paired import Difference, questions_needed, visible_difference
+from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_difference
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
@@ -172,9 +172,9 @@ def _unscored(report: Report) -> list[str]:
     lines: dict[tuple[int, int, str, str], list[str]] = defaultdict(list)
     for metric, of_metric in gaps.items():
         column = report.column(metric)
-        for (left_out, total), methods in of_metric.items():
-            names = (_methods(methods, report), " and ".join(column.needs))
-            lines[left_out, total, *names].append(column.heading)
+        for gap, methods in of_metric.items():
+            names = "every method" if len(methods) == len(report.methods) > 1 else listed(methods)
+            lines[*gap, names, " and ".join(column.needs)].append(column.heading)
     return [_gap(*gap, metrics) for gap, metrics in lines.items()]
 
 
@@ -190,12 +190,6 @@ def _gap(left_out: int, total: int, methods: str, needs: str, headings: list[str
 
 def _name(method: MethodResult) -> str:
     return shortened(method.label, _NAME_LENGTH)
-
-
-def _methods(names: list[str], report: Report) -> str:
-    if len(names) == len(report.methods):
-        return "every method" if len(names) > 1 else names[0]
-    return listed(names)
 
 
 def _budgets(report: Report) -> list[str]:
@@ -240,26 +234,23 @@ def gains(report: Report) -> list[str]:
 
 
 def _gain(report: Report, method: MethodResult, against: MethodResult) -> str:
-    baseline, one = _name(against), report.value(against, ANY)
-    values = {metric: summary.value for metric, summary in report.measures(method).items()}
-    any_right, drawn, size = (values.get(metric) for metric in (ANY, DRAWN, SIZE))
-    controls = [(name, value) for metric, name in CONTROLS.items() if (value := values.get(metric)) is not None]
+    one = report.value(against, ANY)
+    any_right, drawn, size = (report.value(method, metric) for metric in (ANY, DRAWN, SIZE))
     if one is None or any_right is None or drawn is None or size is None or size <= 1:
         return ""
+    every = {name: report.value(method, metric) for metric, name in CONTROLS.items()}
+    controls = {name: value for name, value in every.items() if value is not None}
     sentence = (
         f"{_name(method)}: {size:.2f} answers per question. Share of questions answered right by any "
         f"of them: {figure(any_right)}, by one drawn from them: {figure(drawn)}, "
-        + ", ".join(f"by any of {name}: {figure(value)}" for name, value in controls)
+        + ", ".join(f"by any of {name}: {figure(value)}" for name, value in controls.items())
     )
-    gain = any_right - one
+    gain, baseline = any_right - one, f"{_name(against)} ({figure(one)})"
     if gain <= 0:
-        return f"{sentence}. No gain over {baseline} ({figure(one)})."
-    shares = [f"{name} {_share(value - one, gain)}" for name, value in controls]
-    return f"{sentence}. The gain over {baseline} ({figure(one)}) is {gain:.3f}; {' and '.join(shares)}."
-
-
-def _share(part: float, gain: float) -> str:
-    return f"gets {part / gain:.0%} of it" if part > 0 else "gets none of it"
+        return f"{sentence}. No gain over {baseline}."
+    parts = {name: f"{(value - one) / gain:.0%}" if value > one else "none" for name, value in controls.items()}
+    shares = " and ".join(f"{name} gets {part} of it" for name, part in parts.items())
+    return f"{sentence}. The gain over {baseline} is {gain:.3f}; {shares}."
 
 
 _SHOWN = 3
@@ -342,48 +333,32 @@ def headline(report: Report) -> list[str]:
         points = [(report.value(own, price) or 0.0, report.value(own, quality) or 0.0) for own in compared]
         front = pareto_front(points, report.column(quality).direction == "lower")
         compared = [compared[place] for place in reversed(front)][:MOST]
-    return [
-        f"{_short(method)}: {_quality(report, method, quality)}{_budget(report, method)}"
-        f"{_price(report, method, price)}."
-        for method in compared
-    ]
+    return [_compared(report, method, quality, price) for method in compared]
 
 
-def _quality(report: Report, method: MethodResult, metric: str) -> str:
-    column, difference = report.column(metric), method.differences[metric]
-    own = figure(report.value(method, metric), column.unit)
-    interval = f"{signed(difference.low)} to {signed(difference.high)}"
-    return (
-        f"{column.heading} {own}, {signed(difference.mean_difference)} against {_baseline(report, method)} "
-        f"({interval}{_verdict(difference)})"
+def _compared(report: Report, method: MethodResult, quality: str, price: str | None) -> str:
+    """A method's quality beside its baseline's, what it used of its budget, and its cost as a share of the baseline's.
+
+    An interval is of one difference, p is corrected for all: the one may exclude 0 where the other exceeds LEVEL.
+    """
+    column, difference = report.column(quality), method.differences[quality]
+    against = report.methods[method.against] if method.against is not None else None
+    baseline = _short(against) if against else "its baseline"
+    found = f"{signed(difference.low)} to {signed(difference.high)}"
+    if not is_apart(difference):
+        p = "" if difference.p_holm is None else f": corrected p = {difference.p_holm:.2f}"
+        found += f", not distinguishable at n = {difference.questions:,}{p}"
+    own = figure(report.value(method, quality), column.unit)
+    line = (
+        f"{_short(method)}: {column.heading} {own}, {signed(difference.mean_difference)} against {baseline} ({found})"
     )
-
-
-def _verdict(difference: Difference) -> str:
-    """An interval is of one difference, p is corrected for all: the one may exclude 0 where the other exceeds LEVEL."""
-    if is_apart(difference):
-        return ""
-    p = difference.p_holm
-    return f", not distinguishable at n = {difference.questions:,}{'' if p is None else f': corrected p = {p:.2f}'}"
-
-
-def _budget(report: Report, method: MethodResult) -> str:
-    used = tokens_used(report, method)
-    return f"; used {used} context tokens" if used else ""
-
-
-def _price(report: Report, method: MethodResult, metric: str | None) -> str:
-    """The method's cost, and its share of the baseline's."""
-    own = report.value(method, metric)
-    theirs = report.value(report.methods[method.against], metric) if method.against is not None else None
-    if metric is None or own is None or not theirs:
-        return ""
-    column = report.column(metric)
-    return f"; {figure(own, column.unit)} {column.heading}, {100 * own / theirs:.0f} % of {_baseline(report, method)}'s"
-
-
-def _baseline(report: Report, method: MethodResult) -> str:
-    return "its baseline" if method.against is None else _short(report.methods[method.against])
+    if used := tokens_used(report, method):
+        line += f"; used {used} context tokens"
+    taken, theirs = report.value(method, price), report.value(against, price) if against else None
+    if price and taken is not None and theirs:
+        cost = report.column(price)
+        line += f"; {figure(taken, cost.unit)} {cost.heading}, {100 * taken / theirs:.0f} % of {baseline}'s"
+    return f"{line}."
 
 
 def _short(method: MethodResult) -> str:

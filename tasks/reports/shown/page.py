@@ -29,11 +29,12 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     chosen = chosen_columns(report, columns)
+    when = report.when.astimezone(UTC) if report.when.tzinfo else report.when
     return template.render(
         title=one_line(report.experiment),
         asked=asked(report),
         run_id=one_line(report.run_id),
-        when=_moment(report),
+        when=f"{when:%Y-%m-%d %H:%M} UTC",
         store=one_line(report.store),
         recommendation=recommendation(report),
         readings=readings.sentences(report),
@@ -62,10 +63,6 @@ def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[P
     )
 
 
-def _moment(report: Report) -> str:
-    return f"{report.when.astimezone(UTC) if report.when.tzinfo else report.when:%Y-%m-%d %H:%M} UTC"
-
-
 _LIMIT = "LIMIT 20"
 
 
@@ -79,7 +76,11 @@ class Query:
 
 def queries(report: Report) -> list[Query]:
     """Examples on the last method (against the baseline) and on the run; without a method's fingerprints on all."""
-    asked = [*_answers(report), ("Cost of this run, by stage", _paid(report.run_id))]
+    costs = (
+        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
+        f"FROM costs WHERE run_id = {_quoted(report.run_id)} GROUP BY stage ORDER BY usd DESC"
+    )
+    asked = [*_answers(report), ("Cost of this run, by stage", costs)]
     return [Query(about, sql_command(sql, report.store)) for about, sql in asked]
 
 
@@ -107,13 +108,6 @@ def _answers(report: Report) -> Iterator[tuple[str, str]]:
             f"WHERE metric IN ('accuracy', 'f1') AND old.fingerprint = {_quoted(baseline.fingerprints['scores'])} "
             f"AND new.fingerprint = {_quoted(method.fingerprints['scores'])} AND new.value > old.value {_LIMIT}",
         )
-
-
-def _paid(run_id: str) -> str:
-    return (
-        "SELECT stage, sum(rows) AS rows, sum(tokens) AS tokens, sum(cpu_seconds) AS cpu_seconds, sum(usd) AS usd "
-        f"FROM costs WHERE run_id = {_quoted(run_id)} GROUP BY stage ORDER BY usd DESC"
-    )
 
 
 def _where(table: str, method: MethodResult | None) -> str:

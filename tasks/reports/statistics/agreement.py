@@ -54,7 +54,10 @@ def agreement(verdicts: Iterable[GivenVerdict]) -> ReviewersAgreement:
         raise ValueError(f"{reviewer} gives more than one verdict on {item}: keep the one that counts")
     times = Counter(each.item for each in given)
     paired = [each for each in given if times[each.item] > 1]
-    reason = _reason(paired)
+    said = {each.verdict for each in paired}
+    reason = None if said else "no item has verdicts from two reviewers"
+    if len(said) == 1:
+        reason = f"all verdicts are {paired[0].verdict!r}: nothing shows whether reviewers would agree on a difference"
     return ReviewersAgreement(
         alpha=None if reason else _alpha(paired),
         items=len({each.item for each in paired}),
@@ -62,14 +65,6 @@ def agreement(verdicts: Iterable[GivenVerdict]) -> ReviewersAgreement:
         reviewers=len({each.reviewer for each in paired}),
         reason=reason,
     )
-
-
-def _reason(paired: list[GivenVerdict]) -> str | None:
-    if not paired:
-        return "no item has verdicts from two reviewers"
-    if len({each.verdict for each in paired}) == 1:
-        return f"all verdicts are {paired[0].verdict!r}: nothing shows whether reviewers would agree on a difference"
-    return None
 
 
 def _alpha(paired: list[GivenVerdict]) -> float:

@@ -186,10 +186,8 @@ def _wilson(values: NDArray[np.float64], interval: Interval, confidence: float) 
 
 def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidence: float) -> Interval:
     n = len(values)
-    mean = float(values.mean()) if n else None
-    if n < MIN_QUESTIONS:
-        return Interval(mean, None, None, n)
-    return Interval(mean, *_ends(means, n, confidence), n)
+    low, high = _ends(means, n, confidence) if n >= MIN_QUESTIONS else (None, None)
+    return Interval(float(values.mean()) if n else None, low, high, n)
 
 
 def _is_normal(values: NDArray[np.float64]) -> bool:

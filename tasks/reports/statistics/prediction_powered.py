@@ -78,7 +78,7 @@ def powered_means(judge: ArrayLike, human: ArrayLike) -> list[PoweredInterval]:
     `judge`, `human`: float64 (m, N), a row per method, a question per column, 0 (wrong) to 1 (right); NaN: no verdict,
     no label. Raises ValueError for other shapes, shapes that differ, or values outside 0 to 1.
     """
-    return _powered(*_verdicts(judge, human), _Range(0.0, 1.0))
+    return [_powered(*row, 0.0) for row in zip(*_verdicts(judge, human), strict=True)]
 
 
 def powered_differences(
@@ -97,80 +97,26 @@ def powered_differences(
             f"the baseline's shape {np.shape(baseline_judge)} does not fit that of the methods, {after_judge.shape}: "
             "give a value per question"
         )
-    return _powered(after_judge - before_judge, after_human - before_human, _Range(-1.0, 1.0))
-
-
-class _Range(NamedTuple):
-    """The least and the largest value that there can be."""
-
-    least: float
-    most: float
-
-    @property
-    def middle(self) -> float:
-        return (self.least + self.most) / 2
-
-
-class _Estimates(NamedTuple):
-    """Means of rows over `questions` and the ends of their intervals, all (m,)."""
-
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    questions: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
-        mean: NDArray[np.float64],
-        centre: NDArray[np.float64],
-        half: NDArray[np.float64],
-        questions: NDArray[np.int64],
-        values: _Range,
-    ) -> "_Estimates":
-        mean, low, high = (np.clip(each, *values) for each in (mean, centre - half, centre + half))
-        return cls(mean, low, high, questions)
-
-    def interval(self, row: int, has_ends: bool) -> Interval:
-        """The row's interval, without a mean where there is no question."""
-        questions = int(self.questions[row])
-        mean = float(self.mean[row]) if questions else None
-        low, high = (float(end[row]) if has_ends else None for end in (self.low, self.high))
-        return Interval(mean, low, high, questions)
-
-
-class _Powered(NamedTuple):
-    """The estimates of `both`, with their `weight` λ; `unexplained`: the part of the labels' variance that the judge
-    does not explain; all (m,)."""
-
-    both: _Estimates
-    weight: NDArray[np.float64]
-    unexplained: NDArray[np.float64]
-
-    def without_judge(self, rows: NDArray[np.bool_], labels: _Estimates) -> "_Powered":
-        """The labels' estimates in these rows."""
-        mean, low, high = (np.where(rows, *pair) for pair in zip(labels[:3], self.both[:3], strict=True))
-        both = _Estimates(mean, low, high, self.both.questions)
-        return _Powered(both, np.where(rows, 0.0, self.weight), np.where(rows, 1.0, self.unexplained))
+    rows = zip(after_judge - before_judge, after_human - before_human, strict=True)
+    return [_powered(*row, -1.0) for row in rows]
 
 
 class _Moments(NamedTuple):
-    """Means of rows over their questions, and over these and those made up (`centre`), with the variance of both; all
-    (m,). `away`: (m, N), how far values lie from `centre`, 0 where there is none."""
+    """The mean of values, and that of them and those made up (`centre`), with the variance of both. `away`: (n,), how
+    far values lie from `centre`."""
 
-    mean: NDArray[np.float64]
-    centre: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    mean: float
+    centre: float
+    variance: float
     away: NDArray[np.float64]
 
     @classmethod
-    def of(cls, table: NDArray[np.float64], known: NDArray[np.bool_], middle: float) -> "_Moments":
-        questions, total = known.sum(axis=1), np.where(known, table, 0.0).sum(axis=1)
-        centre = (total + MADE_UP * middle) / (questions + MADE_UP)
-        away = np.where(known, table - centre[:, None], 0.0)
-        squares = (away**2).sum(axis=1) + MADE_UP * ((middle - centre) ** 2 + _SPREAD)
-        mean = np.where(questions > 0, total / np.maximum(questions, 1), middle)
-        return cls(mean, centre, squares / (questions + MADE_UP), away)
+    def of(cls, values: NDArray[np.float64], middle: float) -> "_Moments":
+        total, questions = float(values.sum()), len(values) + MADE_UP
+        centre = (total + MADE_UP * middle) / questions
+        away = values - centre
+        squares = float((away**2).sum()) + MADE_UP * ((middle - centre) ** 2 + _SPREAD)
+        return cls(total / len(values) if len(values) else middle, centre, squares / questions, away)
 
 
 def _verdicts(judge: ArrayLike, human: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -187,55 +133,51 @@ def _verdicts(judge: ArrayLike, human: ArrayLike) -> tuple[NDArray[np.float64], 
     return verdicts, labels
 
 
-def _powered(judge: NDArray[np.float64], human: NDArray[np.float64], values: _Range) -> list[PoweredInterval]:
-    of_judge, of_labels = _alone(judge, values), _alone(human, values)
-    powered = _both(judge, human, values)
-    wider = powered.both.high - powered.both.low > of_labels.high - of_labels.low
-    both = powered.without_judge(wider | (powered.weight == 0), of_labels)
-    return [_result(row, of_judge, of_labels, both) for row in range(len(human))]
-
-
-def _result(row: int, of_judge: _Estimates, of_labels: _Estimates, powered: _Powered) -> PoweredInterval:
-    labels, questions = int(of_labels.questions[row]), int(powered.both.questions[row])
-    enough = labels >= MIN_QUESTIONS
+def _powered(judge: NDArray[np.float64], human: NDArray[np.float64], least: float) -> PoweredInterval:
+    """Verdicts and labels, (N,) both; the values lie between `least` and 1."""
+    middle = (least + 1.0) / 2
+    judged, labelled = ~np.isnan(judge), ~np.isnan(human)
+    n, questions = int(labelled.sum()), len(judge)
+    enough = n >= MIN_QUESTIONS
+    of_judge, of_labels = _Moments.of(judge[judged], middle), _Moments.of(human[labelled], middle)
+    filled = np.where(judged, judge, of_judge.mean)
+    everywhere, verdicts = _Moments.of(filled, middle), _Moments.of(filled[labelled], middle)
+    made_up = MADE_UP * (middle - verdicts.centre) * (middle - of_labels.centre)
+    covariance = (float(verdicts.away @ of_labels.away) + made_up) / (n + MADE_UP)
+    spread = np.abs(filled[labelled] - verdicts.mean).max(initial=0.0)
+    weight = covariance / verdicts.variance if spread > ROUNDING else 0.0
+    explained = weight * covariance / of_labels.variance
+    both = _Moments(
+        mean=of_labels.mean - weight * (verdicts.mean - everywhere.mean),
+        centre=of_labels.centre - weight * (verdicts.centre - everywhere.centre),
+        variance=of_labels.variance * (1 - explained * (1 - (n + MADE_UP) / (questions + MADE_UP))),
+        away=of_labels.away,
+    )
+    (low, high), (low_of_labels, high_of_labels) = (_ends(each, n, least) for each in (both, of_labels))
+    if not weight or high - low > high_of_labels - low_of_labels:
+        both, weight, explained = of_labels, 0.0, 0.0
     return PoweredInterval(
-        judge=of_judge.interval(row, int(of_judge.questions[row]) >= MIN_QUESTIONS),
-        labels=of_labels.interval(row, enough),
-        both=powered.both.interval(row, enough) if labels else Interval(None, None, None, questions),
-        weight=float(powered.weight[row]),
-        halved_by=_halved_by(labels, questions, float(powered.unexplained[row])) if enough else None,
-        reason=None if enough else f"too few labels for an interval: {labels}, and it needs {MIN_QUESTIONS}",
+        judge=_interval(of_judge, int(judged.sum()), int(judged.sum()), least),
+        labels=_interval(of_labels, n, n, least),
+        both=_interval(both, n, questions, least),
+        weight=weight,
+        halved_by=_halved_by(n, questions, 1 - explained) if enough else None,
+        reason=None if enough else f"too few labels for an interval: {n}, and it needs {MIN_QUESTIONS}",
     )
 
 
-def _alone(table: NDArray[np.float64], values: _Range) -> _Estimates:
-    known = ~np.isnan(table)
-    moments, questions = _Moments.of(table, known, values.middle), known.sum(axis=1)
-    return _Estimates.of(moments.mean, moments.centre, _half(moments.variance, questions), questions, values)
+def _ends(moments: _Moments, n: int, least: float) -> tuple[float, float]:
+    """The ends of an interval by n values; too few of them, whose ends nobody sees, count as two."""
+    quantile = special.stdtrit(max(n, 2) - 1, (1 + CONFIDENCE) / 2)
+    half = float(quantile * math.sqrt(moments.variance / (n + MADE_UP - 1)))
+    return max(least, moments.centre - half), min(1.0, moments.centre + half)
 
 
-def _both(judge: NDArray[np.float64], human: NDArray[np.float64], values: _Range) -> _Powered:
-    judged, labelled = ~np.isnan(judge), ~np.isnan(human)
-    judge = np.where(judged, judge, _Moments.of(judge, judged, values.middle).mean[:, None])
-    everywhere = _Moments.of(judge, np.ones_like(judged), values.middle)
-    verdicts, labels = (_Moments.of(table, labelled, values.middle) for table in (judge, human))
-    n, questions = labelled.sum(axis=1), np.full(len(judge), judge.shape[1])
-    made_up = MADE_UP * (values.middle - verdicts.centre) * (values.middle - labels.centre)
-    covariance = ((verdicts.away * labels.away).sum(axis=1) + made_up) / (n + MADE_UP)
-    spread = np.where(labelled, np.abs(judge - verdicts.mean[:, None]), 0.0).max(axis=1, initial=0.0)
-    weight = np.where(spread > ROUNDING, covariance / verdicts.variance, 0.0)
-    explained = weight * covariance / labels.variance
-    variance = labels.variance * (1 - explained * (1 - (n + MADE_UP) / (questions + MADE_UP)))
-    mean = labels.mean - weight * (verdicts.mean - everywhere.mean)
-    centre = labels.centre - weight * (verdicts.centre - everywhere.centre)
-    both = _Estimates.of(mean, centre, _half(variance, n), questions, values)
-    return _Powered(both, weight, 1 - explained)
-
-
-def _half(variance: NDArray[np.float64], questions: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Half the width of an interval; too few questions, whose ends nobody sees, count as two."""
-    quantile = special.stdtrit(np.maximum(questions, 2) - 1, (1 + CONFIDENCE) / 2)
-    return quantile * np.sqrt(variance / (questions + MADE_UP - 1))
+def _interval(moments: _Moments, n: int, questions: int, least: float) -> Interval:
+    """The interval of a mean over `questions`, by n values: without a mean where there is no value."""
+    mean = min(1.0, max(least, moments.mean)) if n else None
+    low, high = _ends(moments, n, least) if n >= MIN_QUESTIONS else (None, None)
+    return Interval(mean, low, high, questions)
 
 
 def _halved_by(labels: int, questions: int, unexplained: float) -> int | None:

@@ -31,10 +31,9 @@ def over_all(differing: Interval, alike: int) -> Interval:
     `alike`. Raises ValueError for a negative number, and for no question at all."""
     if alike < 0 or not differing.questions + alike:
         raise ValueError(f"there must be a question, got {differing.questions} that differ and {alike} alike")
-    return differing if differing.mean is None else _over_all(differing, differing.mean, alike)
-
-
-def _over_all(differing: Interval, mean: float, alike: int) -> Interval:
+    mean = differing.mean
+    if mean is None:
+        return differing
     questions = differing.questions + alike
     share = differing.questions / questions
     middle = TIE + share * (mean - TIE)
