@@ -25,6 +25,7 @@ from vitalfew.flows.cli import (
     sql,
     start,
     store,
+    tables,
     ui,
 )
 from vitalfew.flows.cli.methods import settings_help
@@ -86,7 +87,7 @@ app.command()(ui.ui)
 app.command()(deploy.deploy)
 app.command(epilog=runs.trainers_help())(runs.train)
 app.command()(sql.sql)
-app.command()(sql.tables)
+app.command()(tables.tables)
 app.command()(costs.costs)
 app.command()(methods.methods)
 app.command()(methods.datasets)

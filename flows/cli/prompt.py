@@ -6,6 +6,7 @@ import duckdb
 from rich.markup import escape
 
 from vitalfew.flows.cli import show
+from vitalfew.flows.cli.tables import document
 from vitalfew.flows.cli.terminal import out, say_error
 from vitalfew.storage.catalog.database import QueryError, limited
 
@@ -48,8 +49,6 @@ def answer(store: Path, text: str, format: str) -> None:
 
 
 def _command(store: Path, text: str) -> None:
-    from vitalfew.flows.cli.sql import document
-
     command, *names = text.rstrip(";").split()
     if command == "\\d":
         document(store, names)

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from tests.support.own_files import write_own_files
 from tests.support.shared import shared
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.terminal import out
 
 ROOT = Path(__file__).parents[2]
 WIDTH = "160"
@@ -53,7 +54,11 @@ _CHANGES = (
 def vitalfew(*words: object, store: Path, status: int = 0, environment: Mapping[str, str] | None = None) -> str:
     """Return all that a command prints, which has to end with this status."""
     given = [*map(str, words), "--store", str(store)]
-    done = CliRunner().invoke(app, given, env={"COLUMNS": WIDTH, "TERMINAL_WIDTH": WIDTH, **(environment or {})})
+    out.width, usual = int(WIDTH), out.width  # of the test process: it keeps that with which it began
+    try:
+        done = CliRunner().invoke(app, given, env={"COLUMNS": WIDTH, "TERMINAL_WIDTH": WIDTH, **(environment or {})})
+    finally:
+        out.width = usual
     assert done.exit_code == status, f"{given} ended with {done.exit_code}: {done.output}\n{done.exception!r}"
     return done.output
 

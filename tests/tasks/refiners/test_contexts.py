@@ -146,15 +146,3 @@ def test_a_setting_that_has_no_part_is_named() -> None:
     given = {"index": "test", "refine": {"text": "unit", "window": 2}, "generate": None, "methods": {"one": {}}}
     with pytest.raises(ConfigError, match=r"refine\.window: applies to refine\.text=window only"):
         run(indexed(), given)
-
-
-def test_what_was_refined_before_windows_keeps_its_fingerprint() -> None:
-    before = {"refiner": "cut", "top_k": None, "max_words": None, "max_tokens": None}
-    assert RefineConfig(group="apart").identity() == {**before, "text": None}
-    for text in ("unit", "titled", "passage"):
-        assert RefineConfig(text=text, group="apart").identity() == {**before, "text": text}
-        assert RefineConfig(text=text).identity() == {**before, "text": text, "group": "passage"}
-    window = RefineConfig(text="window", group="apart")
-    assert window.identity() == {**before, "text": "window", "window": 1}
-    titled = RefineConfig(text="passage", titles=True, group="apart")
-    assert titled.identity() == {**before, "text": "passage", "titles": True}
