@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.filesize import decimal
 
 from vitalfew.configs.schema import LoadConfig
-from vitalfew.flows.pipelines.index_corpus import IndexPlan
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
@@ -47,6 +47,9 @@ from vitalfew.tasks.index import Index
 from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.index_corpus import IndexPlan
 
 CANDIDATES, SURVEY_SECONDS = 1024, 6.0
 """Passages that a sample is taken from, and how long the sources are read."""
@@ -179,7 +182,7 @@ def _check_room(due: float, free: int) -> None:
         )
 
 
-def check_room(plan: IndexPlan) -> None:
+def check_room(plan: "IndexPlan") -> None:
     """Raise DoesNotFit if the disk has no room for the artifacts of a run.
 
     A disk that is ample for the sources passes at once. Otherwise stored quotes decide; if some are missing, the run is
@@ -201,7 +204,7 @@ def check_room(plan: IndexPlan) -> None:
             quote(plan).check()
 
 
-def quote(plan: IndexPlan, announce: Announce = lambda text: None) -> Quoted:
+def quote(plan: "IndexPlan", announce: Announce = lambda text: None) -> Quoted:
     """Quote a run, and store the quotes of whole artifacts in its store. `announce`: called with what is done now.
     Raises InputError as the run itself would."""
     parameters, missing = plan.parameters, plan.missing()
@@ -227,7 +230,7 @@ def quote(plan: IndexPlan, announce: Announce = lambda text: None) -> Quoted:
     )
 
 
-def _surveyed(plan: IndexPlan, sample: int) -> Survey:
+def _surveyed(plan: "IndexPlan", sample: int) -> Survey:
     """The corpus, with so many of its passages; the sources are read only if the store does not have their passages.
     Raises NothingToTry."""
     if load := plan.manifest(plan.load):
@@ -255,7 +258,7 @@ def _holding(load: Manifest, count: int) -> list[int]:
     return shards
 
 
-def _tried(plan: IndexPlan, surveyed: Survey, announce: Announce) -> dict[str, Sample]:
+def _tried(plan: "IndexPlan", surveyed: Survey, announce: Announce) -> dict[str, Sample]:
     """Try the missing stages, by name, on passages of every length."""
     by_size = sorted((passage for _, passage in surveyed.sample), key=lambda passage: _characters([passage]))
     load, missing, numbers = plan.manifest(plan.load), {stage.name for stage in plan.missing()}, count()
@@ -288,7 +291,7 @@ def _share_known(encode: Encode, surveyed: Survey) -> float:
     return reuse.share_known(bases, np.array(ids, np.int64), known_by)
 
 
-def _whole(plan: IndexPlan, stage: Stage, sample: Sample, surveyed: Survey, known: float) -> Quote:
+def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, known: float) -> Quote:
     """Quote a stage over the whole corpus."""
     parameters, characters = plan.parameters, surveyed.characters
     shards = surveyed.shards or shard_count(surveyed.size, parameters.load)
@@ -304,7 +307,7 @@ def _whole(plan: IndexPlan, stage: Stage, sample: Sample, surveyed: Survey, know
     return estimate(stage, parameters, sample, characters, shards)
 
 
-def _left(plan: IndexPlan, stage: Stage, whole: Quote) -> Quote:
+def _left(plan: "IndexPlan", stage: Stage, whole: Quote) -> Quote:
     """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
     done = sum(record.shard >= 0 for record in stage.artifact.records())
     return part(whole, len(stage.pending()) / len(stage.shards())) if done else whole
