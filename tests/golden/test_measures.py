@@ -5,6 +5,7 @@ Known to be wrong, and changed by issue 58, is what `cases.py` says above each k
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,8 @@ def test_judgements(golden: Callable[[str, str], None], store: vf.Store, tmp_pat
     vitalfew("export", "qrels", report.run, "--method", "keywords", "--out", qrels, "--store", store.place)
     vitalfew("export", "run", report.run, "--method", "keywords", "--out", run, "--store", store.place)
     written = [line.split() for line in run.read_text().splitlines()]
+    falls = all(float(low[4]) < float(high[4]) for high, low in pairwise(written) if high[0] == low[0])
+    assert falls, "equal scores have to be written as falling ones: readers order them by name"
     read = sorted(written, key=lambda row: (row[0], np.float32(row[4]), row[2]), reverse=True)
     text = (
         f"# qrels\n{qrels.read_text()}\n# run as it is written\n{lines((*row[:4], float(row[4])) for row in written)}"
