@@ -113,7 +113,7 @@ def _evaluation(site: Site, wanted: Mapping[str, str]) -> None:
         parts.downloads(f"{run.run_id}-figures", lambda: figures)
         questions.draw_explorer(explorer, wanted)
 
-        def plots() -> list[Plot]:
+        def plots() -> "list[Plot]":
             found: list[Plot] = site.once(("plots", run.run_id), lambda: site.store.report(run.run_id).plots)
             return found
 
