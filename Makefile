@@ -94,7 +94,7 @@ golden-update: setup-tests  ## Write what the golden tests expect anew, the slow
 	git --no-pager diff --stat --patch tests/golden/expected
 
 test-slow: setup-tests  ## Tests with servers, a browser, a cluster, and processes killed many times
-	$(PYTEST) -m slow --numprocesses 2 --dist loadfile
+	$(PYTEST) -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-ui: setup-tests  ## Tests of the product's pages in a real browser (they are among those of test-slow)
 	$(PYTEST) -m slow tests/pages

@@ -36,6 +36,11 @@ def _not_waited_for(descriptor: int) -> None:
     What a killed process wrote, the system keeps without it. Processes that tests start do wait."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the guides: their pages share a store, so that one process runs all of them, for minutes."""
+    items.sort(key=lambda item: item.path.name != "test_guides.py")
+
+
 # What did not run, and why
 
 MARKERS = ("slow", "llm", "vllm", "integrations")
