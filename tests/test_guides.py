@@ -26,6 +26,8 @@ NO_RUN = {"history", "promote", "rollback"}
 GPU, SERVER, CLUSTER, MODEL = "a GPU", "a server", "a cluster", "SmolLM2"
 FAST = {"index": []}
 """Pages whose commands take seconds; those of all others take minutes (trainings, the demo, evaluations of a grid)."""
+FIRST = {"own_corpus"}
+"""Pages that begin where there is no store yet: `start` takes no name whose index has other settings."""
 SET_UP = {"make", "git", "cd", "."}
 """How a reader comes to an environment; a test has one."""
 NEVER_RUN = {
@@ -72,7 +74,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def reader(folder: Path) -> Iterator[Reader]:
+def reader(folder: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reader]:
+    if request.node.callspec.params["page"].stem in FIRST:
+        folder = tmp_path
+        write_own_files(folder)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(folder)
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))

@@ -136,7 +136,9 @@ def test_a_question_that_a_method_loses(page: Any, ui: Ui, tmp_path: Path) -> No
 def test_an_evaluation_is_started_and_followed_to_its_results(page: Any, ui: Ui) -> None:
     """From the form, whose lists have the names that there are, by a wrong value and a right one."""
     opened(page, ui, "/corpora?start=evaluate")
-    assert "quickstart" in page.get_by_role("combobox", name="Experiment").locator("option").all_inner_texts()
+    offered = page.get_by_role("combobox", name="Experiment").locator("option")
+    offered.first.wait_for(state="attached")
+    assert "quickstart" in offered.all_inner_texts()
     page.get_by_role("combobox", name="Index").select_option("demo")
     page.get_by_label("Sample", exact=True).fill("6")
     page.get_by_text("More settings").click()
