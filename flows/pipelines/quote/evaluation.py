@@ -317,7 +317,7 @@ class _Trial:
         return sum(count for shard, count in rows.items() if not stage.artifact.record(shard))
 
     def _asked(self, method: str, stage: Generate) -> _Asked:
-        """What the generator is asked, without answers that a killed run has paid for. The prompts are counted one by
+        """The prompts of the generator, without answers that a killed run has paid for. The prompts are counted one by
         one where all their contexts are known, else those of the samples; one that an earlier method of this evaluation
         asks is asked once: call this in the methods' order."""
         samples = [each for _, own in self.samples if isinstance(each := own[method][Generate.name], Generate)]

@@ -34,7 +34,7 @@ RAY_WORKER = 115 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """What a stage took on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
+    """The costs of a stage on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
     models, in one process, and in no other figure."""
 
     units: float

@@ -114,7 +114,7 @@ class Canvas:
             text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
 
     def plot(self, title: str, caption: str, about: str) -> Plot:
-        """What was drawn. `about`: what it shows, in words."""
+        """Return the drawing. `about`: what it shows, in words."""
         return Plot(title, caption, svg(self.figure, self.name, title, about))
 
 
