@@ -46,6 +46,6 @@ def _has_version(store: Path) -> bool:
         return False
     has = "has no version (vitalfew 0.2 wrote none)," if found is None else f"has version {found},"
     raise OtherVersion(
-        f"the store {store} {has} and this vitalfew reads version {VERSION}: nothing in it was changed. Index again "
+        f"the store at {store} {has} and this vitalfew reads version {VERSION}: nothing in it was changed. Index again "
         "into a new store: vitalfew index … --store NEW"
     )

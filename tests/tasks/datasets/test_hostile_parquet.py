@@ -1,12 +1,18 @@
 """Parquet files of a few kilobytes that announce gigabytes, or have them: they are read in bounded memory, or give an
 error that names the file. Processes that do nothing else read them, and their memory is measured."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from tests.tasks.datasets.test_datasets import read
+from vitalfew.tasks.datasets.base import InputError
 
 ROOT = Path(__file__).parents[3]
 READ = """
@@ -25,6 +31,9 @@ try:
 finally:
     print(open("/proc/self/status").read().partition("VmHWM:")[2].split()[0])
 """
+ROWS = 12_345
+"""A number that is in a footer only as the number of rows or values."""
+LONG = "t " * 500_000
 
 
 def measured(program: str, *arguments: str | Path) -> tuple[int, str]:
@@ -34,6 +43,50 @@ def measured(program: str, *arguments: str | Path) -> tuple[int, str]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     *printed, peak = done.stdout.splitlines()
     return int(peak) >> 10, "\n".join(printed)
+
+
+def zigzag(number: int) -> bytes:
+    """An integer as Thrift's compact protocol has it, in Parquet's footer."""
+    number, written = number << 1 ^ number >> 63, bytearray()
+    while number > 127:
+        written.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*written, number])
+
+
+def announced(parquet: bytes, number: int, instead: int, times: int) -> bytes:
+    """A Parquet file whose footer has another number, in the first so many places."""
+    size = int.from_bytes(parquet[-8:-4], "little")
+    pages, footer = parquet[: -8 - size], parquet[-8 - size : -8]
+    changed = footer.replace(zigzag(number), zigzag(instead), times)
+    return pages + changed + len(changed).to_bytes(4, "little") + b"PAR1"
+
+
+def test_texts_that_rows_share_within_a_struct_are_not_all_in_memory(tmp_path: Path) -> None:
+    """1 GB of texts in a file of some hundred bytes: they took 2,498 MiB."""
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1_000, np.int32)), pa.array([LONG]))
+    file = tmp_path / "f.parquet"
+    table = pa.table({"a": pa.StructArray.from_arrays([texts], ["b"])})
+    pq.write_table(table, file, compression="zstd", row_group_size=1_000, store_schema=False)
+    assert file.stat().st_size < 40_000
+    memory, printed = measured(READ, file, "text=a.b")
+    assert printed == "Counter({'Passage': 1000})"
+    assert memory < 700
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("times", [1, -1])
+@pytest.mark.parametrize("instead", [2**62, ROWS + 1, ROWS - 1, -1])
+def test_a_footer_with_another_number_of_rows(tmp_path: Path, instead: int, times: int) -> None:
+    """In one place, or wherever the footer has it: no row is lost without an error."""
+    file = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"text": [f"Text {number}." for number in range(ROWS)]}), file)
+    file.write_bytes(announced(file.read_bytes(), ROWS, instead, times))
+    if times == -1 and 0 < instead < ROWS:  # the footer agrees with itself, and only with it is the file compared
+        assert len(read("parquet", file)) == instead
+        return
+    with pytest.raises(InputError, match=re.escape(str(file))):
+        read("parquet", file)
 
 
 def test_one_huge_row_group_takes_what_many_take(tmp_path: Path) -> None:
