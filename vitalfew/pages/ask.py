@@ -163,7 +163,8 @@ class Page:
         for column in self.columns:
             column.removing.set_visibility(len(self.columns) > 1)
         if self.question:
-            ui.navigate.history.replace(f"?{self.address()}")
+            with self.place:  # the handler that runs may belong to a column that is removed by now
+                ui.navigate.history.replace(f"?{self.address()}")
 
     def address(self) -> str:
         methods = [("method", column.method) for column in self.columns]
