@@ -124,11 +124,7 @@ class Critique(Rate):
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         candidates = self.inputs["candidates"].read(shard).to_pylist()
-        questions = self._questions(shard)
-        contexts: dict[tuple[int, int], str] = {}
-        if "evidence" in self.inputs:
-            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
-            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
+        questions, contexts = self._questions(shard), self.contexts(shard)
         cases: Cases = []
         for row in candidates:
             key = {"question_id": row["question_id"], "candidate": row["candidate"]}
@@ -137,7 +133,7 @@ class Critique(Rate):
                 continue
             case = RatedContext(
                 question=questions[row["question_id"]],
-                context="\n\n".join(contexts[row["question_id"], rank] for rank in row["contexts"]),
+                context="\n\n".join(contexts[row["question_id"]][rank - 1] for rank in row["contexts"]),
                 answer=row["text"],
                 probabilities={token["token"]: token["probability"] for token in row["probabilities"]},
             )
@@ -311,7 +307,7 @@ class Likelihood(ReusingStage, FurtherStage):
     def reusable(self) -> list[File]:
         """The files with what this model read, in finished artifacts."""
         own = self.planned["model"]
-        return self.readings_in(each for each in self.finished(READINGS) if each.method["model"] == own)
+        return self.files_in((each for each in self.finished(READINGS) if each.method["model"] == own), READINGS)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self._asked(shard)
@@ -326,13 +322,9 @@ class Likelihood(ReusingStage, FurtherStage):
         return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
 
     def _asked(self, shard: int) -> list[_Asked]:
-        contexts: dict[int, list[str]] = {}
-        if "evidence" in self.inputs:
-            for row in self.inputs["evidence"].read(shard, columns=["question_id", "text"]).to_pylist():
-                contexts.setdefault(row["question_id"], []).append(row["text"])
-        asked = []
+        contexts, asked = self.contexts(shard), []
         for row in self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist():
-            own = contexts.get(row["question_id"], [])
+            own = contexts[row["question_id"]]
             prompt = prompts.render(self.template if own else self.bare_template, row["text"], tuple(own))
             gold = next((answer for each in row["answers"] if (answer := each.strip())), "")
             asked.append(_Asked(row["question_id"], prompt, gold))

@@ -235,10 +235,7 @@ class Retrieve(MethodStage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = self.searcher
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
-        vectors = None
-        if "question_vectors" in self.inputs:
-            column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
-            vectors = column.flatten().to_numpy().reshape(len(column), -1)
+        vectors = self.question_vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         columns = searcher.columns(top, self.method.unit)

@@ -53,17 +53,12 @@ class Write(MethodStage):
     table: ClassVar[str] = "drafts"
     section: ClassVar[str] = "write"
     role: ClassVar[str | None] = "writer"
+    priced: ClassVar[str] = "engine"
     config: WriteConfig
     method: Writer
 
     def __init__(self, store: Path, passages: Artifact, config: WriteConfig) -> None:
         super().__init__(store, {"passages": passages}, config)
-
-    @property
-    def model_name(self) -> str:
-        """As the prices list it: that of the engine which the writer asks."""
-        engine, model = getattr(self.config, "engine", None), getattr(self.config, "model", None)
-        return f"{engine}:{model}" if engine and model else self.config.writer
 
     @property
     def _drawn(self) -> Path:

@@ -1,6 +1,5 @@
 """BM25 and hybrid retrieval: shards score as one index does, reciprocal rank fusion is what the paper says."""
 
-import json
 from pathlib import Path
 
 import bm25s
@@ -8,13 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from tests.support.evaluating import copied
 from tests.support.indexing import index, reused, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.flows.cli.main import app
 from vitalfew.storage.indexes import TopK
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
@@ -89,18 +86,6 @@ def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
     hits = searcher.hits(QUESTION, RetrieveConfig(retriever="hybrid", unit=unit, top_k=12))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:12])
     assert all(hit.score == pytest.approx(scores[hit.unit_id]) for hit in hits)
-
-
-@pytest.mark.parametrize("retriever", ["bm25", "hybrid"])
-def test_from_the_command_line(store: Path, retriever: str) -> None:
-    options = ["--index", "test", "--store", str(store), "--top-k", "3", "--retriever", retriever]
-    result = CliRunner().invoke(app, ["search", QUESTION, *options, "--json"])
-    hits = json.loads(result.stdout)
-    assert [hit["rank"] for hit in hits] == [1, 2, 3]
-    assert hits[0]["score"] >= hits[2]["score"] > 0
-    shown = CliRunner().invoke(app, ["search", QUESTION, *options])
-    assert hits[0]["title"] in shown.output
-    assert retriever in shown.output
 
 
 RANKING = st.lists(st.integers(0, 30), unique=True, max_size=20)

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,8 @@ def test_the_budget_holds_no_sentence_stands_twice_and_something_is_shown(
     contexts = shown(hits, max_tokens=budget, stop=stop)
     assert sum(context.tokens for context in contexts) <= budget
     assert bool(contexts) == bool(hits)
-    places = [
-        (number, place) for context in contexts for number, start, end in context.origin for place in range(start, end)
-    ]
-    assert len(places) == len({*places})
+    spans = sorted(span for context in contexts for span in context.origin)
+    assert all(one[0] < other[0] or one[2] <= other[1] for one, other in pairwise(spans))
     assert len(contexts) == len({context.origin[0][0] for context in contexts})
 
 
@@ -115,17 +114,20 @@ def test_candidates_are_all_sentences_of_the_best_passages_and_the_best_sentence
     store = searchable()
     searcher = Searcher.named(store, "test")
     hits = searcher.hits(QUESTION, RetrieveConfig(retriever="spans", passages=3, sentences=5, top_k=1000))
-    best = searcher.hits(QUESTION, RetrieveConfig(retriever="passage", top_k=3))
-    near = searcher.hits(QUESTION, RetrieveConfig(retriever="core_context", top_k=5))
+    best = {hit.passage_id for hit in searcher.hits(QUESTION, RetrieveConfig(retriever="passage", top_k=3))}
+    near = [
+        (hit.passage_id, hit.position + step)
+        for hit in searcher.hits(QUESTION, RetrieveConfig(retriever="core_context", top_k=5))
+        for step in (-1, 0, 1)
+    ]
     sentences = table(store, "sentences").to_pylist()
-    due = {row["sentence_id"] for row in sentences if row["passage_id"] in {hit.passage_id for hit in best}}
-    for hit in near:
-        beside = (hit.position - 1, hit.position, hit.position + 1)
-        due |= {
-            row["sentence_id"] for row in sentences if row["passage_id"] == hit.passage_id and row["position"] in beside
-        }
-    assert {hit.unit_id for hit in hits} == due
+    due = {
+        row["sentence_id"]
+        for row in sentences
+        if row["passage_id"] in best or (row["passage_id"], row["position"]) in near
+    }
     assert len(hits) == len(due)
+    assert {hit.unit_id for hit in hits} == due
 
 
 @pytest.mark.parametrize("keywords", [True, False])
@@ -156,12 +158,6 @@ def test_scores_are_those_of_the_definition(tmp_path: Path, keywords: bool) -> N
         )
         assert hit.score == pytest.approx(score, abs=1e-4)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-
-
-def test_an_index_without_passages_gives_the_best_sentences(tmp_path: Path) -> None:
-    index(tmp_path, "synthetic:passages=40,questions=10,seed=3", encode={"units": ["sentence"], "context": "pooled"})
-    hits = Searcher.named(tmp_path, "test").hits(QUESTION, RetrieveConfig(retriever="spans", sentences=4))
-    assert 4 <= len(hits) <= 12
 
 
 # --- Two hops
@@ -216,48 +212,37 @@ def test_the_probabilities_of_two_hops_are_shared_equally(linked: Path) -> None:
     assert sum(beside) == pytest.approx(0, abs=0.02)
 
 
-@pytest.mark.parametrize("keywords", [6, 0])
-def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path, keywords: float) -> None:
+def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path) -> None:
     """Question vectors are read from the store, and those of the second hop are encoded as the stage works."""
     index(tmp_path, "synthetic:passages=40,questions=12,seed=3")
-    retrieve = {"retriever": "spans", "hops": 2, "keywords": keywords}
+    retrieve = {"retriever": "spans", "hops": 2}
     methods = {"spans": {"retrieve": retrieve, "refine": {"refiner": "spans", "max_tokens": 60}}}
     outcome = run(tmp_path, {"methods": methods, "score": {"metrics": ["tokens"]}, "generate": None}, index="test")
     assert 0 < values(tmp_path, outcome, "spans")["context_tokens"] <= 60
     [question, *_] = table(tmp_path, "questions").to_pylist()
     typed = Searcher.named(tmp_path, "test").hits(question["text"], RetrieveConfig(**retrieve, top_k=200))
     stored = [row for row in table(tmp_path, "hits").to_pylist() if row["question_id"] == question["question_id"]]
-    assert {row["unit_id"]: pytest.approx(row["score"], abs=1e-3) for row in stored} == {
-        hit.unit_id: hit.score for hit in typed
-    }
+    found = {row["unit_id"]: row["score"] for row in stored}
+    assert found == pytest.approx({hit.unit_id: hit.score for hit in typed}, abs=1e-3)
 
 
 # --- Input that is odd
 
-
-def odd(name: str) -> list[Hit]:
-    single = [passage(number, ("One sentence. ", float(number)))[0] for number in range(30)]
-    return {
-        "passages of one sentence": single,
-        "a passage of 2,000 sentences": passage(1, *((f"Line {line} of it. ", line / 500) for line in range(2000))),
-        "without titles": [*passage(1, ("The Ouse rises. ", 2.0), ("It is long. ", 1.0), title="")],
-        "hits that repeat": [*ONE, *ONE, *TWO, *ONE],
-        "equal scores": passage(1, *(("The same. ", 0.0),) * 40),
-        "without white space": [Hit("川", "川は山から海へ流れる。" * 20, 1, 0, 220)],
-        "infinite scores": passage(1, ("The Ouse rises. ", -np.inf), ("It is long. ", 3.0)),
-    }[name]
+ODD = {
+    "passages of one sentence": [passage(number, ("One sentence. ", float(number)))[0] for number in range(30)],
+    "a passage of 2,000 sentences": passage(1, *((f"Line {line} of it. ", line / 500) for line in range(2000))),
+    "without titles": [*passage(1, ("The Ouse rises. ", 2.0), ("It is long. ", 1.0), title="")],
+    "hits that repeat": [*ONE, *ONE, *TWO, *ONE],
+    "equal scores": passage(1, *(("The same. ", 0.0),) * 40),
+    "without white space": [Hit("川", "川は山から海へ流れる。" * 20, 1, 0, 220)],
+    "infinite scores": passage(1, ("The Ouse rises. ", -np.inf), ("It is long. ", 3.0)),
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("passages of one sentence", "a passage of 2,000 sentences", "without titles", "hits that repeat"),
-        *("equal scores", "without white space", "infinite scores"),
-    ],
-)
-@pytest.mark.parametrize("budget", [1, 2, 7, 60, None])
-def test_odd_hits_give_contexts_within_the_budget(name: str, budget: int | None) -> None:
-    contexts = shown(odd(name), max_tokens=budget)
-    assert 0 < sum(context.tokens for context in contexts) <= (budget or 100_000)
-    assert len({context.origin[0][0] for context in contexts}) == len(contexts)
-    assert all(np.isfinite(context.score) for context in contexts)
+@pytest.mark.parametrize("name", ODD)
+def test_odd_hits_give_contexts_within_the_budget(name: str) -> None:
+    for budget in (1, 7, 60, None):
+        contexts = shown(ODD[name], max_tokens=budget)
+        assert 0 < sum(context.tokens for context in contexts) <= (budget or 100_000)
+        assert len({context.origin[0][0] for context in contexts}) == len(contexts)
+        assert all(np.isfinite(context.score) for context in contexts)

@@ -43,10 +43,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, matrix
+from vitalfew.tasks.reports.statistics.bootstrap import CONFIDENCE, MIN_QUESTIONS, Interval, matrix
 from vitalfew.tasks.reports.statistics.paired import ROUNDING, rounded_up
 
-CONFIDENCE = 0.95
 MADE_UP = 2.5
 """Questions that are added: the least number, in steps of a half, with which no simulation is below 93 %."""
 _SPREAD = 0.25

@@ -19,8 +19,7 @@ import math
 
 from scipy import special
 
-from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import CONFIDENCE
+from vitalfew.tasks.reports.statistics.bootstrap import CONFIDENCE, Interval
 
 TIE = 0.5
 """The value of a question on which neither method is better; 1 where the first is, 0 where the second is."""

@@ -80,14 +80,12 @@ def test_what_was_lost_and_done_again_is_in_the_account(store: Path, first: Eval
 def written(folder: Path, changed: int) -> list[str]:
     """The sources of a corpus of 60 passages, of which so many were edited, and of questions on others."""
     texts = [f"Town {n} has a church. It was built in {1200 + n}. Its mayor is called {n} Smith." for n in range(60)]
-    texts[-changed:] = [f"{text} It was edited." for text in texts[-changed:]] if changed else texts[-changed:]
+    texts[60 - changed :] = [f"{text} It was edited." for text in texts[60 - changed :]]
     rows = [{"title": f"Town {n}", "text": text} for n, text in enumerate(texts)]
     asked = [{"question": f"When was the church of Town {n} built?", "answers": [str(1200 + n)]} for n in range(12)]
-    sources = []
     for name, content in (("rows", rows), ("asked", asked)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
-        sources.append(f"jsonl:{folder / name}.jsonl")
-    return sources
+    return [f"jsonl:{folder / name}.jsonl" for name in ("rows", "asked")]
 
 
 def generated(outcome: Evaluated) -> list[StageCost]:
@@ -109,12 +107,9 @@ def test_a_second_evaluation_costs_the_same_if_nothing_had_been_known(tmp_path: 
         assert now.paid_usd < before.paid_usd / 2
         assert now.whole_usd == pytest.approx(before.whole_usd, rel=0.3)
         assert now.whole_seconds == pytest.approx(before.whole_seconds, rel=0.3)
-    assert sum(value or 0 for value in report.values("paid_usd")) < sum(
-        value or 0 for value in report.values("stage_usd")
-    )
-    [(paid, known)] = sql(
-        store,
-        f"SELECT sum(usd), sum(usd_nothing_known) FROM spending('{outcome.run.run_id}') WHERE stage = 'generate'",
-    )
+    paid, whole = (sum(value or 0 for value in report.values(metric)) for metric in ("paid_usd", "stage_usd"))
+    assert paid < whole
+    spending = f"FROM spending('{outcome.run.run_id}') WHERE stage = 'generate'"
+    [(paid, known)] = sql(store, f"SELECT sum(usd), sum(usd_nothing_known) {spending}")
     assert paid == pytest.approx(sum(cost.paid_usd for cost in again))
     assert known == pytest.approx(sum(cost.whole_usd for cost in again))

@@ -111,15 +111,6 @@ def test_a_narrow_terminal_shows_every_figure(make: Callable[[], Report]) -> Non
             assert f"{printed(report, metric, value)}{'*' if row in marked else ''}" in words
 
 
-def test_chosen_columns_and_an_unknown_one() -> None:
-    text = shown(reports.three(), columns=["f1", "stage_usd"])
-    assert "F1" in text
-    table = text[text.index("method") : text.index("*")]
-    assert "accuracy" not in table
-    with pytest.raises(ValueError, match="has no metric bleu; it has: accuracy"):
-        terminal_report(reports.three(), 80, columns=["f1", "bleu"])
-
-
 def test_notes_tell_what_was_left_out_why_and_what_failed() -> None:
     told = "\n".join(warnings(reports.three()))
     assert "Not scored: passage recall@k (no retrieval)" in told

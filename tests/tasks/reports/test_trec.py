@@ -69,13 +69,10 @@ def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path
 
 
 def test_a_name_of_two_passages_is_an_error_and_white_space_is_escaped(tmp_path: Path) -> None:
-    rows = [
-        '{"text": "Ada lit the lamp.", "id": "a b%"}',
-        '{"text": "Oil burns.", "id": "x"}',
-        '{"question": "Who?", "id": "q\\u00a01"}',
-    ]
-    for name, second in (("good", rows[1]), ("bad", rows[1].replace('"x"', '"a b%"'))):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join([rows[0], second, rows[2]]))
+    question = '{"question": "Who?", "id": "q\\u00a01"}'
+    for name, second in (("good", "x"), ("bad", "a b%")):
+        passages = ['{"text": "Ada lit the lamp.", "id": "a b%"}', f'{{"text": "Oil burns.", "id": "{second}"}}']
+        (tmp_path / f"{name}.jsonl").write_text("\n".join([*passages, question]))
         index(tmp_path / name, f"jsonl:{tmp_path / name}.jsonl")
         run(tmp_path / name, {**SETTINGS, "methods": {"m": {"retrieve": {"retriever": "passage"}}}})
     assert write_run(tmp_path / "good", "trial", None, tmp_path / "run") == 2
