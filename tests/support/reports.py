@@ -54,7 +54,6 @@ def summaries(questions: int = 1000, left_out: int = 0, **values: float | None) 
 def costs(retrieve: float = 2.0, generate: float = 30.0, reused: bool = False) -> tuple[StageCost, ...]:
     stages = (
         StageCost("retrieve", 10_000, 12_000, retrieve, retrieve * 1.1, retrieve * 1e-5, 800 << 20, reused),
-        StageCost("refine", 10_000, 0, 0.4, 0.4, 4e-6, 300 << 20),
         StageCost("generate", 1000, 900_000, generate, generate * 1.2, generate * 1e-5, 900 << 20),
         StageCost("score", 24_000, 0, 1.5, 1.5, 1.5e-5, 300 << 20),
     )
@@ -92,7 +91,7 @@ def three() -> Report:
             accuracy=0.081, exact_match=0.05, f1=0.103, recall_1=None, recall_5=None, recall_10=None,
             prompt_tokens=21.3, completion_tokens=2.9, contexts=0.0, seconds=0.003, usd=0.0000001,
         ),
-        costs(0.0, 3.0)[2:],
+        costs(0.0, 3.0)[1:],
     )  # fmt: skip
     naive = MethodResult(
         "naive top-10",
@@ -109,41 +108,20 @@ def three() -> Report:
     return report(bare, naive, paretorag("ParetoRAG top-10", 0.8), paretorag("ParetoRAG top-30", 0.8, 30))
 
 
-def grid(alphas: Sequence[int] = range(1, 11)) -> Report:
-    """40 methods: α × top_k × context mode. `alphas`: in tenths."""
+def grid() -> Report:
+    """40 methods: α × top_k × context mode."""
     return report(
         *(
             paretorag(f"pareto alpha={alpha / 10:g} top_k={top_k} {context}", alpha / 10, top_k, context, shift)
             for context, shift in (("exact", 0.0), ("late", -0.02))
             for top_k in (10, 30)
-            for alpha in alphas
+            for alpha in range(1, 11)
         )
     )
 
 
-def small_grid() -> Report:
-    return grid((2, 5, 8))
-
-
 def one() -> Report:
     return report(paretorag("ParetoRAG", 0.8))
-
-
-def sweep() -> Report:
-    """11 points of α, retrieval alone, beside naive and BM25 retrieval."""
-
-    def retrieval(name: str, settings: dict[str, Any], bend: float, alpha: float = 0.0) -> MethodResult:
-        values = summaries(recall_1=0.3 + bend, recall_5=0.6 + bend, recall_10=0.7 + bend / 2, contexts=10 + alpha)
-        return MethodResult(name, settings, values, costs()[:2])
-
-    return report(
-        retrieval("naive", {"retrieve.retriever": "passage"}, 0.02),
-        retrieval("bm25", {"retrieve.retriever": "bm25"}, -0.1),
-        *(
-            retrieval(f"α={alpha / 10}", {"retrieve.alpha": alpha / 10}, 0.05 - (alpha / 10 - 0.6) ** 2, alpha / 10)
-            for alpha in range(11)
-        ),
-    )
 
 
 def lone_sweep() -> Report:
@@ -212,11 +190,6 @@ def no_methods() -> Report:
     return report()
 
 
-def many_families() -> Report:
-    """More families than there are markers."""
-    return report(*(paretorag(f"k={k}", 0.8, k) for k in range(1, 17)))
-
-
 RIVALS = (
     "all passages", "reranked passages", "MMR", "sentences", "DSLR", "CRAG", "EXIT", "Selective-Context", "LLMLingua",
     "LongLLMLingua", "CXMI", "RECOMP, extractive", "Oreo", "ParetoRAG",
@@ -254,17 +227,4 @@ def _pair(methods: Sequence[MethodResult], one: int, other: int) -> Pair:
     return Pair(one, other, Difference(mean, mean - 0.08, mean + 0.08, p, 0.4, mean / 0.4, 1000, 300, 200, 500, p))
 
 
-ALL = (
-    three,
-    small_grid,
-    one,
-    sweep,
-    lone_sweep,
-    nothing_scored,
-    no_questions,
-    errors_only,
-    strange_names,
-    no_methods,
-    many_families,
-    few_rivals,
-)
+ALL = (three, lone_sweep, nothing_scored, no_questions, errors_only, strange_names, no_methods, few_rivals)

@@ -110,15 +110,14 @@ def test_partners_have_a_rare_name_in_common_and_are_of_one_half(tmp_path: Path)
     pairs = [row for row in rows(found) if row["kind"] == "two hops"]
     assert len(pairs) >= 12
     for row in pairs:
-        first, second = row["gold_passages"]
-        assert ids[second]["half"] == row["half"]
-        assert first == row["passage_id"] != second
-        assert row["gold_places"] == [
-            {"source": ids[each]["document"], "quote": texts[ids[each]["document"]]} for each in (first, second)
-        ]
+        first, second = (ids[each] for each in row["gold_passages"])
+        assert (first["passage_id"], first["half"]) == (row["passage_id"], second["half"])
+        assert first != second
+        quotes = [{"source": each["document"], "quote": texts[each["document"]]} for each in (first, second)]
+        assert row["gold_places"] == quotes
         assert row["answers"] == [row["quote"].split()[-2]]
-    alone = [row for row in rows(found) if row["document"] == "alone.md"]
-    assert [(row["answers"], row["gold_passages"], row["gold_places"]) for row in alone] == [([], [], [])]
+    (alone,) = (row for row in rows(found) if row["document"] == "alone.md")
+    assert (alone["answers"], alone["gold_passages"], alone["gold_places"]) == ([], [], [])
 
 
 def paid(passages: Artifact, url: str, **settings: Any) -> Write:

@@ -10,6 +10,7 @@ from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     Cell,
     cells,
+    default_columns,
     difference_cells,
     figure,
     is_apart,
@@ -51,9 +52,9 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
     return [(_name(report, row), [column[row] for column in columns]) for row in range(len(report.methods))]
 
 
-def figures(report: Report, metrics: Sequence[str]) -> Grid:
+def figures(report: Report) -> Grid:
     """The metrics of every method."""
-    caption = "Selected metrics."
+    caption, metrics = "Selected metrics.", default_columns(report)
     columns = [cells(report, metric) for metric in metrics]
     if any(cell.best for column in columns for cell in column):
         caption = "Selected metrics; the best value of a column is bold and has a star."

@@ -26,7 +26,7 @@ from vitalfew.tasks.reports import labelled as labels
 from vitalfew.tasks.reports.answers import MethodAnswers
 from vitalfew.tasks.reports.contents import Labelled
 from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, import_reviews
-from vitalfew.tasks.reports.reviewing import BACK, ReviewItem, ReviewSession
+from vitalfew.tasks.reports.reviewing import BACK, ReviewSession
 from vitalfew.tasks.reports.runs import find_run, read_rows
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
@@ -70,11 +70,6 @@ def store(tmp_path: Path) -> Path:
 
 def session(store: Path, reviewer: str = "Ada", *methods: str, one: bool = False) -> ReviewSession:
     return ReviewSession(store, "trial", reviewer, methods, one)
-
-
-def current(own: ReviewSession) -> ReviewItem:
-    assert own.current is not None
-    return own.current
 
 
 def reviews(store: Path) -> list[Review]:
@@ -124,12 +119,11 @@ def test_a_verdict_is_kept_at_once_and_unblinded(store: Path) -> None:
 
 def test_the_same_text_is_judged_once_for_all_methods(store: Path) -> None:
     own = session(store, "Ada", "naive", one=True)
-    first = current(own)
+    number = own.items[0].question_id
     own.press("w", 3.0)
     both = session(store, "Ada", "naive", "two", "words", one=True)
     assert both.progress.reviewed == 1  # of both methods by now
     kept = [(each.question_id, each.method, each.verdict, each.seconds) for each in reviews(store)]
-    number = first.question_id
     assert kept == [(number, "naive", "wrong", 3.0), (number, "two", "wrong", 0.0)]  # the time is that of the text
 
 
@@ -139,13 +133,12 @@ def test_a_verdict_of_another_session_stands_until_the_reviewer_goes_back(store:
     said = other.press("2")
     assert "the first one stands" in said
     assert not any(name in said for name in PAIR)  # blinded
-    assert len(reviews(store)) == 1
-    assert other.place == 2
+    assert (len(reviews(store)), other.place) == (1, 2)
     other.press(BACK)
     other.press("=")
     assert [each.verdict for each in reviews(store)] == ["equal"]
     one.press(BACK)
-    assert one.verdict(current(one)) == "equal"  # as the other session has said
+    assert one.verdict(one.items[0]) == "equal"  # as the other session has said
 
 
 def test_what_cannot_be_reviewed_is_named(store: Path) -> None:
@@ -183,20 +176,16 @@ def test_labels_correct_the_judge(store: Path) -> None:
 
 def test_preferences_count_same_answers_as_ties(store: Path) -> None:
     own = session(store, "Ada", *PAIR)
-    words = [
-        next(str(place) for place, each in enumerate(item.answers, 1) if "words" in each.methods) for item in own.items
-    ]
-    for number, key in enumerate(words):
-        own.press("u" if number == 0 else "=" if number == 1 else key)
+    for number, item in enumerate(own.items):
+        of_words = next(str(place) for place, each in enumerate(item.answers, 1) if "words" in each.methods)
+        own.press("u" if number == 0 else "=" if number == 1 else of_words)
     (pair,) = labelled(store).pairs
     differing = len(own.items)
     assert (pair.one, pair.other, pair.alike, pair.differing) == ("words", "naive", 45 - differing, differing)
-    assert pair.verdicts == (differing - 2, 1, 0)
-    assert pair.unsure == 1
+    assert (pair.verdicts, pair.unsure) == ((differing - 2, 1, 0), 1)
     mean = (differing - 2 + 0.5) / (differing - 1)
     assert pair.share.mean == pytest.approx((differing * mean + 0.5 * pair.alike) / 45)
-    assert pair.share.low is not None
-    assert pair.share.low > 0.5
+    assert (pair.share.low or 0) > 0.5
     alike = sorted({*MethodAnswers(store, own.run, "naive").texts} - {item.question_id for item in own.items})
     add(store, "Bob", "words", dict.fromkeys(alike[:3], "second"), "naive")  # equal by definition
     assert labelled(store).pairs == (pair,)
