@@ -243,14 +243,12 @@ class Generate(ReusingStage):
     def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
         """The contexts by question, best first."""
         contexts = defaultdict[int, list[Given]](list)
-        for row in self._evidence(shard).to_pylist() if "evidence" in self.inputs else []:
+        columns = ["question_id", "text", *(["score"] if self.method.needs_scores else [])]
+        for row in (
+            self.inputs["evidence"].read(shard, columns=columns).to_pylist() if "evidence" in self.inputs else []
+        ):
             contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
-
-    def _evidence(self, shard: int) -> pa.Table:
-        """The contexts with what the generator asks for."""
-        scores = ["score"] if self.method.needs_scores else []
-        return self.inputs["evidence"].read(shard, columns=["question_id", "text", *scores])
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts, with the places of the files in which they were

@@ -4,10 +4,10 @@ in judge.py. A fifth, likelihood, asks a language model for no judgement: it mea
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -247,14 +247,6 @@ def _texts(rows: pa.Table) -> dict[int, list[str]]:
 NO_GOLD = "the question has no gold answer"
 
 
-class _Asked(NamedTuple):
-    """A question with a method's prompt and its first gold answer."""
-
-    question_id: int
-    prompt: str
-    answer: str
-
-
 class Likelihood(ReusingStage, FurtherStage):
     """How probable a causal language model finds the gold answer behind a method's prompt.
 
@@ -310,30 +302,33 @@ class Likelihood(ReusingStage, FurtherStage):
         return self.files_in((each for each in self.finished(READINGS) if each.method["model"] == own), READINGS)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = self._asked(shard)
-        due = [each for each in asked if each.answer]
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
+        golds = [next((answer for each in row["answers"] if (answer := each.strip())), "") for row in asked]
+        contexts = self.contexts(shard)
+        due = [
+            (self._prompt(row["text"], contexts[row["question_id"]]), gold)
+            for row, gold in zip(asked, golds, strict=True)
+            if gold
+        ]
         progress(len(asked) - len(due), 0)
         with remembering(self.memory()) as memory:
-            found = iter(self.method.answers([(each.prompt, each.answer) for each in due], progress))
-        rows = [_row(each, next(found) if each.answer else NO_GOLD) for each in asked]
+            found = iter(self.method.answers(due, progress))
+        rows = [
+            _row(row["question_id"], gold, next(found) if gold else NO_GOLD)
+            for row, gold in zip(asked, golds, strict=True)
+        ]
         notes = {"errors": sum(bool(row["error"]) for row in rows), **remembered_notes(memory)}
         tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **new_readings(memory)}
         tokens = sum(own.tokens for own in memory.new.values())
         return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
 
-    def _asked(self, shard: int) -> list[_Asked]:
-        contexts, asked = self.contexts(shard), []
-        for row in self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist():
-            own = contexts[row["question_id"]]
-            prompt = prompts.render(self.template if own else self.bare_template, row["text"], tuple(own))
-            gold = next((answer for each in row["answers"] if (answer := each.strip())), "")
-            asked.append(_Asked(row["question_id"], prompt, gold))
-        return asked
+    def _prompt(self, question: str, contexts: Sequence[str]) -> str:
+        return prompts.render(self.template if contexts else self.bare_template, question, tuple(contexts))
 
 
-def _row(asked: _Asked, read: Values | str) -> dict[str, Any]:
+def _row(question: int, answer: str, read: Values | str) -> dict[str, Any]:
     """`read`: the surprise of the answer's tokens, or why it is not known."""
-    row = {"question_id": asked.question_id, "answer": asked.answer}
+    row = {"question_id": question, "answer": answer}
     if isinstance(read, str):
         return {**row, "nats": None, "tokens": None, "error": read}
     return {**row, "nats": -float(read.sum(dtype=np.float64)), "tokens": len(read), "error": ""}

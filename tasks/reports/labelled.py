@@ -22,9 +22,9 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
 from vitalfew.tasks.reports.methods import Group, compared_with, groups
-from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement
+from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement, distinct
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
+from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means
 from vitalfew.tasks.reports.statistics.shares import TIE, over_all
 
 _RIGHT = {"right": 1.0, "wrong": 0.0}
@@ -58,7 +58,7 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     labels = {name: _labels(review for review in ones if review.method == name) for name in answers}
     pairs = dict.fromkeys(frozenset({review.method, review.other or ""}) for review in twos)
     # Only a verdict of right or wrong can be the same as a person's.
-    both = _first(_with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers))
+    both = distinct(_with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers))
     on_answers = (
         GivenVerdict(review.reviewer, _item(answers, review.method, review.question_id), review.verdict)
         for review in ones
@@ -75,7 +75,7 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
         judged=judged,
         methods=tuple(_methods(parameters, answers, verdicts, labels)),
         pairs=tuple(_pair(sorted(pair, key=order.index), twos, answers, preferences) for pair in pairs),
-        on_answers=agreement(_first(on_answers)),
+        on_answers=agreement(on_answers),
         on_pairs=agreement(on_pairs),
         with_judge=agreement(both),
         same_as_judge=sum(times > 1 for times in Counter((each.item, each.verdict) for each in both).values()),
@@ -131,7 +131,7 @@ def _methods(
             name=row.name,
             share=powered_means([judge], [human])[0],
             against=baseline.name if baseline else None,
-            difference=powered_differences(*theirs, [own], [own_labels])[0] if theirs and both else None,
+            difference=powered_difference(*theirs, own, own_labels) if theirs and both else None,
             answers=len(questions),
             unsure=sum(labels[method.name].unsure for method in row.methods),
             split=sum(labels[method.name].split for method in row.methods),
@@ -211,11 +211,3 @@ def _with_judge(
                 item = _item(answers, method, question)
                 yield GivenVerdict("people", item, label)
                 yield GivenVerdict("the judge", item, "right" if verdicts[method][question] == 1 else "wrong")
-
-
-def _first(verdicts: Iterable[GivenVerdict]) -> list[GivenVerdict]:
-    """The first verdict of every reviewer on every item."""
-    first: dict[tuple[str, str], GivenVerdict] = {}
-    for each in verdicts:
-        first.setdefault((each.reviewer, each.item), each)
-    return [*first.values()]

@@ -5,17 +5,14 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.evaluating import copied
 from tests.support.indexing import index, reused, table
 from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
-from vitalfew.storage.indexes import TopK
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrieve import Searcher
-from vitalfew.tasks.retrievers.keywords import fused, words
+from vitalfew.tasks.retrievers.keywords import words
 
 QUESTION = "Who built the lighthouse, and when was it opened?"
 BM25 = {"bm25": {"enabled": True}}
@@ -77,27 +74,3 @@ def test_hybrid_fuses_both_rankings(store: Path, unit: str) -> None:
     hits = searcher.hits(QUESTION, RetrieveConfig(retriever="hybrid", unit=unit, top_k=12))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:12])
     assert all(hit.score == pytest.approx(scores[hit.unit_id]) for hit in hits)
-
-
-RANKING = st.lists(st.integers(0, 30), unique=True, max_size=20)
-
-
-def ranked(units: list[int], depth: int = 20) -> TopK:
-    ids = np.array([units + [-1] * (depth - len(units))], np.int64)
-    return TopK(ids, np.zeros(ids.shape, np.float32), np.where(ids < 0, -1, ids // 10), np.where(ids < 0, -1, ids % 10))
-
-
-@settings(deadline=None)
-@given(st.lists(RANKING, min_size=1, max_size=4), st.integers(1, 30))
-def test_reciprocal_rank_fusion(rankings: list[list[int]], k: int) -> None:
-    top = fused([ranked(units) for units in rankings], k)
-    kept = top.ids[0][top.ids[0] >= 0].tolist()
-    assert len(kept) == len({*kept}) == min(k, len({unit for units in rankings for unit in units}))
-    for unit, score in zip(kept, top.scores[0].tolist(), strict=False):
-        assert score == pytest.approx(sum(1 / (61 + units.index(unit)) for units in rankings if unit in units))
-    assert (np.diff(top.scores[0][: len(kept)]) <= 0).all()
-    np.testing.assert_array_equal(top.shards[0][: len(kept)] * 10 + top.rows[0][: len(kept)], kept)
-    # neither the order of the rankings nor the depth that is asked for changes what is best
-    again, deeper = fused([ranked(units) for units in reversed(rankings)], k), fused([*map(ranked, rankings)], k + 5)
-    np.testing.assert_array_equal(again.ids, top.ids)
-    np.testing.assert_array_equal(deeper.ids[:, :k], top.ids)

@@ -16,7 +16,6 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.refiners.base import Evidence, Hit
-from vitalfew.tasks.refiners.spans import softmax
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.retrieve import Searcher
 from vitalfew.tasks.retrievers.keywords import words
@@ -80,26 +79,6 @@ def test_a_sentence_has_one_measure() -> None:
 
 
 # --- The candidates
-
-
-def test_candidates_are_all_sentences_of_the_best_passages_and_the_best_sentences_with_their_neighbours() -> None:
-    store = searchable()
-    searcher = Searcher.named(store, "test")
-    hits = searcher.hits(QUESTION, RetrieveConfig(retriever="spans", passages=3, sentences=5, top_k=1000))
-    best = {hit.passage_id for hit in searcher.hits(QUESTION, RetrieveConfig(retriever="passage", top_k=3))}
-    near = [
-        (hit.passage_id, hit.position + step)
-        for hit in searcher.hits(QUESTION, RetrieveConfig(retriever="core_context", top_k=5))
-        for step in (-1, 0, 1)
-    ]
-    sentences = table(store, "sentences").to_pylist()
-    due = {
-        row["sentence_id"]
-        for row in sentences
-        if row["passage_id"] in best or (row["passage_id"], row["position"]) in near
-    }
-    assert len(hits) == len(due)
-    assert {hit.unit_id for hit in hits} == due
 
 
 @pytest.mark.parametrize("keywords", [True, False])
@@ -166,20 +145,6 @@ def test_a_second_hop_lifts_the_passage_that_the_first_one_names(linked: Path) -
     assert one[hidden].score == pytest.approx(one[other].score, abs=0.2)
     assert two[hidden].score > two[other].score + 0.5
     assert len(two) == len({hit.unit_id for hit in two.values()})
-
-
-def test_the_probabilities_of_two_hops_are_shared_equally(linked: Path) -> None:
-    """Half of the softmax is that of the question alone; a link's own passage gets nothing of the other half."""
-    searcher = Searcher.named(linked, "test")
-    one, two = (
-        searcher.hits(ASKED, RetrieveConfig(retriever="spans", hops=hops, top_k=1000, core=60)) for hops in (1, 2)
-    )
-    first = dict(zip((hit.unit_id for hit in one), softmax(np.array([hit.score for hit in one])), strict=True))
-    whole = {hit.unit_id: np.exp(hit.score) for hit in two}
-    assert sum(whole.values()) == pytest.approx(2, abs=1e-3)
-    assert first[one[0].unit_id] > 0.99
-    beside = [hit.unit_id for hit in two if hit.passage_id == one[0].passage_id]
-    assert sum(whole[unit] - first.get(unit, 0) for unit in beside) == pytest.approx(0, abs=0.02)
 
 
 def test_two_hops_without_bm25_and_in_an_evaluation(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.support.tiny_models import bert
 from tests.support.towns import towns
 from tests.support.training import Interrupted, train_stage
 from vitalfew.configs.loading import ConfigError
-from vitalfew.storage.artifacts import Artifact, export_weights, training_figures
+from vitalfew.storage.artifacts import Artifact, training_figures
 from vitalfew.storage.upkeep.verify import verify
 from vitalfew.tasks.models.small.tuned import ADAPTER, SETTINGS
 from vitalfew.tasks.registry import UnknownName
@@ -115,13 +115,6 @@ def test_the_fingerprint_follows_what_decides_the_weights(place: Path, tmp_path:
     weights = tmp_path / "other" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     assert mortal(tmp_path, place, base=str(tmp_path / "other")).artifact != first
-
-
-def test_export_copies_the_finished_weights(whole: Train, tmp_path: Path) -> None:
-    export_weights(whole.artifact, tmp_path / "out")
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == contents(whole.artifact)
-    with pytest.raises(FileNotFoundError, match="not complete"):
-        export_weights(Artifact(tmp_path, "training_steps", "0" * 16), tmp_path / "out")
 
 
 def test_what_no_trainer_has_is_refused(place: Path, tmp_path: Path) -> None:

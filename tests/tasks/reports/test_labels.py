@@ -59,23 +59,6 @@ def test_intervals_of_both_hold_the_truth_in_95_percent_and_are_narrower(
     assert np.mean(shares) == pytest.approx(best, abs=0.15)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.2, 1.0])
-@pytest.mark.parametrize("graded", [True, False])
-def test_both_follows_the_formula(graded: bool, missing: float) -> None:
-    generator = np.random.default_rng(3)
-    human = generator.random((3, 60)) if graded else generator.integers(0, 2, (3, 60)).astype(np.float64)
-    judge = np.where(generator.random((3, 60)) < [[0.2], [0.6], [1.0]], human, generator.random((3, 60)))
-    judge[generator.random((3, 60)) < missing] = np.nan
-    human[:, 25:] = np.nan
-    for row, each in enumerate(powered_means(judge, human)):
-        known = judge[row][~np.isnan(judge[row])]
-        verdicts = np.where(np.isnan(judge[row]), known.mean() if known.size else 0.5, judge[row])
-        formula = each.weight * verdicts.mean() + np.nanmean(human[row] - each.weight * verdicts)
-        assert each.both.mean == pytest.approx(np.clip(formula, 0, 1))
-        assert each.labels.mean == pytest.approx(np.nanmean(human[row]))
-        assert width(each.both) <= width(each.labels)
-
-
 def test_bad_input_is_refused() -> None:
     good = np.full((1, 20), 0.5)
     with pytest.raises(ValueError, match=r"shapes \(1, 20\) and \(1, 19\): use NaN"):
@@ -133,7 +116,6 @@ def test_items_that_nobody_shares_have_no_alpha() -> None:
     )
 
 
-def test_two_verdicts_of_a_reviewer_on_an_item_are_refused() -> None:
-    twice = [*read("12", "12"), GivenVerdict("reviewer 0", "item 1", "1")]
-    with pytest.raises(ValueError, match="reviewer 0 gives more than one verdict on item 1: keep the one that counts"):
-        agreement(twice)
+def test_of_two_verdicts_of_a_reviewer_on_an_item_the_first_counts() -> None:
+    given = read("12", "12")
+    assert agreement([*given, GivenVerdict("reviewer 0", "item 1", "1")]) == agreement(given)

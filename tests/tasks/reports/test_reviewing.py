@@ -29,7 +29,7 @@ from vitalfew.tasks.reports.reviewed import ImportedReviews, export_reviews, imp
 from vitalfew.tasks.reports.reviewing import BACK, ReviewSession
 from vitalfew.tasks.reports.runs import find_run, read_rows
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
+from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means
 
 HEAD = "reviewer,run_id,question_id,method,other,verdict,seconds"
 HOSTILE = "[bold]\x1b[2Jnot markup[/]\x07"
@@ -167,7 +167,7 @@ def test_labels_correct_the_judge(store: Path) -> None:
     for name in PAIR:
         assert rows[name].share == powered_means([judge[name]], [human[name]])[0]
         assert (rows[name].unsure, rows[name].split, rows[name].answers) == (1, 1, 45)
-    expected = powered_differences(judge["naive"], human["naive"], [judge["words"]], [human["words"]])[0]
+    expected = powered_difference(judge["naive"], human["naive"], judge["words"], human["words"])
     assert rows["words"].difference == expected
     assert rows["two"].share.both.mean is None  # without labels
     assert (found.on_answers.reviewers, found.with_judge.items >= found.same_as_judge > 0) == (3, True)

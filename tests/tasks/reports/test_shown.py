@@ -25,7 +25,7 @@ from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.plots.cost import cost_by_stage
 from vitalfew.tasks.reports.plots.quality import quality_by_price
 from vitalfew.tasks.reports.plots.sweeps import recall_by_alpha
-from vitalfew.tasks.reports.shown.columns import best, default_columns, figure, pareto_front
+from vitalfew.tasks.reports.shown.columns import cells, default_columns, pareto_front
 from vitalfew.tasks.reports.shown.markdown import markdown_report
 from vitalfew.tasks.reports.shown.notes import warnings
 from vitalfew.tasks.reports.shown.page import page, queries
@@ -34,12 +34,6 @@ from vitalfew.tasks.reports.shown.terminal import terminal_report
 
 every = pytest.mark.parametrize("make", reports.ALL, ids=lambda make: make.__name__)
 VOID = {"meta", "br", "hr", "img", "link", "input"}
-
-
-def printed(report: Report, metric: str, value: float | None) -> str:
-    """A figure as a table has it: USD are those of 1,000 questions."""
-    times = 1000 if metric in ("stage_usd", "paid_usd") else 1
-    return figure(value and value * times, report.column(metric).unit)
 
 
 def shown(report: Report, width: int) -> str:
@@ -56,15 +50,12 @@ class Page(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.cells: list[str] = []
         self.feed(text)
         self.close()
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag in ("td", "th"):
-            self.cells.append("")
         if tag not in VOID:
             self.open.append(tag)
 
@@ -73,10 +64,6 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if {"td", "th"} & set(self.open):
-            self.cells[-1] += data
 
     def values(self, *names: str) -> list[str]:
         return [attributes[name] or "" for _, attributes in self.tags for name in names if name in attributes]
@@ -103,9 +90,8 @@ def test_a_narrow_terminal_shows_every_figure(make: Callable[[], Report]) -> Non
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
     words = text.split()
     for metric in default_columns(report) if make is reports.three else ():
-        marked = best(report, metric)
-        for row, value in enumerate(report.values(metric)):
-            assert f"{printed(report, metric, value)}{'*' if row in marked else ''}" in words
+        for cell in cells(report, metric):
+            assert f"{cell.text}{'*' if cell.best else ''}" in words
 
 
 def test_notes_tell_what_was_left_out_why_and_what_failed() -> None:
@@ -160,7 +146,9 @@ def test_markdown_marks_the_best_and_takes_no_markup_from_data() -> None:
     assert len(rows) == len(report.methods) + 2
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(default_columns(report)) + 2}
     assert "| ParetoRAG top-30 | **0.547** |" in text
-    assert "\\<script\\>" in (strange := markdown_report(reports.strange_names()))
+    strange = markdown_report(reports.strange_names())
+    assert "\\<script\\>" in strange
+    assert "  - ✗ ニュー" in strange
     assert not re.search(r"(?<!\\)<", strange)
 
 

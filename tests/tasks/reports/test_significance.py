@@ -42,7 +42,6 @@ def test_the_papers_figures(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("m,a,b\nx,1,\ny,1,2\n", ["row 1 (x), column 'b' is empty", "fill it in"]),
-        ("m,a,b\nx,1,2\ny,1,54%\n", ["row 2 (y), column 'b'", "'54%', not a finite number"]),
         ("m,a,b\nx,1,2\nx,1,3\n", ["row 2 names the method 'x' a second time"]),
     ],
 )
@@ -69,13 +68,3 @@ def test_quade_as_in_conover() -> None:
     assert found.degrees == (4, 24)
     assert found.f == pytest.approx(3.8293, abs=5e-5)
     assert found.p == pytest.approx(0.01519, abs=5e-6)
-
-
-def test_quade_knows_neither_order_nor_direction() -> None:
-    random = np.random.default_rng(3)
-    values = random.integers(0, 10, (5, 4)).astype(float)
-    one = quade(values)
-    rows, columns = random.permutation(5), random.permutation(4)
-    other = quade(values[rows][:, columns])
-    assert (other.rankings, other.f) == (pytest.approx(one.rankings[rows]), pytest.approx(one.f))
-    assert quade(-values, higher_is_better=False).rankings == pytest.approx(one.rankings)
