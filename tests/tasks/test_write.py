@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import ChatServer, Reply, completion
+from tests.support.fakes import ChatServer, Reply
 from tests.support.indexing import contents, index
 from tests.support.stages import staged
 from vitalfew.configs.writing import WriteConfig
@@ -137,33 +137,3 @@ def test_a_server_that_fails_gives_rows_or_ends_the_run_in_words(passages: Artif
         rejected.run("failing")
     assert [row["reason"] for row in rows(rejected, "rejects")] == ["no_reply"] * 4
     assert not rows(rejected)
-
-
-def test_answers_of_a_server_are_paid_once(passages: Artifact) -> None:
-    """A run that a server's failure ended goes on with the answers that came before."""
-
-    def behave(path: str, body: Any, attempt: int) -> Reply:
-        if path == "/v1/models":
-            return Reply({"object": "list", "data": []})
-        prompt = body["messages"][0]["content"]
-        prompts.append(prompt)
-        if len(prompts) == 4:
-            return Reply({"error": {"message": "out of memory"}}, status=503)
-        if "JSON" not in prompt:
-            return completion("it is has the number" if "by the text above" in prompt else "nobody knows")
-        quote = prompt.split("<passage>\n")[1].split("\n")[0]
-        subject = quote.split()[1].partition(".")[0]
-        rows = {"question": f"How is Text {subject} {len(prompts)} counted?", "answer": "number", "quote": quote}
-        return completion(json.dumps(rows))
-
-    prompts: list[str] = []
-    with ChatServer(behave) as server:
-        first = paid(passages, server.url)
-        with pytest.raises(Unanswered, match="out of memory"):
-            first.run("first")
-        again = paid(passages, server.url)
-        again.run("again")
-    assert len(prompts) == len({*prompts}) + 1 == 13  # three requests for a question, and the one that failed
-    assert len(rows(again)) == 4
-    assert not rows(again, "rejects")
-    assert sum(record.cost.tokens for record in again.artifact.completed().shards) == 12 * 9

@@ -93,13 +93,9 @@ def paired_bootstrap(baseline: ArrayLike, methods: ArrayLike, *, resamples: int 
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p: the i-th smallest of m times m − i + 1, never below a smaller one's, at most 1.
-
-    None stays None and does not count as a test. Raises ValueError for a p outside [0, 1].
-    """
+    """Holm's adjusted p: the i-th smallest of m times m − i + 1, never below a smaller one's, at most 1. None stays as
+    it is and does not count as a test."""
     tested = [(p, place) for place, p in enumerate(p_values) if p is not None]
-    if wrong := [p for p, _ in tested if not 0 <= p <= 1]:
-        raise ValueError(f"not a p-value: {wrong[0]}")
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for rank, (p, place) in enumerate(sorted(tested)):

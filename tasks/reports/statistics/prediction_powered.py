@@ -88,10 +88,9 @@ def powered_difference(
     All float64 (N,), values as for `powered_means`. A question has a label, and a verdict, where both the method and
     the baseline have one. Raises as `powered_means`.
     """
-    (judge_before, judge_after), (human_before, human_after) = _verdicts(
-        [baseline_judge, judge], [baseline_human, human]
-    )
-    return _powered(judge_after - judge_before, human_after - human_before, -1.0)
+    (before,), (before_human,) = _verdicts(np.atleast_2d(baseline_judge), np.atleast_2d(baseline_human))
+    (after,), (after_human,) = _verdicts(np.atleast_2d(judge), np.atleast_2d(human))
+    return _powered(after - before, after_human - before_human, -1.0)
 
 
 class _Moments(NamedTuple):
