@@ -60,20 +60,15 @@ class Ask(Stage):
     def method_identity(self) -> dict[str, Any]:
         return {}
 
-    @property
-    def _chosen(self) -> Path:
-        return self.artifact.file("chosen.npy")
+    def _array(self, name: str) -> Path:
+        return self.artifact.file(f"{name}.npy")
 
-    @property
-    def _hashed(self) -> Path:
-        return self.artifact.file("hashed.npy")
-
-    @property
-    def _gold(self) -> Path:
-        return self.artifact.file("gold.npy")
+    def _prepared(self, name: str) -> np.ndarray:
+        """An array of `prepare`. Raises FileNotFoundError, Damaged."""
+        return files.read_array(self.prepared_file(self._array(name)))
 
     def prepared(self) -> list[Path]:
-        return [self._chosen, self._gold, *([self._hashed] if self.config.half else [])]
+        return [self._array(name) for name in ("chosen", "gold", *(["hashed"] if self.config.half else []))]
 
     def prepare(self, progress: Progress) -> None:
         """Choose the questions. Raises InputError if there are none, or if the condition is invalid."""
@@ -83,10 +78,11 @@ class Ask(Stage):
         if self.config.sample is not None:
             chosen = np.argsort(mixed(ids, self.config.seed), kind="stable")[: self.config.sample]
             ids, own = ids[np.sort(chosen)], own[np.sort(chosen)]
-        files.write_array(self._chosen, ids)
-        files.write_array(self._gold, find_gold(self._placed(ids), self.inputs.get("corpus", self.inputs["passages"])))
+        files.write_array(self._array("chosen"), ids)
+        gold = find_gold(self._placed(ids), self.inputs.get("corpus", self.inputs["passages"]))
+        files.write_array(self._array("gold"), gold)
         if self.config.half:
-            files.write_array(self._hashed, ids[own < 0])
+            files.write_array(self._array("hashed"), ids[own < 0])
 
     def _placed(self, ids: np.ndarray) -> Iterator[dict[str, Any]]:
         """The rows of these questions that name places."""
@@ -161,7 +157,7 @@ class Ask(Stage):
 
     def ids(self) -> np.ndarray:
         """The ids of the chosen questions, int64, in order. Raises FileNotFoundError, Damaged."""
-        return files.read_array(self.prepared_file(self._chosen))
+        return self._prepared("chosen")
 
     def shards(self) -> list[int]:
         return list(range(-(-len(self.ids()) // self.config.batch)))
@@ -182,8 +178,7 @@ class Ask(Stage):
         rows = rows.filter(pc.is_in(rows["question_id"], pa.array(ids))).sort_by("question_id")
         asked, rejects = self._with_gold(_as_asked(rows))
         progress(rows.num_rows, 0)
-        hashed = files.read_array(self.prepared_file(self._hashed)) if self.config.half else ids[:0]
-        notes = {HASHED: int(np.isin(ids, hashed).sum())} if self.config.half else {}
+        notes = {HASHED: int(np.isin(ids, self._prepared("hashed")).sum())} if self.config.half else {}
         if not rejects:
             return ShardResult(len(ids), {"asked": asked}, notes=notes)
         notes[LOST] = len({row["offset"] for row in rejects})
@@ -195,7 +190,7 @@ class Ask(Stage):
         if not pc.any(pc.greater(pc.list_value_length(asked["gold_places"]), 0)).as_py():
             return asked, []
         found = defaultdict[tuple[int, int], list[dict[str, int]]](list)
-        for question, place, passage, start, end in files.read_array(self.prepared_file(self._gold)).tolist():
+        for question, place, passage, start, end in self._prepared("gold").tolist():
             found[question, place].append({"passage_id": passage, "start": start, "end": end})
         rows, rejects = asked.to_pylist(), []
         for row in rows:

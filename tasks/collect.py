@@ -13,14 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
 from vitalfew.configs.training import PARTS, CollectConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
-from vitalfew.storage.ids import shard_of
-from vitalfew.storage.indexes.units import Units
+from vitalfew.storage.indexes.units import Passages
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.ticks import Counted
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult
@@ -70,8 +68,9 @@ class Collect(MethodStage):
 
     def _groups(self, asked: list[dict[str, Any]], rule: SplitRule) -> list[str]:
         """The groups of the questions, by which they are split."""
-        titles = _Titles(self.inputs["passages"])
-        return [rule.group(row["text"], titles.of(row["gold_passages"])) for row in asked]
+        passages = Passages(self.inputs["passages"])
+        first = ((row["text"], row["gold_passages"][:1]) for row in asked)
+        return [rule.group(text, passages.title(*gold) if gold else "") for text, gold in first]
 
     def prepared(self) -> list[Path]:
         return [split_file(self.artifact)]
@@ -194,18 +193,3 @@ def read_apart(inputs: Mapping[str, Artifact]) -> Apart:
 def read_whole(artifact: Artifact, table: str) -> pa.Table:
     """All rows of a table."""
     return pa.concat_tables([artifact.read(record.shard, table) for record in artifact.completed().shards])
-
-
-class _Titles:
-    """The titles of passages of the corpus."""
-
-    def __init__(self, load: Artifact) -> None:
-        self.units, self.shards = Units({"passages": load}), len(load.completed().shards)
-
-    def of(self, passages: list[int]) -> str:
-        """The title of the first of these passages; '' where there is none, or the corpus lacks it."""
-        if not passages:
-            return ""
-        shard = int(shard_of(np.array(passages[0], np.int64), self.shards))
-        row = self.units.find_passage(shard, passages[0])
-        return str(row["title"]) if row else ""

@@ -16,7 +16,7 @@ from vitalfew.configs.evaluation import CHOOSES_PROMPTS, GenerateConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
-from vitalfew.storage.costs import Cost, Reused
+from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
@@ -94,7 +94,7 @@ class Generate(ReusingStage):
         """The files with answers of this generator, and with what its model read, in finished artifacts."""
         own = fingerprint(generator=self.planned["generator"])
         read = (each for each in self.finished(READINGS) if fingerprint(generator=each.method["generator"]) == own)
-        return [*self.answers_in(self.earlier(ratings=True)), *self.readings_in(read)]
+        return [*self.files_in(self.earlier(ratings=True), self.table), *self.files_in(read, READINGS)]
 
     def earlier(self, ratings: bool = False) -> list[Manifest]:
         """The finished artifacts of this stage's store whose answers are those that it would get itself; or, with
@@ -108,10 +108,6 @@ class Generate(ReusingStage):
                 or (ratings and self._rates and _rating(manifest.method) == self._rates)
             )
         ]
-
-    def answers_in(self, manifests: Sequence[Manifest]) -> list[File]:
-        """The files with the candidates of some artifacts."""
-        return [file for manifest in manifests for file in manifest.files() if file.table == self.table]
 
     def _answering(self, description: dict[str, Any]) -> str:
         """The fingerprint of everything that an answer depends on besides the prompt."""
@@ -163,13 +159,9 @@ class Generate(ReusingStage):
     def _rate(self, base: File) -> Reused:
         """The wall and CPU seconds of the shard with this file for every second of its answers, at most one second on
         the clock: those of a server overlap."""
-        artifact = Artifact(self.store, *base.path.split("/")[:2])
-        records = manifest.shards if (manifest := artifact.recorded_manifest()) else []
-        cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
-        wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
-        rows = files.read_table(self.store / base.path, ["seconds"])
-        busy = max(wall, pc.sum(rows["seconds"]).as_py() or 0.0)
-        return Reused(0, wall / busy, cpu / busy) if busy else Reused()
+        took, rows = self.taken(base), files.read_table(self.reused_store / base.path, ["seconds"])
+        busy = max(took.wall_seconds, pc.sum(rows["seconds"]).as_py() or 0.0)
+        return Reused(0, took.wall_seconds / busy, took.cpu_seconds / busy) if busy else Reused()
 
     def _new(self, candidate: Due, completion: Completion) -> dict[str, Any]:
         """The columns of an answer that was generated. What decided it may be known only now."""
@@ -251,14 +243,12 @@ class Generate(ReusingStage):
     def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
         """The contexts by question, best first."""
         contexts = defaultdict[int, list[Given]](list)
-        for row in self._evidence(shard).to_pylist() if "evidence" in self.inputs else []:
+        columns = ["question_id", "text", *(["score"] if self.method.needs_scores else [])]
+        for row in (
+            self.inputs["evidence"].read(shard, columns=columns).to_pylist() if "evidence" in self.inputs else []
+        ):
             contexts[row["question_id"]].append((row["text"], row.get("score")))
         return contexts
-
-    def _evidence(self, shard: int) -> pa.Table:
-        """The contexts with what the generator asks for."""
-        scores = ["score"] if self.method.needs_scores else []
-        return self.inputs["evidence"].read(shard, columns=["question_id", "text", *scores])
 
     def known(self, ids: Sequence[int], bases: Sequence[File]) -> dict[int, dict[str, Any]]:
         """The answers that these files of earlier runs have to prompts, with the places of the files in which they were

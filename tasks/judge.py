@@ -13,7 +13,7 @@ import pyarrow as pa
 from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, fingerprint
-from vitalfew.storage.costs import Cost, Reused
+from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.rate import Cases, Rate, Row
@@ -48,6 +48,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
     Options = JudgeConfig
     config: JudgeConfig
     role: ClassVar[str | None] = "judge"
+    priced: ClassVar[str] = "engine"  # a server's price is that of its model, whatever it is asked
     shared: ClassVar[bool] = False  # its model makes room for the generator's
     schema = schemas.VERDICTS
     scores: ClassVar[tuple[str, ...]] = ()  # either may be missing
@@ -57,12 +58,6 @@ class Judge(Rate, ReusingStage, FurtherStage):
         """Raises UnknownName, ConfigError, EngineUnavailable."""
         read = {role: own for role, own in inputs.items() if config.preferred or not role.startswith(BASELINE)}
         super().__init__(store, read, config)
-
-    @property
-    def model_name(self) -> str | None:
-        """By the engine, where the judge has one: a server's price is that of its model, whatever it is asked."""
-        engine, model = getattr(self.config, "engine", None), getattr(self.config, "model", None)
-        return f"{engine}:{model}" if engine and model else super().model_name
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
@@ -93,16 +88,13 @@ class Judge(Rate, ReusingStage, FurtherStage):
     def _answers(self, shard: int, whose: str = "") -> dict[int, Row]:
         """The candidate that answers, by question: the first chosen, or the only one; with the contexts of its prompt,
         `hits`. `whose`: BASELINE for those of the baseline."""
-        contexts: dict[tuple[int, int], str] = {}
-        if evidence := self.inputs.get(f"{whose}evidence"):
-            rows = evidence.read(shard, columns=["question_id", "rank", "text"]).to_pylist()
-            contexts = {(row["question_id"], row["rank"]): row["text"] for row in rows}
+        contexts = self.contexts(shard, whose)
         chosen: dict[int, int] = {}
         if answers := self.inputs.get(f"{whose}answers"):
             for row in answers.read(shard, columns=["question_id", "candidate"]).to_pylist():
                 chosen.setdefault(row["question_id"], row["candidate"])
         return {
-            row["question_id"]: {**row, "hits": tuple(contexts[row["question_id"], rank] for rank in row["contexts"])}
+            (key := row["question_id"]): {**row, "hits": tuple(contexts[key][rank - 1] for rank in row["contexts"])}
             for row in self.inputs[f"{whose}candidates"].read(shard).to_pylist()
             if row["candidate"] == chosen.get(row["question_id"], 0)
         }
@@ -126,7 +118,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
         """The files with this judge's verdicts, in finished artifacts."""
         own = fingerprint(method=self.planned)
         same = (each for each in self.finished(self.table) if fingerprint(method=each.method) == own)
-        return [file for manifest in same for file in manifest.files() if file.table == self.table]
+        return self.files_in(same, self.table)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         rows_in, cases = self.cases(shard)
@@ -155,16 +147,9 @@ class Judge(Rate, ReusingStage, FurtherStage):
 
     def _each(self, base: File) -> Reused:
         """The mean cost of a verdict in a file of earlier work."""
-        manifest = Artifact(self.reused_store, *base.path.split("/")[:2]).recorded_manifest()
-        records = manifest.shards if manifest else []
-        cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
         given = files.read_table(self.reused_store / base.path, [*KEYS.values()])
         count = sum(len(column) - column.null_count for column in given.columns)
-        return Reused(
-            cost.tokens + cost.reused_tokens,
-            cost.wall_seconds + cost.reused_wall_seconds,
-            cost.cpu_seconds + cost.reused_cpu_seconds,
-        ) * (1 / max(1, count))
+        return self.taken(base) * (1 / max(1, count))
 
     def columns(self, judgement: Judgement) -> Row:
         """One verdict stays if the other is an error."""

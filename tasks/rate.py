@@ -4,10 +4,10 @@ in judge.py. A fifth, likelihood, asks a language model for no judgement: it mea
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -124,11 +124,7 @@ class Critique(Rate):
 
     def cases(self, shard: int) -> tuple[int, Cases]:
         candidates = self.inputs["candidates"].read(shard).to_pylist()
-        questions = self._questions(shard)
-        contexts: dict[tuple[int, int], str] = {}
-        if "evidence" in self.inputs:
-            evidence = self.inputs["evidence"].read(shard, columns=["question_id", "rank", "text"])
-            contexts = {(row["question_id"], row["rank"]): row["text"] for row in evidence.to_pylist()}
+        questions, contexts = self._questions(shard), self.contexts(shard)
         cases: Cases = []
         for row in candidates:
             key = {"question_id": row["question_id"], "candidate": row["candidate"]}
@@ -137,7 +133,7 @@ class Critique(Rate):
                 continue
             case = RatedContext(
                 question=questions[row["question_id"]],
-                context="\n\n".join(contexts[row["question_id"], rank] for rank in row["contexts"]),
+                context="\n\n".join(contexts[row["question_id"]][rank - 1] for rank in row["contexts"]),
                 answer=row["text"],
                 probabilities={token["token"]: token["probability"] for token in row["probabilities"]},
             )
@@ -251,14 +247,6 @@ def _texts(rows: pa.Table) -> dict[int, list[str]]:
 NO_GOLD = "the question has no gold answer"
 
 
-class _Asked(NamedTuple):
-    """A question with a method's prompt and its first gold answer."""
-
-    question_id: int
-    prompt: str
-    answer: str
-
-
 class Likelihood(ReusingStage, FurtherStage):
     """How probable a causal language model finds the gold answer behind a method's prompt.
 
@@ -311,37 +299,36 @@ class Likelihood(ReusingStage, FurtherStage):
     def reusable(self) -> list[File]:
         """The files with what this model read, in finished artifacts."""
         own = self.planned["model"]
-        return self.readings_in(each for each in self.finished(READINGS) if each.method["model"] == own)
+        return self.files_in((each for each in self.finished(READINGS) if each.method["model"] == own), READINGS)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        asked = self._asked(shard)
-        due = [each for each in asked if each.answer]
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist()
+        golds = [next((answer for each in row["answers"] if (answer := each.strip())), "") for row in asked]
+        contexts = self.contexts(shard)
+        due = [
+            (self._prompt(row["text"], contexts[row["question_id"]]), gold)
+            for row, gold in zip(asked, golds, strict=True)
+            if gold
+        ]
         progress(len(asked) - len(due), 0)
         with remembering(self.memory()) as memory:
-            found = iter(self.method.answers([(each.prompt, each.answer) for each in due], progress))
-        rows = [_row(each, next(found) if each.answer else NO_GOLD) for each in asked]
+            found = iter(self.method.answers(due, progress))
+        rows = [
+            _row(row["question_id"], gold, next(found) if gold else NO_GOLD)
+            for row, gold in zip(asked, golds, strict=True)
+        ]
         notes = {"errors": sum(bool(row["error"]) for row in rows), **remembered_notes(memory)}
         tables = {self.table: pa.Table.from_pylist(rows, schemas.LIKELIHOODS), **new_readings(memory)}
         tokens = sum(own.tokens for own in memory.new.values())
         return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
 
-    def _asked(self, shard: int) -> list[_Asked]:
-        contexts: dict[int, list[str]] = {}
-        if "evidence" in self.inputs:
-            for row in self.inputs["evidence"].read(shard, columns=["question_id", "text"]).to_pylist():
-                contexts.setdefault(row["question_id"], []).append(row["text"])
-        asked = []
-        for row in self.inputs["asked"].read(shard, columns=["question_id", "text", "answers"]).to_pylist():
-            own = contexts.get(row["question_id"], [])
-            prompt = prompts.render(self.template if own else self.bare_template, row["text"], tuple(own))
-            gold = next((answer for each in row["answers"] if (answer := each.strip())), "")
-            asked.append(_Asked(row["question_id"], prompt, gold))
-        return asked
+    def _prompt(self, question: str, contexts: Sequence[str]) -> str:
+        return prompts.render(self.template if contexts else self.bare_template, question, tuple(contexts))
 
 
-def _row(asked: _Asked, read: Values | str) -> dict[str, Any]:
+def _row(question: int, answer: str, read: Values | str) -> dict[str, Any]:
     """`read`: the surprise of the answer's tokens, or why it is not known."""
-    row = {"question_id": asked.question_id, "answer": asked.answer}
+    row = {"question_id": question, "answer": answer}
     if isinstance(read, str):
         return {**row, "nats": None, "tokens": None, "error": read}
     return {**row, "nats": -float(read.sum(dtype=np.float64)), "tokens": len(read), "error": ""}

@@ -71,7 +71,7 @@ class Refine(ReusingStage):
         """The files with readings of this refiner's models, in finished artifacts of the store."""
         own = _models(self.planned)
         alike = [manifest for manifest in self.finished(READINGS) if own & _models(manifest.method)] if own else []
-        return self.readings_in(alike)
+        return self.files_in(alike, READINGS)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         asked = self.inputs["asked"].read(shard, columns=["question_id", "text", "gold_passages"])
@@ -121,8 +121,7 @@ class Refine(ReusingStage):
 
     def _vectors(self, shard: int, hits: pa.Table, numbers: Sequence[Sequence[int]]) -> Vectors:
         """The index's vectors of the questions, and of their hits, which are given by number."""
-        column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
-        questions = column.flatten().to_numpy().reshape(len(numbers), -1)
+        questions = self.question_vectors(shard)
         if not len(hits):
             return Vectors(questions, [questions[:0]] * len(numbers))
         table = hits.take(pa.array(chain(*numbers), pa.int64()))

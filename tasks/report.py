@@ -17,7 +17,7 @@ from vitalfew.tasks.reports.differences import among
 from vitalfew.tasks.reports.differing import differing
 from vitalfew.tasks.reports.labelled import labelled
 from vitalfew.tasks.reports.methods import groups, method_results
-from vitalfew.tasks.reports.papers import counterparts
+from vitalfew.tasks.reports.papers import counterparts, repeated
 from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.recommendation import recommendation
@@ -52,7 +52,6 @@ def read_report(store: Path, run: Run) -> Report:
     results = method_results(store, run, parameters)
     first = {group.name: group.methods[0].name for group in groups(parameters.methods)}
     paper = paper_of(run.name)
-    figures = paper.experiments[run.name].figures if paper and run.name in paper.experiments else ()
     source = questions.dataset or f"the data sets of index {next(m.index for m in parameters.methods if m.index)}"
     return Report(
         experiment=run.name,
@@ -79,7 +78,7 @@ def read_report(store: Path, run: Run) -> Report:
         choice=choice(store, run, parameters.methods),
         context_map=context_map(store, run, parameters.methods),
         paper=paper,
-        counterparts=counterparts((each.ours for each in figures), results.scores),
+        counterparts=counterparts((each.ours for each in repeated(paper, run.name).figures), results.scores),
         paid=paid(store, run),
         chosen=parameters.chosen,
         choosing=paid(store, development) if development else None,

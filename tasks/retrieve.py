@@ -96,7 +96,7 @@ class Searcher:
         vectors: Vectors | None = None,
         names: Sequence[tuple[str, str]] = (),
     ) -> TopK:
-        """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
+        """The best units of every question, by table shard and row. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
         asked = QuestionBatch(questions, self._encode, names, vectors)
         return self._retriever(request).retrieve(asked, self.index.only(request.where), request.top_k)
@@ -122,13 +122,6 @@ class Searcher:
         if retriever.keywords:
             self.index.bm25  # noqa: B018  # checks that it exists
         retriever.check(self.index)
-
-    def texts(self, top: TopK, unit: Unit) -> list[list[dict[str, Any]]]:
-        """The rows of `sentences` (or `passages`) of the best units, question by question, best first."""
-        return [
-            [self.units.row(unit, int(shard), int(row)) for shard, row in zip(shards, rows, strict=True) if row >= 0]
-            for shards, rows in zip(top.shards, top.rows, strict=True)
-        ]
 
     def columns(self, top: TopK, unit: Unit) -> dict[str, Any]:
         """The columns of `hits` that a unit and its score make, question by question, best first; `question`: its place
@@ -164,8 +157,10 @@ class Searcher:
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
         top, unit = retriever.retrieve(questions, self.index.only(request.where), request.top_k), retriever.unit
         hits = []
-        for rank, row in enumerate(self.texts(top, unit)[0]):
-            shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])
+        for rank, (shard, number) in enumerate(zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)):
+            if number < 0:
+                break
+            row = self.units.row(unit, shard, number)
             core, context = self.units.similarities(unit, shard, number, questions.vectors[0])
             passage, text = self.units.passage(shard, row["passage_id"]), row["text"].strip()
             start = row.get("start", 0) + len(row["text"]) - len(row["text"].lstrip())
@@ -235,10 +230,7 @@ class Retrieve(MethodStage):
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = self.searcher
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
-        vectors = None
-        if "question_vectors" in self.inputs:
-            column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
-            vectors = column.flatten().to_numpy().reshape(len(column), -1)
+        vectors = self.question_vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
         top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
         columns = searcher.columns(top, self.method.unit)

@@ -6,6 +6,7 @@ plain loop) decides where a shard is done.
 """
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from vitalfew.storage.artifacts import (
     whole_bases,
     write_bases,
 )
-from vitalfew.storage.costs import Meter, Reused
+from vitalfew.storage.costs import Cost, Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
@@ -118,6 +119,8 @@ class Stage(ABC):
     """The section of its settings; "": they are at the top, as those of a recipe."""
     role: ClassVar[str | None] = None
     """The setting that names the method whose tokens are paid for: encoder, generator. None: it has no model."""
+    priced: ClassVar[str] = ""
+    """The setting by which the model is priced, where it is not `role`: the engine of one that a server may answer."""
     version: ClassVar[str] = "1"
     over: ClassVar[str] = ""
     """The input whose shards are this stage's shards, one for one; "": the first."""
@@ -154,7 +157,7 @@ class Stage(ABC):
         if self.role is None:
             return None
         method, model = getattr(self.config, self.role), getattr(self.config, "model", None)
-        return f"{method}:{model}" if model else str(method)
+        return f"{getattr(self.config, self.priced, None) or method}:{model}" if model else str(method)
 
     def config_identity(self) -> dict[str, Any]:
         """The settings that change the result."""
@@ -173,6 +176,20 @@ class Stage(ABC):
         input `counts`."""
         artifact = self._followed(self.counts or self.over)
         return artifact.completed().rows[artifact.table]
+
+    def contexts(self, shard: int, whose: str = "") -> dict[int, list[str]]:
+        """The contexts of every question of a shard, best first; none where its method has none. `whose`: BASELINE for
+        those of the baseline."""
+        found = defaultdict[int, list[str]](list)
+        if evidence := self.inputs.get(f"{whose}evidence"):
+            for row in evidence.read(shard, columns=["question_id", "text"]).to_pylist():
+                found[row["question_id"]].append(row["text"])
+        return found
+
+    def question_vectors(self, shard: int) -> np.ndarray:
+        """The vectors of a shard's questions, float32 (n, d)."""
+        column = self.inputs["question_vectors"].read(shard)["vector"].combine_chunks()
+        return column.flatten().to_numpy().reshape(len(column), -1)
 
     def _followed(self, role: str) -> Artifact:
         return self.inputs[role or next(iter(self.inputs))]
@@ -449,9 +466,18 @@ class ReusingStage(MethodStage):
             if manifest := Artifact(self.reused_store, self.table, directory.name).recorded_manifest():
                 yield manifest
 
-    def readings_in(self, manifests: Iterable[Manifest]) -> list[File]:
-        """The files with the readings of some artifacts."""
-        return [file for manifest in manifests for file in manifest.files() if file.table == READINGS]
+    @staticmethod
+    def files_in(manifests: Iterable[Manifest], table: str) -> list[File]:
+        """The files with a table of some artifacts."""
+        return [file for manifest in manifests for file in manifest.files() if file.table == table]
+
+    def taken(self, base: File) -> Reused:
+        """What the shard took, by itself and with what it took over, that wrote a file of earlier work."""
+        manifest = Artifact(self.reused_store, *base.path.split("/")[:2]).recorded_manifest()
+        records = manifest.shards if manifest else []
+        cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
+        wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
+        return Reused(cost.tokens + cost.reused_tokens, wall, cpu)
 
     def memory(self) -> Memory:
         """A memory for the readings of a shard, which finds those of the chosen files."""

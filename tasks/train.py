@@ -103,14 +103,12 @@ class Train(MethodStage):
 
     def _tables(self) -> Tables:
         """The passages of the questions' data sets come first. Raises ConfigError if there are no questions."""
-        if not (questions := self._read("questions", "questions")).num_rows:
+        if not (questions := read_whole(self.inputs["questions"], "questions")).num_rows:
             raise ConfigError("no questions to learn from: name data sets with questions (see `vitalfew datasets`)")
-        passages = [self._read(role, "passages") for role in ("questions", "passages") if role in self.inputs]
-        labels = self._read("labels", "labels") if "labels" in self.inputs else None
+        sources = [self.inputs[role] for role in ("questions", "passages") if role in self.inputs]
+        passages = [read_whole(source, "passages") for source in sources]
+        labels = read_whole(self.inputs["labels"], "labels") if "labels" in self.inputs else None
         return Tables(questions, pa.concat_tables(passages), apart=read_apart(self.inputs), labels=labels)
-
-    def _read(self, role: str, table: str) -> pa.Table:
-        return read_whole(self.inputs[role], table)
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         position, rows = self._restore()
@@ -240,7 +238,7 @@ class TrainOnExamples(Train):
         return self.inputs["examples"].completed().rows["oreo_examples"]
 
     def _tables(self) -> Tables:
-        earlier, examples = self.inputs.get("weights"), self._read("examples", "oreo_examples")
+        earlier, examples = self.inputs.get("weights"), read_whole(self.inputs["examples"], "oreo_examples")
         weights = files.local(earlier.directory / WEIGHTS) if earlier else None
         return Tables(examples=examples, weights=weights, split=read_split(self.inputs["examples"]))
 

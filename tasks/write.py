@@ -41,6 +41,8 @@ from vitalfew.tasks.writers.checks import Earlier
 from vitalfew.tasks.writers.partners import partners
 
 Row = dict[str, Any]
+DRAWN, PARAMETERS, PARTNERS = "drawn.npy", "parameters.json", "partners.json"
+"""Files that the shards are made with: the drawn passages, the splitter of their sentences, their partners."""
 SAMPLE_CHARS = 2_000_000
 """Characters of the drawn passages on which the splitter of their sentences is trained, at most."""
 
@@ -53,41 +55,25 @@ class Write(MethodStage):
     table: ClassVar[str] = "drafts"
     section: ClassVar[str] = "write"
     role: ClassVar[str | None] = "writer"
+    priced: ClassVar[str] = "engine"
     config: WriteConfig
     method: Writer
 
     def __init__(self, store: Path, passages: Artifact, config: WriteConfig) -> None:
         super().__init__(store, {"passages": passages}, config)
 
-    @property
-    def model_name(self) -> str:
-        """As the prices list it: that of the engine which the writer asks."""
-        engine, model = getattr(self.config, "engine", None), getattr(self.config, "model", None)
-        return f"{engine}:{model}" if engine and model else self.config.writer
-
-    @property
-    def _drawn(self) -> Path:
-        return self.artifact.file("drawn.npy")
-
-    @property
-    def _parameters(self) -> Path:
-        return self.artifact.file("parameters.json")
-
-    @property
-    def _partners(self) -> Path:
-        return self.artifact.file("partners.json")
-
     def prepared(self) -> list[Path]:
-        further = [self._parameters] if self.method.needs_sentences else []
-        return [self._drawn, *further, *([self._partners] if self.method.needs_partners else [])]
+        sentences, partners = self.method.needs_sentences, self.method.needs_partners
+        names = [DRAWN, *([PARAMETERS] if sentences else []), *([PARTNERS] if partners else [])]
+        return [self.artifact.file(name) for name in names]
 
     def prepare(self, progress: Progress) -> None:
         drawn = draw(self.inputs["passages"], self.config.n * self.config.spare, self.config.seed)
-        files.write_array(self._drawn, drawn)
+        files.write_array(self.artifact.file(DRAWN), drawn)
         if self.method.needs_sentences:
-            files.write_json(self._parameters, _splitter().train(self._sample(drawn[:, 0].tolist())))
+            files.write_json(self.artifact.file(PARAMETERS), _splitter().train(self._sample(drawn[:, 0].tolist())))
         if self.method.needs_partners:
-            files.write_json(self._partners, self._found_partners(drawn))
+            files.write_json(self.artifact.file(PARTNERS), self._found_partners(drawn))
 
     def _found_partners(self, drawn: np.ndarray) -> dict[str, tuple[int, str]]:
         """By the id of a drawn passage, its partner and what they have in common."""
@@ -112,15 +98,15 @@ class Write(MethodStage):
         """Raises FileNotFoundError, and DamagedRecord if the parameters have changed since they were written."""
         self.splitter: Splitter | None = None
         if self.method.needs_sentences:
-            self.splitter = files.read_record(self._parameters, _loaded)
+            self.splitter = files.read_record(self.artifact.file(PARAMETERS), _loaded)
         self.partners: Mapping[str, tuple[int, str]] = {}
         if self.method.needs_partners:
-            self.partners = files.read_record(self._partners, dict)
+            self.partners = files.read_record(self.artifact.file(PARTNERS), dict)
 
     def drawn(self) -> np.ndarray:
         """The drawn passages in their order, int64 (n, 2): id, and the place of its half in HALVES. Raises
         FileNotFoundError, Damaged."""
-        return files.read_array(self.prepared_file(self._drawn))
+        return files.read_array(self.prepared_file(self.artifact.file(DRAWN)))
 
     def shards(self) -> list[int]:
         passages = len(self.drawn())

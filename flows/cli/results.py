@@ -81,31 +81,12 @@ def compare(
     from vitalfew.tasks.reports.comparison import compare as compared
     from vitalfew.tasks.reports.comparison import main_metric, question_table, write_comparison
 
-    pairs = compared(store, *(_side(store, given) for given in (run_a, run_b)))
+    pairs = compared(store, run_a, run_b)
     by = main_metric(pairs, metric)
     for pair in pairs:
         table = question_table(store, pair)
         path = write_comparison(store, pair, table)
         _show(pair, table, by, questions, path)
-
-
-def _side(store: Path, given: str) -> str:
-    """RUN or RUN:METHOD, with the method's name where its label is given. Raises NoReport."""
-    from vitalfew.configs.evaluation import Evaluate
-    from vitalfew.configs.loading import few
-    from vitalfew.tasks.registry import method_named
-    from vitalfew.tasks.reports.methods import groups
-    from vitalfew.tasks.reports.runs import NoReport, find_run
-
-    name, _, method = given.partition(":")
-    if not method:
-        return given
-    found = find_run(store, name)
-    known = [group.name for group in groups(Evaluate.model_validate(found.config).methods)]
-    method = method_named(method, known)
-    if method not in known:
-        raise NoReport(f"run {found.run_id} has no method {method!r}; it has: {few(method, known, '')}")
-    return f"{name}:{method}"
 
 
 def _show(pair: Any, table: Any, metric: str, questions: int, path: Path) -> None:

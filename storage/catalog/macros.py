@@ -60,6 +60,32 @@ def _evaluated(run: str) -> str:
     )
 
 
+def _answered(questions: str) -> str:
+    """SQL of a table `answered`: of these questions the answer that was chosen first; where nothing was chosen, the
+    first candidate."""
+    return f"""told AS (
+    SELECT m.run_id, m.method, a.question_id, a.text, a.error, 1 AS place
+    FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
+    WHERE a.rank = 1 AND a.question_id IN ({questions})
+    UNION ALL SELECT m.run_id, m.method, c.question_id, c.text, c.error, 2
+    FROM candidates AS c JOIN methods AS m ON m.fingerprint = c.fingerprint AND m.table_name = 'candidates'
+    WHERE c.candidate = 0 AND c.question_id IN ({questions})
+), answered AS (
+    SELECT told.run_id, told.method, told.question_id, arg_min(told.text, told.place) AS text,
+        arg_min(told.error, told.place) AS error
+    FROM told GROUP BY ALL
+)"""
+
+
+def _latest(run: str) -> str:
+    """SQL of the latest evaluation that a parameter names."""
+    return f"""(
+    SELECT r.run_id, r.config FROM runs AS r
+    WHERE (starts_with(r.run_id, {run}) OR r.name = {run}) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
+    ORDER BY r.started DESC LIMIT 1
+)"""
+
+
 _GOODNESS = "CASE s.direction WHEN 'lower' THEN -{value} ELSE {value} END"
 _DIRECTED = "s.direction IN ('higher', 'lower')"
 
@@ -73,7 +99,6 @@ QUALIFY row_number() OVER (
 ORDER BY s.metric, {_GOODNESS.format(value="s.value")} DESC
 """
 
-# The answer is the one that was chosen first; where nothing was chosen, the first candidate.
 _WORST = f"""
 WITH scored AS (
     SELECT q.value, q.question_id, m.run_id, m.method, {_GOODNESS.format(value="q.value")} AS goodness
@@ -81,22 +106,13 @@ WITH scored AS (
         JOIN methods AS m ON m.fingerprint = q.fingerprint AND m.table_name = 'scores'
     WHERE q.metric = of_metric AND {_DIRECTED} AND {_named("m.run_id")} AND (of_method = '' OR m.method = of_method)
     ORDER BY goodness, m.run_id, m.method, q.question_id LIMIT n
-), answered AS (
-    SELECT m.run_id, m.method, a.question_id, a.text, a.error
-    FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
-    WHERE a.rank = 1 AND a.question_id IN (SELECT scored.question_id FROM scored)
-), generated AS (
-    SELECT m.run_id, m.method, c.question_id, c.text, c.error
-    FROM candidates AS c JOIN methods AS m ON m.fingerprint = c.fingerprint AND m.table_name = 'candidates'
-    WHERE c.candidate = 0 AND c.question_id IN (SELECT scored.question_id FROM scored)
-), wanted AS (
+), {_answered("SELECT scored.question_id FROM scored")}, wanted AS (
     SELECT q.question_id, any_value(q.text) AS text, any_value(q.answers) AS gold
     FROM asked AS q WHERE q.question_id IN (SELECT scored.question_id FROM scored) GROUP BY q.question_id
 )
-SELECT scored.value, wanted.text AS question, wanted.gold, coalesce(answered.text, generated.text) AS answer,
-    coalesce(answered.error, generated.error) AS error, scored.method, scored.run_id, scored.question_id
+SELECT scored.value, wanted.text AS question, wanted.gold, answered.text AS answer, answered.error, scored.method,
+    scored.run_id, scored.question_id
 FROM scored LEFT JOIN wanted USING (question_id) LEFT JOIN answered USING (run_id, method, question_id)
-    LEFT JOIN generated USING (run_id, method, question_id)
 ORDER BY scored.goodness, scored.run_id, scored.method, scored.question_id
 """
 
@@ -106,16 +122,7 @@ _SINCE = "CASE WHEN chars > 0 AND d.start > 1 THEN '…' || d.text_{0}[d.start:]
 
 _REGRESSED = f"""
 WITH {_known("run", _EVALUATIONS, "run_a", _evaluated("run_a"), "run_b", _evaluated("run_b"))}, run AS (
-    SELECT 'a' AS side, a.* FROM (
-        SELECT r.run_id, r.config FROM runs AS r
-        WHERE (starts_with(r.run_id, run_a) OR r.name = run_a) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
-        ORDER BY r.started DESC LIMIT 1
-    ) AS a
-    UNION ALL SELECT 'b', b.* FROM (
-        SELECT r.run_id, r.config FROM runs AS r
-        WHERE (starts_with(r.run_id, run_b) OR r.name = run_b) AND r.run_id IN (SELECT m.run_id FROM methods AS m)
-        ORDER BY r.started DESC LIMIT 1
-    ) AS b
+    SELECT 'a' AS side, a.* FROM {_latest("run_a")} AS a UNION ALL SELECT 'b', b.* FROM {_latest("run_b")} AS b
 ), measured AS (
     SELECT coalesce(nullif(of_metric, ''), run.config ->> '$.primary', 'accuracy') AS metric FROM run WHERE side = 'b'
 ), scored AS (
@@ -135,16 +142,7 @@ WITH {_known("run", _EVALUATIONS, "run_a", _evaluated("run_a"), "run_b", _evalua
     WHERE a.side = 'a' AND b.side = 'b'
         AND CASE b.direction WHEN 'higher' THEN b.value < a.value WHEN 'lower' THEN b.value > a.value END
 ), ids AS (SELECT worse.id_a AS id FROM worse UNION SELECT worse.id_b FROM worse
-), told AS (
-    SELECT m.run_id, m.method, a.question_id, a.text, 1 AS place
-    FROM answers AS a JOIN methods AS m ON m.fingerprint = a.fingerprint AND m.table_name = 'answers'
-    WHERE a.rank = 1 AND a.question_id IN (SELECT ids.id FROM ids)
-    UNION ALL SELECT m.run_id, m.method, c.question_id, c.text, 2
-    FROM candidates AS c JOIN methods AS m ON m.fingerprint = c.fingerprint AND m.table_name = 'candidates'
-    WHERE c.candidate = 0 AND c.question_id IN (SELECT ids.id FROM ids)
-), answered AS (
-    SELECT told.run_id, told.method, told.question_id, arg_min(told.text, told.place) AS text FROM told GROUP BY ALL
-), read AS (
+), {_answered("SELECT ids.id FROM ids")}, read AS (
     SELECT m.run_id, m.method, e.question_id, e.rank, e.text
     FROM evidence AS e JOIN methods AS m ON m.fingerprint = e.fingerprint AND m.table_name = 'evidence'
     WHERE e.question_id IN (SELECT ids.id FROM ids)

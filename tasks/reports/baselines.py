@@ -36,6 +36,8 @@ VERSION = 1
 _OF_THE_CORPUS = {"load", "ask", "encode_questions"}
 """Stages whose settings show in the fingerprints, or again in another stage's."""
 IMPLEMENTATION = "model or version"
+_SHOWN = 5
+"""Questions of a metric that became worse and are shown, at most."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ def check(
         without_gold=without_gold,
         same_corpus=same_corpus,
         changed=_changed(before.settings, now.settings),
-        worsened=[*_worsened(now, shared, gated)],
+        worsened=[each for name, own in gated.items() for _, each in worsened(now, shared, name, own, _SHOWN)],
     )
 
 
@@ -338,26 +340,17 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
     return {name: (before.get(name), now.get(name)) for name in names if before.get(name) != now.get(name)}
 
 
-_SHOWN = 5
-
-
-def _worsened(
-    now: "MeasuredMethod", ids: npt.NDArray[np.int64], gated: Mapping[str, GatedMetric]
-) -> Iterator[WorsenedQuestion]:
-    """The questions that lost most, some of every metric; equals in the order of their ids."""
+def worsened(
+    now: "MeasuredMethod", ids: npt.NDArray[np.int64], name: str, metric: GatedMetric, most: int
+) -> Iterator[tuple[int, WorsenedQuestion]]:
+    """The questions that lost most of a metric, worst first, with their ids; equals in the order of these."""
     texts = dict(zip(now.asked["question_id"], now.asked["text"], strict=True))
-    for name, metric in gated.items():
-        for place, before, after in losses(metric, _SHOWN):
-            yield WorsenedQuestion(name, texts[int(ids[place])], before, after)
-
-
-def losses(metric: GatedMetric, most: int) -> Iterator[tuple[int, float, float]]:
-    """The places of the questions that lost most, worst first, with their values before and after."""
     before, after = np.asarray(metric.current), np.asarray(metric.candidate)
     loss = np.nan_to_num((before - after) * (1 if metric.direction == "higher" else -1))
     for place in np.argsort(-loss, kind="stable")[:most]:
         if loss[place] > 0:
-            yield int(place), float(before[place]), float(after[place])
+            question = int(ids[place])
+            yield question, WorsenedQuestion(name, texts[question], float(before[place]), float(after[place]))
 
 
 class MeasuredMethod:

@@ -11,10 +11,12 @@ import numpy.typing as npt
 import polars as pl
 
 from vitalfew.configs.evaluation import Evaluate
+from vitalfew.configs.loading import few
 from vitalfew.storage import files
 from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import Column
+from vitalfew.tasks.registry import method_named
 from vitalfew.tasks.reports.methods import Group, groups
 from vitalfew.tasks.reports.runs import (
     NoReport,
@@ -141,16 +143,17 @@ def compared(sides: Sequence[Sides]) -> list[Compared]:
 
 
 class NamedRun:
-    """A run, and perhaps a method, given as `RUN` or `RUN:METHOD`."""
+    """A run, and perhaps a method (by its name or its label), given as `RUN` or `RUN:METHOD`. Raises NoReport."""
 
     def __init__(self, store: Path, given: str) -> None:
         name, _, method = given.partition(":")
-        self.given, self.method = given, method
         self.run = find_run(store, name)
         self.parameters = Evaluate.model_validate(self.run.config)
         self.groups = {group.name: group for group in groups(self.parameters.methods)}
-        if method and method not in self.groups:
-            raise NoReport(f"run {self.run.run_id} has no method {method!r}; it has: {', '.join(self.groups)}")
+        self.given, self.method = given, method_named(method, self.groups)
+        if self.method and self.method not in self.groups:
+            known = few(self.method, [*self.groups], "")
+            raise NoReport(f"run {self.run.run_id} has no method {self.method!r}; it has: {known}")
 
     def side(self, store: Path, name: str) -> Side:
         """A method, by its name in the report. Raises NoReport where its artifacts were removed."""

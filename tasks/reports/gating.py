@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from vitalfew.storage.generations import GateFigure
-from vitalfew.tasks.reports.baselines import MeasuredMethod, losses, paired
+from vitalfew.tasks.reports.baselines import MeasuredMethod, WorsenedQuestion, paired, worsened
 from vitalfew.tasks.reports.comparison import NamedRun
 from vitalfew.tasks.reports.runs import read_rows
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -24,15 +24,11 @@ _SHOWN = [each.name for each in fields(GateFigure) if each.name not in ("method"
 
 
 @dataclass(frozen=True)
-class LostQuestion:
+class LostQuestion(WorsenedQuestion):
     """A question whose value of a metric became worse, with the first contexts before and now; those of
     gold passages begin with a tick."""
 
     method: str
-    metric: str
-    question: str
-    before: float
-    after: float
     found_before: tuple[str, ...]
     found_now: tuple[str, ...]
 
@@ -112,13 +108,12 @@ def _gated(sides: Sides, metric: str, margin: float, ids: npt.NDArray[np.int64])
 def _lost(
     sides: Sides, method: str, metric: str, ids: npt.NDArray[np.int64], gated: GatedMetric, most: int
 ) -> Iterator[LostQuestion]:
-    worst = [*losses(gated, most)]
-    chosen = [int(ids[place]) for place, _, _ in worst]
-    before, now = (_found(side, chosen) for side in sides)
-    texts = dict(zip(sides[0].asked["question_id"], sides[0].asked["text"], strict=True))
-    for (_, was, value), question in zip(worst, chosen, strict=True):
-        text = shortened(one_line(texts[question]), _TEXT)
-        yield LostQuestion(method, metric, text, was, value, before.get(question, ()), now.get(question, ()))
+    lost = [*worsened(sides[0], ids, metric, gated, most)]
+    before, now = (_found(side, [question for question, _ in lost]) for side in sides)
+    for question, own in lost:
+        text = shortened(one_line(own.question), _TEXT)
+        found = before.get(question, ()), now.get(question, ())
+        yield LostQuestion(metric, text, own.before, own.after, method, *found)
 
 
 def _found(measured: MeasuredMethod, questions: list[int]) -> dict[int, tuple[str, ...]]:

@@ -8,7 +8,7 @@ contexts support takes that place: labels correct any such figure, however far i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -22,9 +22,9 @@ from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.answers import MethodAnswers, answering, reviews_of, same_text
 from vitalfew.tasks.reports.contents import ComparedPair, Labelled, LabelledMethod
 from vitalfew.tasks.reports.methods import Group, compared_with, groups
-from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement
+from vitalfew.tasks.reports.statistics.agreement import GivenVerdict, agreement, distinct
 from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import powered_differences, powered_means
+from vitalfew.tasks.reports.statistics.prediction_powered import powered_difference, powered_means
 from vitalfew.tasks.reports.statistics.shares import TIE, over_all
 
 _RIGHT = {"right": 1.0, "wrong": 0.0}
@@ -58,13 +58,25 @@ def labelled(store: Path, run: Run, parameters: Evaluate) -> Labelled | None:
     labels = {name: _labels(review for review in ones if review.method == name) for name in answers}
     pairs = dict.fromkeys(frozenset({review.method, review.other or ""}) for review in twos)
     # Only a verdict of right or wrong can be the same as a person's.
-    both = _with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers)
+    both = distinct(_with_judge(verdicts if judged == _CORRECT else {name: {} for name in answers}, labels, answers))
+    on_answers = (
+        GivenVerdict(review.reviewer, _item(answers, review.method, review.question_id), review.verdict)
+        for review in ones
+        if review.verdict != _UNSURE
+    )
+    on_pairs = (
+        GivenVerdict(
+            review.reviewer, f"{review.question_id} {sorted((review.method, review.other or ''))}", review.said
+        )
+        for review in twos
+        if review.verdict != _UNSURE
+    )
     return Labelled(
         judged=judged,
         methods=tuple(_methods(parameters, answers, verdicts, labels)),
         pairs=tuple(_pair(sorted(pair, key=order.index), twos, answers, preferences) for pair in pairs),
-        on_answers=agreement(_once(ones, answers)),
-        on_pairs=agreement(_said_of_two(twos)),
+        on_answers=agreement(on_answers),
+        on_pairs=agreement(on_pairs),
         with_judge=agreement(both),
         same_as_judge=sum(times > 1 for times in Counter((each.item, each.verdict) for each in both).values()),
         gone=len(reviews) - len(there),
@@ -119,7 +131,7 @@ def _methods(
             name=row.name,
             share=powered_means([judge], [human])[0],
             against=baseline.name if baseline else None,
-            difference=powered_differences(*theirs, [own], [own_labels])[0] if theirs and both else None,
+            difference=powered_difference(*theirs, own, own_labels) if theirs and both else None,
             answers=len(questions),
             unsure=sum(labels[method.name].unsure for method in row.methods),
             split=sum(labels[method.name].split for method in row.methods),
@@ -184,35 +196,18 @@ def _pair(
     )
 
 
-def _once(reviews: Iterable[Review], answers: Mapping[str, MethodAnswers]) -> list[GivenVerdict]:
-    """Verdicts on single answers: a reviewer's on the same text of several methods is one."""
-    said: dict[tuple[str, str], str] = {}
-    for review in reviews:
-        if review.verdict != _UNSURE:
-            text = same_text(answers[review.method].texts[review.question_id])
-            said.setdefault((review.reviewer, f"{review.question_id} {text}"), review.verdict)
-    return [GivenVerdict(reviewer, item, verdict) for (reviewer, item), verdict in said.items()]
-
-
-def _said_of_two(reviews: Iterable[Review]) -> list[GivenVerdict]:
-    return [
-        GivenVerdict(
-            review.reviewer, f"{review.question_id} {sorted((review.method, review.other or ''))}", review.said
-        )
-        for review in reviews
-        if review.verdict != _UNSURE
-    ]
+def _item(answers: Mapping[str, MethodAnswers], method: str, question: int) -> str:
+    """A text of a question: the same of several methods is one."""
+    return f"{question} {same_text(answers[method].texts[question])}"
 
 
 def _with_judge(
     verdicts: Mapping[str, Known], labels: Mapping[str, _Labels], answers: Mapping[str, MethodAnswers]
-) -> list[GivenVerdict]:
-    """The labels beside the judge's verdicts that the same answers are right or wrong, the same text once."""
-    said: dict[tuple[str, str], str] = {}
+) -> Iterator[GivenVerdict]:
+    """The labels beside the judge's verdicts that the same answers are right or wrong."""
     for method, own in labels.items():
         for question, label in own.of.items():
             if question in verdicts[method]:
-                item = f"{question} {same_text(answers[method].texts[question])}"
-                said.setdefault(("people", item), label)
-                said.setdefault(("the judge", item), "right" if verdicts[method][question] == 1 else "wrong")
-    return [GivenVerdict(reviewer, item, verdict) for (reviewer, item), verdict in said.items()]
+                item = _item(answers, method, question)
+                yield GivenVerdict("people", item, label)
+                yield GivenVerdict("the judge", item, "right" if verdicts[method][question] == 1 else "wrong")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitalfew.configs.paper import Figure, Ours, Repeated
+from vitalfew.configs.paper import Figure, Ours, Paper, Repeated
 from vitalfew.tasks.reports.contents import Report
 from vitalfew.tasks.reports.runs import QuestionScores
 from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure
@@ -51,7 +51,7 @@ LEGEND = (
 
 def beside(report: Report) -> list[Beside]:
     """A row for every printed figure; '–' where this run has no counterpart."""
-    return [_row(report, printed) for printed in _repeated(report).figures]
+    return [_row(report, printed) for printed in repeated(report.paper, report.experiment).figures]
 
 
 def _row(report: Report, printed: Figure) -> Beside:
@@ -77,12 +77,13 @@ def conditions(report: Report) -> list[str]:
         lines.append("The questions are a sample, so the figures are estimates.")
     if report.paper.settings:
         lines.append(f"The paper: {report.paper.settings}.")
-    return [*lines, *_repeated(report).deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
+    deviations = repeated(report.paper, report.experiment).deviations
+    return [*lines, *deviations, *filter(None, (report.paper.chosen, report.paper.missing))]
 
 
-def _repeated(report: Report) -> Repeated:
-    """The figures that the experiment repeats; none where it repeats no paper."""
-    return (report.paper.experiments.get(report.experiment) if report.paper else None) or Repeated()
+def repeated(paper: Paper | None, experiment: str) -> Repeated:
+    """The figures that an experiment repeats; none where it repeats no paper."""
+    return (paper.experiments.get(experiment) if paper else None) or Repeated()
 
 
 def _measured(report: Report, ours: Ours) -> Interval:

@@ -1,11 +1,9 @@
 """The stage `ask`: a condition chooses questions, and can do nothing else."""
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from tests.support.damage import flip
@@ -84,19 +82,3 @@ def test_a_condition_whose_result_may_change_is_refused(passages: Artifact, wher
     stage = Ask(passages.store, passages, Questions(where=where))
     with pytest.raises(InputError, match=f"{re.escape(CHANGING[where])} may change.*use questions.sample"):
         stage._matching()
-
-
-def test_a_shard_opens_the_files_that_its_questions_can_be_in(
-    passages: Artifact, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Path] = []
-    read_tables = files.read_tables
-
-    def counted(paths: Iterable[Path], *given: Any, **settings: Any) -> pa.Table:
-        opened.extend(kept := list(paths))
-        return read_tables(kept, *given, **settings)
-
-    monkeypatch.setattr(files, "read_tables", counted)
-    assert len(chosen(passages, None, batch=3)) == 20
-    loaded, shards = len(passages.completed().shards), 7
-    assert loaded <= len(opened) < loaded + shards

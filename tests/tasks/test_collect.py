@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,36 +54,39 @@ SELECT (SELECT count(*) FROM asked), (SELECT count(*) FROM oreo_examples WHERE f
 """
 
 
+def examples(stage: Collect) -> list[dict[str, Any]]:
+    """The examples, which with the rejects are all questions."""
+    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    asked, kept, rejects = sql(stage.store, COUNTS.format(stage.artifact.fingerprint))[0]
+    assert asked - rejects == kept == len(rows) > 0
+    return rows
+
+
 def test_the_oracle_keeps_the_clause_with_the_answer(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     stage = collect(retrieved)
-    store = retrieved[0].store
-    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
     assert stage.artifact.read(0).schema.equals(schemas.OREO_EXAMPLES)
+    rows = examples(stage)
     for row in rows:
         shown = [f"{chunk['title']}: {chunk['text']}" for chunk in row["chunks"]]
         assert row["target"] == rendered(shown, [CopiedRun(**run) for run in row["copied"]])
         assert row["answers"][0] in row["target"]
         assert len(row["target"]) < len(shown[0])
-    asked, examples, rejects = sql(store, COUNTS.format(stage.artifact.fingerprint))[0]
-    assert asked - examples - rejects == 0
-    assert examples == len(rows) > 6
+    assert len(rows) > 6
 
 
 def test_articles_are_held_out(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     stage = collect(retrieved)
-    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    rows = examples(stage)
     assert {row["split"] for row in rows} == {"learn", "choose", "held_out"}
     split = json.loads(stage.prepared()[0].read_text())
-    unseen = {*split["held_out"], *split["choose"]}
-    assert len(unseen) == 2
-    learnt = [chunk["title"] for row in rows if row["split"] == "learn" for chunk in row["chunks"]]
-    assert learnt
-    assert not unseen & {*learnt}
+    learnt = {chunk["title"] for row in rows if row["split"] == "learn" for chunk in row["chunks"]}
+    assert learnt.isdisjoint([*split["held_out"], *split["choose"]])
+    assert len({*split["held_out"], *split["choose"]}) == 2
 
 
 def test_questions_are_held_out_by_their_text(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     stage = collect(retrieved, split="question", held_out=3, choosing=2)
-    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
+    rows = examples(stage)
     split = json.loads(stage.prepared()[0].read_text())
     assert (len(split["held_out"]), len(split["choose"])) == (3, 2)
     kinds = {text: kind for kind in ("held_out", "choose") for text in split[kind]}
@@ -126,9 +129,7 @@ def test_a_language_model_is_told_the_answer_where_it_does_not_know(
 ) -> None:
     generator = {"generator": "tests.tasks.test_collect:Hesitant"}
     stage = collect(retrieved, collector="llm", generator=generator, rounds=2)
-    store = retrieved[0].store
-    rows = [row for shard in stage.shards() for row in stage.artifact.read(shard).to_pylist()]
-    assert rows
+    rows = examples(stage)
     assert {row["attempt"] for row in rows} == {1}
     assert all(row["target"].startswith("It was built in") for row in rows)
     contexts = [row for shard in stage.shards() for row in stage.artifact.read(shard, "gold_contexts").to_pylist()]
@@ -137,15 +138,10 @@ def test_a_language_model_is_told_the_answer_where_it_does_not_know(
     assert max(row["attempt"] for row in contexts) == 2
     reasons = {row["reason"] for shard in stage.shards() for row in stage.artifact.read(shard, "rejects").to_pylist()}
     assert {"ungrounded", "answer_not_in_output"} <= reasons
-    asked, examples, rejects = sql(store, COUNTS.format(stage.artifact.fingerprint))[0]
-    assert asked - examples - rejects == 0
 
 
-def test_nothing_left_is_an_error_with_the_counts(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
+def test_nothing_left_and_too_few_articles_are_errors(retrieved: tuple[Artifact, Artifact, Artifact]) -> None:
     with pytest.raises(InputError, match="none of 12 questions became an example: 12 over_long"):
         collect(retrieved, question_tokens=2)
-
-
-def test_too_few_articles_name_the_setting(retrieved: tuple[Artifact, Artifact, Artifact], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"collect\.held_out=1"):
         collect(retrieved, held_out=30)

@@ -8,12 +8,11 @@ import pytest
 
 from tests.support.evaluating import copied, evaluated
 from tests.support.fakes import WordCritic
-from tests.support.indexing import sql, table
+from tests.support.indexing import sql
 from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.experiments import evaluation
-from vitalfew.storage import schemas
 from vitalfew.tasks.models.ticks import Tick, no_tick
 from vitalfew.tasks.raters.base import Judgement, RatedContext
 from vitalfew.tasks.report import read_report
@@ -41,13 +40,6 @@ def store(tmp_path: Path) -> Path:
     return copied(indexed(), tmp_path / "store")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated]:
-    """A store in which SETTINGS were evaluated, and what came of it."""
-    store = copied(indexed(), tmp_path_factory.mktemp("evaluated") / "store")
-    return store, run(store)
-
-
 def run(store: Path, **settings: Any) -> Evaluated:
     return evaluated(evaluation("trial", {**SETTINGS, **settings}, {"store": store, "runner": "serial"}))
 
@@ -58,54 +50,19 @@ def rows(store: Path, name: str, method: str, columns: str = "*") -> list[tuple[
     )
 
 
-def asking(tmp_path: Path, *questions: str) -> dict[str, Any]:
-    """Questions of their own."""
-    file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f'{{"text": "{text}", "gold": ["a word"]}}\n' for text in questions))
-    return {"dataset": f"jsonl:{file}?question=text&answers=gold"}
-
-
-def test_a_candidate_for_each_context_and_a_critique_for_each_candidate(whole: tuple[Path, Evaluated]) -> None:
-    store, outcome = whole
-    asked = outcome.methods["best"]["ask"].rows["asked"]
-    assert outcome.methods["best"]["generate"].rows["candidates"] == 5 * asked
-    assert outcome.methods["naive"]["generate"].rows["candidates"] == asked
-    assert table(store, "critiques").schema.equals(schemas.CRITIQUES)
-    assert table(store, "answers").schema.equals(schemas.ANSWERS)
-    # each candidate comes from the context that it names, and its critique is that of the two
-    made = rows(store, "candidates", "best", "question_id, candidate, contexts, text")
-    texts = {(q, rank): text for q, rank, text in rows(store, "evidence", "best", "question_id, rank, evidence.text")}
-    assert all(contexts == [number + 1] for _, number, contexts, _ in made)
-    assert all(text == " ".join(texts[question, number + 1].split()[:3]) for question, number, _, text in made)
-    found = rows(store, "critiques", "best", "issup, isuse, utility_f1, isrel, geometric_mean, error")
-    assert len(found) == 5 * asked
-    for issup, isuse, f1, isrel, mean, error in found:
-        assert error == ""
-        assert issup == 1
-        assert f1 == pytest.approx(2 * issup * isuse / (issup + isuse))
-        assert mean == pytest.approx((isrel * issup * isuse) ** (1 / 3))
-    ranks = rows(store, "candidates", "naive", "contexts")
-    assert {tuple(each) for (each,) in ranks} == {(1, 2, 3, 4, 5)}
-
-
 def test_errors_and_scores_that_are_none_lose_no_question(store: Path, tmp_path: Path) -> None:
     questions = ("Will this fail?", "Is this odd?", "Is this awkward?", "Which river rises in the hills?")
-    outcome = run(store, questions=asking(tmp_path, *questions))
-    asked = dict(
-        sql(store, "SELECT text, question_id FROM asked WHERE fingerprint IN (SELECT max(fingerprint) FROM asked)")
-    )
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(f'{{"text": "{text}", "gold": ["a word"]}}\n' for text in questions))
+    outcome = run(store, questions={"dataset": f"jsonl:{file}?question=text&answers=gold"})
     asked = dict(rows(store, "asked", "best", "text, question_id"))
-    critiques = {
-        question: rows(store, "critiques", "best", "question_id, isrel, issup, isuse, geometric_mean, error")
-        for question in asked
-    }
-    for text, part in zip(
-        questions, ("no answer: the model", "issup = -0.1, isuse = 1.5", "issup = nan", ""), strict=True
-    ):
-        mine = [row for row in critiques[text] if row[0] == asked[text]]
+    parts = ("no answer: the model", "issup = -0.1, isuse = 1.5", "issup = nan", "")
+    found = rows(store, "critiques", "best", "question_id, isrel, issup, isuse, geometric_mean, error")
+    for text, part in zip(questions, parts, strict=True):
+        mine = [row[1:] for row in found if row[0] == asked[text]]
         assert len(mine) == 5
         assert all(part in error for *_, error in mine)
-        assert all((value is None) == bool(part) for row in mine for value in row[1:5])
+        assert all((value is None) == bool(part) for *scores, _ in mine for value in scores)
     for method in ("best", "set", "sum", "mean"):
         found = rows(store, "answers", method, "question_id, candidate, answers.text, score, answers.error")
         by_question = {question: [row[1:] for row in found if row[0] == key] for question, key in asked.items()}

@@ -14,7 +14,6 @@ from tests.support.shared import indexed
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, configured
 from vitalfew.flows.pipelines.evaluate import Evaluated
-from vitalfew.storage.manifests import Manifest
 from vitalfew.tasks.generators import prompts
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 
@@ -87,24 +86,6 @@ def test_it_is_the_probability_that_the_model_gives_after_the_prompt(chat: bool,
         found = values(store, outcome, method)
         assert found["answer_likelihood"] == pytest.approx(sum(row[3] for row in rows) / 4)
         assert found["answer_likelihood_per_token"] == pytest.approx(sum(row[3] / row[4] for row in rows) / 4)
-
-
-def read(manifest: Manifest) -> int:
-    return sum(record.cost.tokens for record in manifest.shards)
-
-
-def test_a_prompt_is_read_once_across_methods_and_runs(llama: Path, tmp_path: Path) -> None:
-    store = copied(indexed(), tmp_path / "store")
-    first = run(store, settings(llama)).methods["two"]["likelihood"]
-    assert read(first) > 0 == first.note("remembered")
-    others = settings(llama, same={"refine": {"top_k": 2}}, one={"refine": {"top_k": 1}})
-    made = run(store, others, questions={"sample": 4, "batch": 4}).methods
-    same, one = (made[name]["likelihood"] for name in ("same", "one"))
-    assert (read(same), same.note("remembered")) == (0, 4)
-    assert (read(one) > 0, one.note("remembered")) == (True, 0)
-    [(once,)] = sql(store, "SELECT count(DISTINCT nats) FROM likelihoods JOIN methods USING (fingerprint) "
-                    "WHERE method IN ('two', 'same')")  # fmt: skip
-    assert once == 4
 
 
 def test_wrong_settings_say_what_is_wrong_and_what_is_served_needs_no_such_model(llama: Path, tmp_path: Path) -> None:

@@ -1,15 +1,12 @@
 """Where a name is resolved: what its method has is completed, what it does not have is told."""
 
-import sys
-from types import ModuleType
-
 import pytest
 from pydantic import ConfigDict, Field
 
 from vitalfew.configs.evaluation import RefineConfig, SelectConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig, IndexCorpus, RetrieveConfig
-from vitalfew.tasks.registry import UnknownName, as_recorded, completed, make, resolve, with_options
+from vitalfew.tasks.registry import UnknownName, as_recorded, completed, make, with_options
 from vitalfew.tasks.retrievers.dense import CoreContext
 
 
@@ -73,14 +70,3 @@ def test_parameters_are_completed_with_every_option_in_force() -> None:
     assert whole["encode"]["pooling"] == "auto"
     with pytest.raises(ConfigError, match=r"split\.file is a setting of splitter ready_propositions"):
         completed(IndexCorpus.model_validate({"datasets": ["x:"], "name": "a", "split": {"file": "mine.jsonl"}}))
-
-
-def test_a_method_that_version_0_2_recorded_by_its_module_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its modules had no `vitalfew.` before their names. A user's own module of such a name goes first."""
-    assert resolve("retriever", "tasks.retrievers.dense:CoreContext").__name__ == "CoreContext"
-    with pytest.raises(UnknownName):
-        resolve("retriever", "tasks.retrievers.denser:CoreContext")
-    own = ModuleType("tasks.retrievers.dense")
-    own.CoreContext = Mine  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tasks.retrievers.dense", own)
-    assert resolve("retriever", "tasks.retrievers.dense:CoreContext") is Mine

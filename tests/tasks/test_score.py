@@ -1,6 +1,8 @@
 """Cases into rows of `scores` and `summaries`."""
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,44 +20,24 @@ def case(output: str, *gold: str) -> Case:
     return Case("Who?", gold, (), (), answer=Answer(output, 10, 2, 0.1))
 
 
-class Clash(PerQuestion):
-    """Calls itself f1, too."""
+class Given(PerQuestion):
+    """Has one column, and gives the same values whatever it is asked."""
+
+    given: ClassVar[Values] = {"f1": [0.0]}
 
     def columns(self) -> tuple[Column]:
         return (Column("f1", "another F1"),)
 
     def score(self, cases: Sequence[Case]) -> Values:
-        return {"f1": [0.0 for _ in cases]}
+        return self.given
 
 
-class NoNumber(PerQuestion):
-    """Gives NaN."""
-
-    def columns(self) -> tuple[Column]:
-        return (Column("nan", "no number"),)
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {"nan": [float("nan") for _ in cases]}
+class NoNumber(Given):
+    given: ClassVar[Values] = {"f1": [math.nan]}
 
 
-class TooFew(PerQuestion):
-    """Forgets what gives no ground."""
-
-    def columns(self) -> tuple[Column]:
-        return (Column("few", "few"),)
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {"few": [1.0 for each in cases if each.answers]}
-
-
-class Wavering(PerQuestion):
-    """Has columns that depend on the cases."""
-
-    def columns(self) -> tuple[Column, ...]:
-        return ()
-
-    def score(self, cases: Sequence[Case]) -> Values:
-        return {each.question: [1.0] for each in cases}
+class Undeclared(Given):
+    given: ClassVar[Values] = {"other": [1.0]}
 
 
 class Longest(PerQuestion):
@@ -114,26 +96,33 @@ def test_a_metric_of_the_whole_corpus() -> None:
         scoring.summarise(metrics, scores, 4, CASES[:2])
 
 
-def test_metrics_that_cannot_be_used() -> None:
-    with pytest.raises(UnknownName, match="did you mean 'accuracy'"):
-        scoring.make_metrics(ScoreConfig(metrics=("acuracy",)))
-    with pytest.raises(ConfigError, match=r"f1 and tests\.tasks\.test_score:Clash both give 'f1'"):
-        scoring.make_metrics(ScoreConfig(metrics=("f1", "tests.tasks.test_score:Clash")))
-    with pytest.raises(ConfigError, match="Silent does not declare its columns; add a method `columns`, or `shown`"):
-        scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Silent",)))
-    with pytest.raises(ValueError, match="NoNumber gave nan"):
-        scoring.score_cases(
-            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:NoNumber",))), [1], CASES[:1]
-        )
-    with pytest.raises(ValueError, match="3 values of 'few' for 4 questions"):
-        scoring.score_cases(
-            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:TooFew",))), [1, 2, 3, 4], CASES
-        )
-    with pytest.raises(ValueError, match=r"gave \['Who\?'\], but declares \[\]"):
-        scoring.score_cases(
-            scoring.make_metrics(ScoreConfig(metrics=("tests.tasks.test_score:Wavering",))), [1], CASES[:1]
-        )
-    with pytest.raises(ConfigError, match=r"score\.k.*greater than or equal to 1"):
-        scoring.make_metrics(ScoreConfig(k=(0,)))
-    with pytest.raises(ConfigError, match=r"unknown setting 'score\.k'(?s:.*)score\.k is a setting of metric .*ndcg"):
-        scoring.make_metrics(ScoreConfig(metrics=("f1",), k=(5,)))
+OWN = "tests.tasks.test_score:"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"metrics": ("acuracy",)}, "did you mean 'accuracy'"),
+        ({"metrics": ("f1", f"{OWN}Given")}, r"f1 and tests\.tasks\.test_score:Given both give 'f1'"),
+        ({"metrics": (f"{OWN}Silent",)}, "Silent does not declare its columns; add a method `columns`, or `shown`"),
+        ({"k": (0,)}, r"score\.k.*greater than or equal to 1"),
+        ({"metrics": ("f1",), "k": (5,)}, r"unknown setting 'score\.k'(?s:.*)score\.k is a setting of metric .*ndcg"),
+    ],
+)
+def test_metrics_that_cannot_be_used(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises((UnknownName, ConfigError), match=message):
+        scoring.make_metrics(ScoreConfig(**settings))
+
+
+@pytest.mark.parametrize(
+    ("metric", "cases", "message"),
+    [
+        ("NoNumber", 1, "NoNumber gave nan"),
+        ("Given", 4, "1 values of 'f1' for 4 questions"),
+        ("Undeclared", 1, r"gave \['other'\], but declares \['f1'\]"),
+    ],
+)
+def test_values_that_cannot_be(metric: str, cases: int, message: str) -> None:
+    metrics = scoring.make_metrics(ScoreConfig(metrics=(OWN + metric,)))
+    with pytest.raises(ValueError, match=message):
+        scoring.score_cases(metrics, [*range(cases)], CASES[:cases])

@@ -330,7 +330,8 @@ class _Trial:
             due, scale = [due for shard in counted.pending() for due in counted.due(shard)[0]], 1.0
         else:
             due, scale = of_samples, self._left(stage) / sum(size for size, _ in self.samples)
-        known = stage.known([each.key for each in due], stage.answers_in(stage.earlier())).keys() | self.keys
+        earlier = stage.files_in(stage.earlier(), stage.table)
+        known = stage.known([each.key for each in due], earlier).keys() | self.keys
         new = {each.key: len(each.prompt.text) for each in due if each.key not in known}
         self.keys.update(each.key for each in due)
         asked = max(0.0, scale * len(new) - sum(1 for _ in _paid(stage)))

@@ -75,27 +75,6 @@ class Plot:
     svg: str
 
 
-@contextmanager
-def ground(name: str) -> Iterator[None]:
-    """Set matplotlib's defaults and ours, whatever the user has set: the same plot gives the same bytes."""
-    from matplotlib import style
-
-    with style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
-        # What DejaVu Sans lacks, the reader's fonts may have.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-def axes_grid(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
-    """A figure of `size` (inches) and its axes, row by row. Without pyplot, which keeps figures and wants a display."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)  # it can measure texts
-    return figure, [*figure.subplots(rows, columns, squeeze=False).flat]
-
-
 @dataclass(frozen=True, slots=True)
 class Canvas:
     """The figure of a plot while it is drawn, and its axes, row by row."""
@@ -114,15 +93,35 @@ class Canvas:
             text.set_text(name)  # set here, because a legend leaves out names that begin with an underscore
 
     def plot(self, title: str, caption: str, about: str) -> Plot:
-        """Return the drawing. `about`: what it shows, in words."""
-        return Plot(title, caption, svg(self.figure, self.name, title, about))
+        """Return the drawing as an element of a page. `about`: what it shows, in words."""
+        target, name = StringIO(), self.name
+        self.figure.savefig(target, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        text = target.getvalue()
+        text = re.sub(r"(<metadata>.*?</metadata>|<!--.*?-->)\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
+        text = re.sub(r"<[^>]+>", lambda tag: _in_page(tag[0], name), text)
+        opening, _, rest = text.partition(">")
+        told = f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-about">{escape(about)}</desc>'
+        label = f'role="img" aria-labelledby="{name}-title {name}-about" class="plot"'
+        return Plot(title, caption, f"{opening} {label}>{told}{rest}")
 
 
 @contextmanager
 def canvas(name: str, size: tuple[float, float], rows: int = 1, columns: int = 1) -> Iterator[Canvas]:
-    """A figure of `size` (inches) with so many axes. `name`: of the plot, unlike others on the page."""
-    with ground(name):
-        yield Canvas(name, *axes_grid(rows, columns, size))
+    """A figure of `size` (inches) with so many axes. `name`: of the plot, unlike others on the page.
+
+    Matplotlib's defaults and ours are set, whatever the user has set: the same plot gives the same bytes. Without
+    pyplot, which keeps figures and wants a display.
+    """
+    from matplotlib import style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with style.context(["default", {**_STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
+        # What DejaVu Sans lacks, the reader's fonts may have.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)  # it can measure texts
+        yield Canvas(name, figure, [*figure.subplots(rows, columns, squeeze=False).flat])
 
 
 def colour(kind: int) -> str:
@@ -204,20 +203,6 @@ def labelled(report: Report, number: int, length: int = _NAME) -> str:
     names = [shortened(method.label, length) for method in report.methods[: number + 1]]
     earlier = names[:-1].count(names[-1])
     return f"{names[-1]} ({earlier + 1})" if earlier else names[-1]
-
-
-def svg(figure: Any, name: str, title: str, about: str) -> str:
-    """The figure as an element of a page. `name`: of the plot, unlike others on the page; `about`: what it shows."""
-    target = StringIO()
-    figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = target.getvalue()
-    text = re.sub(r"(<metadata>.*?</metadata>|<!--.*?-->)\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r"<[^>]+>", lambda tag: _in_page(tag[0], name), text)
-    opening, _, rest = text.partition(">")
-    return (
-        f'{opening} role="img" aria-labelledby="{name}-title {name}-about" class="plot">'
-        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-about">{escape(about)}</desc>{rest}'
-    )
 
 
 def _in_page(tag: str, name: str) -> str:

@@ -233,7 +233,9 @@ def _draw(axes: Any, points: pl.DataFrame, kind: int, shift: float) -> None:
     joined = points.drop_nulls("budget")
     looks = {"color": colour(kind), "ls": LINES[kind // len(COLOURS) % len(LINES)], "lw": 1.3}
     axes.plot(joined["tokens"], joined["value"], zorder=2, **looks)
-    for (on_front, has_budget), some in points.group_by("on_front", pl.col("budget").is_not_null()):
+    for (on_front, has_budget), some in points.group_by(
+        "on_front", pl.col("budget").is_not_null(), maintain_order=True
+    ):
         size, zorder = 5.5 if has_budget else 7.2, 4 if on_front else 3
         fill = colour(kind) if on_front else "white"
         ends = some.select("low", "high").rows()

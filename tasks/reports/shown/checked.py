@@ -12,7 +12,7 @@ from rich.text import Text
 
 from vitalfew.storage import files
 from vitalfew.tasks.reports.baselines import Checked, WorsenedQuestion
-from vitalfew.tasks.reports.shown.columns import SMALL_UNITS, figure, signed, significant
+from vitalfew.tasks.reports.shown.columns import decided_cells, figure, significant
 from vitalfew.tasks.reports.shown.markdown import escaped, row
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
@@ -165,26 +165,14 @@ def _value(value: Any) -> str:
 
 
 def _cells(checked: Checked, metric: str, decided: DecidedMetric) -> list[str]:
-    unit = checked.units[metric]
-    ends = [_signed(end, unit) if end is not None else "none" for end in (decided.low, decided.high)]
-    has_none = decided.low is None and decided.high is None
-    margin = significant(decided.margin)
+    sign = "-" if decided.direction == "higher" else "+"
     return [
         one_line(checked.headings[metric]),
-        figure(decided.current, unit),
-        figure(decided.candidate, unit),
-        _signed(decided.difference, unit),
-        "too few" if has_none else f"{ends[0]} to {ends[1]}",
-        f"-{margin}" if decided.direction == "higher" else f"+{margin}",
+        *decided_cells(decided, checked.units[metric]),
+        f"{sign}{significant(decided.margin)}",
         f"{decided.questions:,}",
         decided.verdict,
     ]
-
-
-def _signed(value: float | None, unit: str) -> str:
-    if value is None or unit not in SMALL_UNITS:
-        return signed(value)
-    return f"{'-' if value < 0 else '+'}{significant(abs(value))}"
 
 
 def _worsened(checked: Checked, each: WorsenedQuestion) -> str:

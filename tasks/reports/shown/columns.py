@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, GOLD_ANSWERS, GOLD_PASSAGES, HITS, SUPPORTING_FACTS, Column
 from vitalfew.tasks.reports.contents import PAID_USD, STAGE_SECONDS, STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS
 from vitalfew.tasks.reports.statistics.paired import Difference
+
+if TYPE_CHECKING:
+    from vitalfew.storage.generations import GateFigure
+    from vitalfew.tasks.reports.statistics.gates import DecidedMetric
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
@@ -53,16 +58,6 @@ def _scored(report: Report) -> list[Column]:
 def is_cost(column: Column) -> bool:
     """Better the lower, and known without gold answers: what a method takes."""
     return column.direction == "lower" and not _GOLD & {*column.needs}
-
-
-def chosen_columns(report: Report, columns: Sequence[str] | None) -> list[str]:
-    """`columns`, or the default ones. Raises ValueError for one that no method was scored on, with those there are."""
-    if columns is None:
-        return default_columns(report)
-    known = report.metrics()
-    if unknown := [column for column in columns if column not in known]:
-        raise ValueError(f"{report.run_id} has no metric {', '.join(unknown)}; it has: {', '.join(known) or 'none'}")
-    return [*columns]
 
 
 def sentence_case(heading: str) -> str:
@@ -170,12 +165,21 @@ def difference_cells(heading: str, difference: Difference) -> list[tuple[str, bo
     return [(text, apart and place in (1, 2, 4)) for place, text in enumerate(texts)]
 
 
-def signed(value: float | None) -> str:
+def signed(value: float | None, unit: str = "") -> str:
     """A difference with its sign."""
     if value is None:
         return "–"
+    if unit in SMALL_UNITS:
+        return f"{'-' if value < 0 else '+'}{significant(abs(value))}"
     text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"
     return f"{value:+.1e}" if value and abs(value) < 0.0005 else text
+
+
+def decided_cells(own: "DecidedMetric | GateFigure", unit: str = "") -> list[str]:
+    """The means before and after, their difference and its interval."""
+    ends = [signed(end, unit) if end is not None else "none" for end in (own.low, own.high)]
+    interval = "too few" if own.low is None and own.high is None else f"{ends[0]} to {ends[1]}"
+    return [figure(own.current, unit), figure(own.candidate, unit), signed(own.difference, unit), interval]
 
 
 USUAL = "accuracy"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.tasks.reports.gating import LostQuestion
-from vitalfew.tasks.reports.shown.columns import figure, signed, significant
+from vitalfew.tasks.reports.shown.columns import decided_cells, figure, significant
 from vitalfew.tasks.reports.shown.markdown import escaped, row
 
 HEADS = ("method", "metric", "current", "candidate", "difference", "95 % interval", "margin", "questions", "verdict")
@@ -28,11 +28,8 @@ def markdown_gate(generation: Generation, lost: Sequence[LostQuestion], cost: st
 
 def cells(each: GateFigure) -> list[str]:
     """A row of the table, under `HEADS`."""
-    ends = [signed(end) if end is not None else "none" for end in (each.low, each.high)]
-    interval = "too few" if each.low is None and each.high is None else f"{ends[0]} to {ends[1]}"
-    means = (figure(each.current), figure(each.candidate), signed(each.difference))
-    rest = (interval, significant(each.margin), f"{each.questions:,}", each.verdict)
-    return [each.method, each.metric, *means, *rest]
+    rest = (significant(each.margin), f"{each.questions:,}", each.verdict)
+    return [each.method, each.metric, *decided_cells(each), *rest]
 
 
 def notes(generation: Generation, cost: str = "") -> list[str]:

@@ -1,6 +1,6 @@
 """The tables of a report's page: a row is a method, a part of it, or an index."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from vitalfew.tasks.reports.contents import Report
@@ -10,6 +10,7 @@ from vitalfew.tasks.reports.shown.columns import (
     DIFFERENCE_HEADS,
     Cell,
     cells,
+    default_columns,
     difference_cells,
     figure,
     is_apart,
@@ -37,6 +38,11 @@ class Grid:
     """How many of the first columns are text and not figures."""
 
 
+def _texts(head: str, texts: Iterable[str]) -> tuple[str, list[Cell]]:
+    """A row of plain texts."""
+    return head, [Cell(text) for text in texts]
+
+
 def _name(report: Report, number: int) -> str:
     role = " (baseline)" if number in report.baselines() else ""
     return f"{report.methods[number].label}{role}"
@@ -46,9 +52,9 @@ def _rows(report: Report, columns: Sequence[Sequence[Cell]]) -> list[tuple[str, 
     return [(_name(report, row), [column[row] for column in columns]) for row in range(len(report.methods))]
 
 
-def figures(report: Report, metrics: Sequence[str]) -> Grid:
+def figures(report: Report) -> Grid:
     """The metrics of every method."""
-    caption = "Selected metrics."
+    caption, metrics = "Selected metrics.", default_columns(report)
     columns = [cells(report, metric) for metric in metrics]
     if any(cell.best for column in columns for cell in column):
         caption = "Selected metrics; the best value of a column is bold and has a star."
@@ -137,10 +143,7 @@ def differing(report: Report) -> list[Grid]:
             f"Accepted: {' | '.join(each.gold)}",
             ("method", "", "answer", "evidence"),
             [
-                (
-                    one_line(own.method),
-                    [Cell(answer_mark(own.value)), Cell(" | ".join(own.answers) or "–"), Cell(evidence(own))],
-                )
+                _texts(one_line(own.method), (answer_mark(own.value), " | ".join(own.answers) or "–", evidence(own)))
                 for own in each.answered
             ],
             3,
@@ -160,9 +163,7 @@ def labelled(report: Report) -> list[Grid]:
         (f"Minus {against}, on the same questions.", labels.DIFFERENCE_HEADS, labels.differences(said)),
     )
     return [
-        Grid(caption, heads, [(row[0], [*map(Cell, row[1:])]) for row in rows], 1)
-        for caption, heads, rows in tables
-        if rows
+        Grid(caption, heads, [_texts(row[0], row[1:]) for row in rows], 1) for caption, heads, rows in tables if rows
     ]
 
 
@@ -174,8 +175,7 @@ def everything(report: Report) -> Grid:
             unit = summary.column.unit
             interval = "–" if summary.low is None else f"{figure(summary.low, unit)} to {figure(summary.high, unit)}"
             counts = (f"{summary.questions:,}", f"{summary.left_out:,}")
-            texts = (metric, figure(summary.value, unit), interval, *counts)
-            rows.append((_name(report, number), [Cell(text) for text in texts]))
+            rows.append(_texts(_name(report, number), (metric, figure(summary.value, unit), interval, *counts)))
     caption = (
         "Every metric: mean over the questions that could be scored, its 95 % interval, the number of these questions, "
         "and the number left out."
@@ -190,7 +190,7 @@ def indexes(report: Report) -> Grid:
         seconds = (significant(index.wall_seconds), significant(index.cpu_seconds))
         memory = (f"{index.peak_memory_bytes / 2**20:,.0f}", f"{index.disk_bytes / 2**20:,.1f}", significant(index.usd))
         texts = (one_line(index.settings), *(f"{count:,}" for count in counts), *seconds, *memory)
-        rows.append((one_line(index.name), [Cell(text) for text in texts]))
+        rows.append(_texts(one_line(index.name), texts))
     caption = (
         "Contents and cost of every index, from source files to FAISS. Copied vectors are charged to the index they "
         "come from: to compare costs, index with encode.reuse=false."
@@ -202,7 +202,7 @@ def indexes(report: Report) -> Grid:
 def paper(report: Report) -> Grid:
     compared = beside(report)
     rows = [
-        (row.what, [Cell(text or "–") for text in (row.printed, row.ours, row.interval, row.verdict, row.source)])
+        _texts(row.what, (row.printed, row.ours, row.interval, row.verdict or "–", row.source or "–"))
         for row in compared
     ]
     caption = f"{report.paper.paper if report.paper else ''}: its printed figures beside ours."
@@ -221,19 +221,12 @@ def costs(report: Report) -> Grid:
     rows = []
     for number, method in enumerate(report.methods):
         for cost in method.costs:
-            measured = (
-                one_line(cost.stage),
-                f"{cost.rows:,}",
-                f"{cost.tokens:,}",
-                significant(cost.wall_seconds),
-                significant(cost.wall_seconds / cost.batches),
-                significant(cost.cpu_seconds),
-                f"{cost.peak_memory_bytes / 2**20:,.0f}",
-                significant(cost.whole_usd),
-                significant(cost.paid_usd),
-                "reused" if cost.reused else "shared" if cost.shared else "this run",
-            )
-            rows.append((_name(report, number), [Cell(text) for text in measured]))
+            counts = one_line(cost.stage), f"{cost.rows:,}", f"{cost.tokens:,}"
+            seconds = cost.wall_seconds, cost.wall_seconds / cost.batches, cost.cpu_seconds
+            memory, usd = f"{cost.peak_memory_bytes / 2**20:,.0f}", (cost.whole_usd, cost.paid_usd)
+            by = "reused" if cost.reused else "shared" if cost.shared else "this run"
+            measured = (*counts, *map(significant, seconds), memory, *map(significant, usd), by)
+            rows.append(_texts(_name(report, number), measured))
     measures = ("rows", "tokens", "wall s", "s per batch", "CPU s", "peak MiB", "USD, nothing known", "USD paid now")
     heads = ("method", "stage", *measures, "paid by")
     caption = (

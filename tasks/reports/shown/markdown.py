@@ -7,7 +7,7 @@ from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import DifferingQuestion, Report
 from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import grids, labels
-from vitalfew.tasks.reports.shown.columns import Cell, chosen_columns
+from vitalfew.tasks.reports.shown.columns import Cell
 from vitalfew.tasks.reports.shown.notes import answer_mark, asked, differing, evidence, headline, notes
 from vitalfew.tasks.reports.shown.text import one_line
 
@@ -15,9 +15,9 @@ _QUESTIONS = 5
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#|!~$&])")
 
 
-def markdown_report(report: Report, columns: Sequence[str] | None = None) -> str:
-    """Title, table (the best of a column in bold) and notes. Raises ValueError for an unknown column."""
-    figures = grids.figures(report, chosen_columns(report, columns))
+def markdown_report(report: Report) -> str:
+    """Title, table (the best of a column in bold) and notes."""
+    figures = grids.figures(report)
     first = recommendation(report)
     lines = [
         *([f"**{escaped(first)}**", ""] if first else []),

@@ -1,9 +1,10 @@
 """The report as one HTML file that needs nothing else: tables, plots, settings, costs, and how to ask with SQL."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 from vitalfew.tasks.reports import readings
 from vitalfew.tasks.reports.contents import MethodResult, Report
@@ -12,53 +13,39 @@ from vitalfew.tasks.reports.plots.drawing import Plot
 from vitalfew.tasks.reports.plots.list import drawn
 from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import grids, labels
-from vitalfew.tasks.reports.shown.columns import chosen_columns
 from vitalfew.tasks.reports.shown.notes import asked, critics, differing, headline, paid, statistics, warnings
 from vitalfew.tasks.reports.shown.text import one_line, printable, shortened, sql_command
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
-def page(report: Report, columns: Sequence[str] | None = None, plots: Sequence[Plot] | None = None) -> str:
-    """HTML with everything in it: no script, no file and no server besides. Raises ValueError for an unknown column.
+PARTS: tuple[Callable[[Report], Any], ...] = (
+    *(asked, critics, headline, paid, recommendation, statistics, warnings, conditions),
+    *(grids.figures, grids.differences, grids.pairs, grids.labelled, grids.choices, grids.indexes, grids.paper),
+    *(grids.everything, grids.settings, grids.costs),
+)
+"""Sentences and tables of the page: the template calls what they return by their names."""
 
-    `columns`: metrics of the first table; every metric is in the second one. `plots`: where they are drawn already.
-    """
+
+def page(report: Report, plots: Sequence[Plot] | None = None) -> str:
+    """HTML with everything in it: no script, no file and no server besides. `plots`: where they are drawn already."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    chosen = chosen_columns(report, columns)
     when = report.when.astimezone(UTC) if report.when.tzinfo else report.when
     return template.render(
+        **{part.__name__: part(report) for part in PARTS},
         title=one_line(report.experiment),
-        asked=asked(report),
         run_id=one_line(report.run_id),
         when=f"{when:%Y-%m-%d %H:%M} UTC",
         store=one_line(report.store),
-        recommendation=recommendation(report),
         readings=readings.sentences(report),
         reader_warning=readings.warning(report),
-        headline=headline(report),
         differing=differing(report, "{} of them follow"),
         questions=[*zip(report.differing.shown if report.differing else (), grids.differing(report), strict=True)],
-        figures=grids.figures(report, chosen),
-        differences=grids.differences(report),
-        pairs=grids.pairs(report),
-        statistics=statistics(report),
-        labelled=grids.labelled(report),
         said=labels.sentences(report.labelled) if report.labelled else [],
-        critics=critics(report),
-        choices=grids.choices(report),
-        indexes=grids.indexes(report),
-        paper=grids.paper(report),
-        conditions=conditions(report),
-        everything=grids.everything(report),
-        settings=grids.settings(report),
-        costs=grids.costs(report),
         plots=drawn(report) if plots is None else plots,
-        warnings=warnings(report),
-        paid=paid(report),
         queries=[*queries(report)],
     )
 

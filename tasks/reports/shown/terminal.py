@@ -15,7 +15,7 @@ from vitalfew.tasks.reports.recommendation import recommendation
 from vitalfew.tasks.reports.shown import labels
 from vitalfew.tasks.reports.shown.columns import (
     cells,
-    chosen_columns,
+    default_columns,
     figure,
     price_metric,
     quality_metric,
@@ -29,13 +29,12 @@ _GAP = 2
 _MARK, _ALIKE = "*", "≈"
 
 
-def terminal_report(report: Report, width: int, columns: Sequence[str] | None = None) -> Group:
+def terminal_report(report: Report, width: int) -> Group:
     """The table and what has to be said of it, for a terminal of `width` columns.
 
-    `columns`: metrics in their order; default: `default_columns`. Raises ValueError for an unknown one. Where they do
-    not fit side by side the methods are listed again, with the further metrics: nothing is cut off.
+    Where the metrics do not fit side by side the methods are listed again, with the further ones: nothing is cut off.
     """
-    metrics = chosen_columns(report, columns)
+    metrics = default_columns(report)
     parts: list[RenderableType] = [Text(line, style="bold") for line in [recommendation(report)] if line]
     parts += [Text(line) for line in readings.sentences(report)]
     parts += [Text(line, style="yellow") for line in readings.warning(report)]

@@ -41,17 +41,19 @@ class ReviewersAgreement:
     reason: str | None
 
 
-def agreement(verdicts: Iterable[GivenVerdict]) -> ReviewersAgreement:
-    """The agreement of reviewers, of whom none need see all items. A verdict that says nothing, such as a skip, is not
-    one: leave it out. The judge may be one of the reviewers.
+def distinct(verdicts: Iterable[GivenVerdict]) -> list[GivenVerdict]:
+    """The first verdict of every reviewer on every item."""
+    first: dict[tuple[str, str], GivenVerdict] = {}
+    for each in verdicts:
+        first.setdefault((each.reviewer, each.item), each)
+    return [*first.values()]
 
-    Raises ValueError where a reviewer gives two verdicts on an item.
+
+def agreement(verdicts: Iterable[GivenVerdict]) -> ReviewersAgreement:
+    """The agreement of reviewers, of whom none need see all items; of several verdicts on an item a reviewer's first
+    counts. A verdict that says nothing, such as a skip, is not one: leave it out. The judge may be a reviewer.
     """
-    given = list(verdicts)
-    twice = [pair for pair, times in Counter((each.reviewer, each.item) for each in given).items() if times > 1]
-    if twice:
-        reviewer, item = twice[0]
-        raise ValueError(f"{reviewer} gives more than one verdict on {item}: keep the one that counts")
+    given = distinct(verdicts)
     times = Counter(each.item for each in given)
     paired = [each for each in given if times[each.item] > 1]
     said = {each.verdict for each in paired}

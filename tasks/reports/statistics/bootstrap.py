@@ -27,6 +27,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+CONFIDENCE, RESAMPLES, SEED = 0.95, 10_000, 0
 MIN_QUESTIONS = 10
 """Fewer questions than these have no interval and no p: resamples of so few say little about the next question."""
 ENOUGH = 30
@@ -54,51 +55,39 @@ class Interval:
 
 
 def mean_interval(
-    values: ArrayLike,
-    *,
-    may_be_share: Sequence[bool] | None = None,
-    resamples: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    values: ArrayLike, *, may_be_share: Sequence[bool] | None = None, resamples: int = RESAMPLES
 ) -> list[Interval]:
     """The mean of every row with its interval: Wilson's where all its values are 0 or 1, else `resampled_interval`.
 
     `may_be_share`: by row; an amount is not a share, also where it is 0 or 1 for every question. Default: all may be.
     """
-    resampled = resampled_interval(values, resamples=resamples, confidence=confidence, seed=seed)
+    resampled = resampled_interval(values, resamples)
     rows = [row[~np.isnan(row)] for row in matrix(values)]
     return [
-        _wilson(row, interval, confidence) if may_be and np.isin(row, (0.0, 1.0)).all() else interval
+        _wilson(row, interval) if may_be and np.isin(row, (0.0, 1.0)).all() else interval
         for row, interval, may_be in zip(rows, resampled, may_be_share or [True] * len(rows), strict=True)
     ]
 
 
-def resampled_interval(
-    values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
-) -> list[Interval]:
+def resampled_interval(values: ArrayLike, resamples: int = RESAMPLES) -> list[Interval]:
     """The mean of every row with its bootstrap interval.
 
-    `values`: float64 (m, n), a question per column; NaN: no value. The same seed gives the same interval only for the
-    same order of questions: sort them by id first. Takes memory for (resamples, m) float64 and some blocks of CHUNK.
-    Raises ValueError for another shape, an infinite value, or a confidence outside (0, 1).
+    `values`: float64 (m, n), a question per column; NaN: no value. The interval is the same only for the same order of
+    questions: sort them by id first. Takes memory for (resamples, m) float64 and some blocks of CHUNK. Raises
+    ValueError for another shape or an infinite value.
     """
     table = matrix(values)
-    if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence}; resamples at least 1, got {resamples}")
     known = ~np.isnan(table)
     rows = [row[kept] for row, kept in zip(table, known, strict=True)]
     if any(is_normal := [_is_normal(row) for row in rows]):
         left = table[~np.array(is_normal)]
-        found = resampled_interval(left, resamples=resamples, confidence=confidence, seed=seed) if len(left) else []
-        resampled = iter(found)
-        return [_student(row, confidence) if one else next(resampled) for row, one in zip(rows, is_normal, strict=True)]
-    means = _resampled_means(np.where(known, table, 0.0), known, resamples, seed)
-    return [_interval(row, drawn, confidence) for row, drawn in zip(rows, means.T, strict=True)]
+        resampled = iter(resampled_interval(left, resamples) if len(left) else [])
+        return [_student(row) if one else next(resampled) for row, one in zip(rows, is_normal, strict=True)]
+    means = _resampled_means(np.where(known, table, 0.0), known, resamples)
+    return [_interval(row, drawn) for row, drawn in zip(rows, means.T, strict=True)]
 
 
-def ratio_interval(
-    values: ArrayLike, references: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0
-) -> Interval:
+def ratio_interval(values: ArrayLike, references: ArrayLike) -> Interval:
     """The mean of `values` over that of `references`, with its interval: both are of the same resamples of questions.
 
     Both float64 (n,), a question per place; one without either value is left out. No ratio where the references' mean
@@ -110,10 +99,10 @@ def ratio_interval(
     own, other = table.mean(axis=1) if n else (0.0, 0.0)
     if not other:
         return Interval(None, None, None, n)
-    means = _resampled_means(table, np.ones_like(table, dtype=np.bool_), resamples, seed)
+    means = _resampled_means(table, np.ones_like(table, dtype=np.bool_), RESAMPLES)
     if n < MIN_QUESTIONS or not means[:, 1].all():
         return Interval(float(own / other), None, None, n)
-    return Interval(float(own / other), *_ends(means[:, 0] / means[:, 1], n, confidence), n)
+    return Interval(float(own / other), *_ends(means[:, 0] / means[:, 1], n), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +114,7 @@ class Best:
     high: int
 
 
-def best_row(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 0.95, seed: int = 0) -> Best | None:
+def best_row(values: ArrayLike) -> Best | None:
     """Which row has the highest mean (of several the first), and how sure that is.
 
     `values`: float64 (m, n), rows in the order of the setting that they differ in. Questions that any row lacks are
@@ -135,9 +124,8 @@ def best_row(values: ArrayLike, *, resamples: int = 10_000, confidence: float = 
     table = table[:, ~np.isnan(table).any(axis=0)]
     if table.shape[1] < MIN_QUESTIONS:
         return None
-    drawn = _resampled_means(table, np.ones_like(table, dtype=np.bool_), resamples, seed)
-    rows = np.sort(drawn.argmax(axis=1))
-    tail = (1 - confidence) / 2
+    rows = np.sort(_resampled_means(table, np.ones_like(table, dtype=np.bool_), RESAMPLES).argmax(axis=1))
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(rows, [tail, 1 - tail], method="nearest")
     return Best(int(table.mean(axis=1).argmax()), int(low), int(high))
 
@@ -159,34 +147,34 @@ def blocks(resamples: int, questions: int) -> Iterator[int]:
         yield min(rows, resamples - start)
 
 
-Draw = Callable[[int, int, int], Iterator[NDArray[np.float64]]]
-"""From resamples, questions and seed to what is drawn, block by block."""
+Draw = Callable[[int, int], Iterator[NDArray[np.float64]]]
+"""From resamples and questions to what is drawn, block by block."""
 
 
-def drawn_once(draw: Draw, resamples: int, questions: int, seed: int) -> Iterable[NDArray[np.float64]]:
+def drawn_once(draw: Draw, resamples: int, questions: int) -> Iterable[NDArray[np.float64]]:
     """Draw, or reuse, resamples. All metrics of a report are of the same questions, and so of the same resamples: these
     are drawn once, and kept where they take no more than KEPT numbers."""
     if resamples * questions > KEPT:
-        return draw(resamples, questions, seed)
-    return _kept(draw, resamples, questions, seed)
+        return draw(resamples, questions)
+    return _kept(draw, resamples, questions)
 
 
 @lru_cache(4)
-def _kept(draw: Draw, resamples: int, questions: int, seed: int) -> list[NDArray[np.float64]]:
-    return [*draw(resamples, questions, seed)]
+def _kept(draw: Draw, resamples: int, questions: int) -> list[NDArray[np.float64]]:
+    return [*draw(resamples, questions)]
 
 
-def _wilson(values: NDArray[np.float64], interval: Interval, confidence: float) -> Interval:
+def _wilson(values: NDArray[np.float64], interval: Interval) -> Interval:
     """Replace the ends of a share's interval, if it has any."""
     if interval.low is None:
         return interval
-    ends = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(confidence, method="wilson")
+    ends = scipy.stats.binomtest(int(values.sum()), len(values)).proportion_ci(CONFIDENCE, method="wilson")
     return replace(interval, low=float(ends.low), high=float(ends.high))
 
 
-def _interval(values: NDArray[np.float64], means: NDArray[np.float64], confidence: float) -> Interval:
+def _interval(values: NDArray[np.float64], means: NDArray[np.float64]) -> Interval:
     n = len(values)
-    low, high = _ends(means, n, confidence) if n >= MIN_QUESTIONS else (None, None)
+    low, high = _ends(means, n) if n >= MIN_QUESTIONS else (None, None)
     return Interval(float(values.mean()) if n else None, low, high, n)
 
 
@@ -199,37 +187,35 @@ def _is_normal(values: NDArray[np.float64]) -> bool:
     return bool(spread == 0 or abs((apart**3).mean()) <= 6 * SKEWED * np.sqrt(len(values)) * spread**3)
 
 
-def _student(values: NDArray[np.float64], confidence: float) -> Interval:
+def _student(values: NDArray[np.float64]) -> Interval:
     """The interval of Student's t."""
     n, mean = len(values), float(values.mean())
-    far = float(special.stdtrit(n - 1, (1 + confidence) / 2) * values.std(ddof=1) / np.sqrt(n))
+    far = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - far, mean + far, n)
 
 
-def _ends(drawn: NDArray[np.float64], n: int, confidence: float) -> tuple[float, float]:
+def _ends(drawn: NDArray[np.float64], n: int) -> tuple[float, float]:
     """The expanded percentiles of what the resamples of n questions came to."""
-    tail = special.ndtr(-np.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 + confidence) / 2))
+    tail = special.ndtr(-np.sqrt(n / (n - 1)) * special.stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     low, high = np.nanquantile(drawn, [tail, 1 - tail])  # NaN: a resample that drew none of the row's questions
     return float(low), float(high)
 
 
-def _resampled_means(
-    values: NDArray[np.float64], known: NDArray[np.bool_], resamples: int, seed: int
-) -> NDArray[np.float64]:
+def _resampled_means(values: NDArray[np.float64], known: NDArray[np.bool_], resamples: int) -> NDArray[np.float64]:
     """(resamples, m): the means of rows in every resample, from how often it drew the questions."""
     m, n = values.shape
     columns = np.concatenate([values, known]).T
     means = []
-    for times in drawn_once(_times, resamples, n, seed):
+    for times in drawn_once(_times, resamples, n):
         sums = times @ columns
         with np.errstate(invalid="ignore"):
             means.append(sums[:, :m] / sums[:, m:])
     return np.concatenate(means)
 
 
-def _times(resamples: int, questions: int, seed: int) -> Iterator[NDArray[np.float64]]:
+def _times(resamples: int, questions: int) -> Iterator[NDArray[np.float64]]:
     """How often resamples drew the questions, (rows, questions), block by block."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     for rows in blocks(resamples, questions):
         drawn = generator.integers(0, max(1, questions), (rows, questions))
         places = drawn + questions * np.arange(rows)[:, None]

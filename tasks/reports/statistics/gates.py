@@ -108,10 +108,8 @@ class GateDecision:
 
 
 def decide(metrics: Mapping[str, GatedMetric]) -> GateDecision:
-    """Decide by all metrics that are gated. Raises ValueError without any, and for a margin below 0 or without a value,
-    arrays that do not fit, an infinite value, or a share outside 0 to 1."""
-    if not metrics:
-        raise ValueError("a gate needs a metric and its margin")
+    """Decide by all metrics that are gated, one at least. Raises ValueError for a margin below 0 or without a value, an
+    infinite value, or a share outside 0 to 1."""
     decided = {name: _decided(name, metric, len(metrics)) for name, metric in metrics.items()}
     verdicts = {each.verdict for each in decided.values()}
     verdict = next((each for each in (WORSE, IN_DOUBT) if each in verdicts), NO_WORSE)
@@ -158,12 +156,8 @@ def _decided(name: str, metric: GatedMetric, metrics: int) -> DecidedMetric:
 
 def _values(name: str, metric: GatedMetric) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     before, after = (np.asarray(side, dtype=np.float64) for side in (metric.current, metric.candidate))
-    if before.ndim != 1 or before.shape != after.shape:
-        raise ValueError(f"{name}: the sides need a value per question, got the shapes {before.shape}, {after.shape}")
     if not 0 <= metric.margin < math.inf:
         raise ValueError(f"{name}: a margin is the loss that is accepted, 0 or more, got {metric.margin:g}")
-    if metric.direction not in ("higher", "lower"):
-        raise ValueError(f"{name}: neither higher nor lower values are better, so it cannot become worse")
     known = np.concatenate([before, after])
     known = known[~np.isnan(known)]
     if np.isinf(known).any():

@@ -43,10 +43,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from vitalfew.tasks.reports.statistics.bootstrap import MIN_QUESTIONS, Interval, matrix
+from vitalfew.tasks.reports.statistics.bootstrap import CONFIDENCE, MIN_QUESTIONS, Interval, matrix
 from vitalfew.tasks.reports.statistics.paired import ROUNDING, rounded_up
 
-CONFIDENCE = 0.95
 MADE_UP = 2.5
 """Questions that are added: the least number, in steps of a half, with which no simulation is below 93 %."""
 _SPREAD = 0.25
@@ -81,24 +80,17 @@ def powered_means(judge: ArrayLike, human: ArrayLike) -> list[PoweredInterval]:
     return [_powered(*row, 0.0) for row in zip(*_verdicts(judge, human), strict=True)]
 
 
-def powered_differences(
+def powered_difference(
     baseline_judge: ArrayLike, baseline_human: ArrayLike, judge: ArrayLike, human: ArrayLike
-) -> list[PoweredInterval]:
-    """The mean difference of every row to the baseline on the same questions, by judge, by labels and by both.
+) -> PoweredInterval:
+    """The mean difference of a method to the baseline on the same questions, by judge, by labels and by both.
 
-    `baseline_judge`, `baseline_human`: float64 (N,), or (m, N) with a row per method; `judge`, `human`: (m, N); values
-    as for `powered_means`. A question has a label, and a verdict, where both the method and the baseline have one.
-    Raises as `powered_means`.
+    All float64 (N,), values as for `powered_means`. A question has a label, and a verdict, where both the method and
+    the baseline have one. Raises as `powered_means`.
     """
-    before_judge, before_human = _verdicts(np.atleast_2d(baseline_judge), np.atleast_2d(baseline_human))
-    after_judge, after_human = _verdicts(judge, human)
-    if before_judge.shape not in ((1, after_judge.shape[1]), after_judge.shape):
-        raise ValueError(
-            f"the baseline's shape {np.shape(baseline_judge)} does not fit that of the methods, {after_judge.shape}: "
-            "give a value per question"
-        )
-    rows = zip(after_judge - before_judge, after_human - before_human, strict=True)
-    return [_powered(*row, -1.0) for row in rows]
+    (before,), (before_human,) = _verdicts(np.atleast_2d(baseline_judge), np.atleast_2d(baseline_human))
+    (after,), (after_human,) = _verdicts(np.atleast_2d(judge), np.atleast_2d(human))
+    return _powered(after - before, after_human - before_human, -1.0)
 
 
 class _Moments(NamedTuple):

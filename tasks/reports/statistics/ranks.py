@@ -44,13 +44,8 @@ class Quade:
 
 
 def quade(values: ArrayLike, higher_is_better: bool = True) -> Quade:
-    """Quade's test on float64 (k, n), a method per row, a dataset per column.
-
-    Raises ValueError for fewer than 2 methods or 2 datasets, or a value that is not finite.
-    """
+    """Quade's test on finite float64 (k, n), a method per row, a dataset per column; at least 2 of each."""
     table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or min(table.shape) < 2 or not np.isfinite(table).all():
-        raise ValueError(f"needs finite values of at least 2 methods on 2 datasets, got the shape {table.shape}")
     k, n = table.shape
     table = table / (np.abs(table).max() or 1)
     ranks = scipy.stats.rankdata(np.round(-table if higher_is_better else table, _DIGITS), axis=0)

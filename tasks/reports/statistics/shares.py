@@ -19,8 +19,7 @@ import math
 
 from scipy import special
 
-from vitalfew.tasks.reports.statistics.bootstrap import Interval
-from vitalfew.tasks.reports.statistics.prediction_powered import CONFIDENCE
+from vitalfew.tasks.reports.statistics.bootstrap import CONFIDENCE, Interval
 
 TIE = 0.5
 """The value of a question on which neither method is better; 1 where the first is, 0 where the second is."""
@@ -28,9 +27,7 @@ TIE = 0.5
 
 def over_all(differing: Interval, alike: int) -> Interval:
     """The interval of the mean over all questions, 0 to 1, from that over the `differing` ones, and how many are
-    `alike`. Raises ValueError for a negative number, and for no question at all."""
-    if alike < 0 or not differing.questions + alike:
-        raise ValueError(f"there must be a question, got {differing.questions} that differ and {alike} alike")
+    `alike`."""
     mean = differing.mean
     if mean is None:
         return differing

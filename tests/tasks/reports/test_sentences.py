@@ -8,7 +8,6 @@ from rich.console import Console
 
 from tests.support import reports
 from tests.support.reports import summaries
-from vitalfew.library.report import Report as Api
 from vitalfew.tasks.reports.beginning import beginning
 from vitalfew.tasks.reports.contents import AskedQuestions, MethodResult, ReaderCounts, Report
 from vitalfew.tasks.reports.readings import sentences, warning
@@ -56,9 +55,7 @@ def test_where_nothing_is_shown_the_cheapest_of_those_not_far_below_is_named_wit
 
 def test_what_is_shown_to_be_better_is_taken_with_its_interval_and_its_price() -> None:
     report = compared(
-        best=(0.9, 2000.0, against(0.2, 0.001, 0.1, 0.3)),
-        good=(0.8, 500.0, against(0.1, 0.01, 0.02, 0.18)),
-        cheap=(0.7, 20.0, against(0.0, 0.9)),
+        best=(0.9, 2000.0, against(0.2, 0.001, 0.1, 0.3)), good=(0.8, 500.0, against(0.1, 0.01, 0.02, 0.18))
     )
     assert recommendation(report) == (
         "Take best: shown to be better than naive RAG in accuracy, +0.200 (95 % interval +0.100 to +0.300), with 200 % "
@@ -68,18 +65,12 @@ def test_what_is_shown_to_be_better_is_taken_with_its_interval_and_its_price() -
 
 
 def test_below_thirty_questions_the_best_so_far_is_named_and_nothing_chosen() -> None:
-    report = compared(
-        Oreo=(0.6, 60.0, against(-0.1, 0.01, 0.0, 0.333, 29)),
-        ParetoRAG=(0.867, 190.0, against(0.133, 0.01, 0.0, 0.333, 29)),
-    )
-    assert recommendation(report) == (
-        "No choice can be made yet: 29 questions are too few, ask at least 30. Best so far: ParetoRAG, accuracy 0.867, "
-        "+0.133 against naive RAG (95 % interval +0.000 to +0.333), with 19 % of naive RAG's prompt tokens. Detecting "
-        "a difference of 0.05 takes about 503 questions (80 % power)."
-    )
+    said = recommendation(compared(ParetoRAG=(0.867, 190.0, against(0.133, 0.01, 0.0, 0.333, 29))))
+    assert said.startswith("No choice can be made yet: 29 questions are too few, ask at least 30. Best so far: ")
+    assert said.endswith("Detecting a difference of 0.05 takes about 503 questions (80 % power).")
 
 
-def test_every_output_begins_with_it(tmp_path: object) -> None:
+def test_every_output_begins_with_it() -> None:
     report = compared(ParetoRAG=(0.68, 70.0, against(-0.02, 0.7)))
     line = recommendation(report)
     console = Console(width=80)
@@ -89,7 +80,6 @@ def test_every_output_begins_with_it(tmp_path: object) -> None:
     text = page(report, plots=[])
     assert text.index("Nothing is shown to be better") < text.index("<h1>")
     assert markdown_report(report).startswith("**Nothing is shown to be better or worse than naive RAG in accuracy.")
-    assert Api(tmp_path, report).recommendation == line  # type: ignore[arg-type]
 
 
 # The method to begin with
@@ -131,13 +121,11 @@ def test_a_method_has_its_quality_its_certainty_and_its_price() -> None:
 
 
 def test_the_share_of_the_gain_that_is_the_sets_size() -> None:
-    def method(name: str, found: float, by_chance: float, size: float) -> MethodResult:
-        values = summaries(
-            set_any=found, random_set_any=by_chance, first_random_any=by_chance + 0.01, set_drawn=0.4, set_size=size
-        )
+    def method(name: str, found: float, size: float) -> MethodResult:
+        values = summaries(set_any=found, random_set_any=0.575, first_random_any=0.585, set_drawn=0.4, set_size=size)
         return MethodResult(name, {}, values)
 
-    (line,) = gains(reports.report(method("Self-RAG", 0.5, 0.45, 1.0), method("full set", 0.6, 0.575, 1.8)))
+    (line,) = gains(reports.report(method("Self-RAG", 0.5, 1.0), method("full set", 0.6, 1.8)))
     assert line.startswith("full set: 1.80 answers per question.")
     gets = "a random set of the same size gets 75% of it and its first answer with random others gets 85% of it"
     assert line.endswith(f"The gain over Self-RAG (0.500) is 0.100; {gets}.")

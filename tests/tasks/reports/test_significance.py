@@ -24,15 +24,9 @@ TABLE_3 = [6.5, 7.8, 5.4, 6.3, 3.65, 2.75, 2.6, 1.0]
 TABLE_4 = [0.055405, 0.121274, 0.135409, 0.215138, 0.455333, 0.622008, 0.652171]
 
 
-@pytest.fixture
-def paper(tmp_path: Path) -> Path:
-    file = tmp_path / "table2.csv"
-    file.write_text(TABLE_2)
-    return file
-
-
-def test_the_papers_figures(paper: Path) -> None:
-    found = json.loads(run("significance", paper, "--json").stdout)
+def test_the_papers_figures(tmp_path: Path) -> None:
+    (tmp_path / "table2.csv").write_text(TABLE_2)
+    found = json.loads(run("significance", tmp_path / "table2.csv", "--json").stdout)
     assert [each["ranking"] for each in found["methods"]] == pytest.approx(TABLE_3)
     assert found["control"] == "full set"
     assert found["threshold"] == pytest.approx(0.018307, abs=5e-7)
@@ -48,7 +42,6 @@ def test_the_papers_figures(paper: Path) -> None:
     ("text", "words"),
     [
         ("m,a,b\nx,1,\ny,1,2\n", ["row 1 (x), column 'b' is empty", "fill it in"]),
-        ("m,a,b\nx,1,2\ny,1,54%\n", ["row 2 (y), column 'b'", "'54%', not a finite number"]),
         ("m,a,b\nx,1,2\nx,1,3\n", ["row 2 names the method 'x' a second time"]),
     ],
 )
@@ -75,15 +68,3 @@ def test_quade_as_in_conover() -> None:
     assert found.degrees == (4, 24)
     assert found.f == pytest.approx(3.8293, abs=5e-5)
     assert found.p == pytest.approx(0.01519, abs=5e-6)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_quade_knows_neither_order_nor_direction(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    values = random.integers(0, 10, size=random.integers(2, 7, size=2)).astype(float)
-    one = quade(values)
-    rows, columns = random.permutation(values.shape[0]), random.permutation(values.shape[1])
-    other = quade(values[rows][:, columns])
-    assert other.rankings == pytest.approx(one.rankings[rows])
-    assert other.f == pytest.approx(one.f)
-    assert quade(-values, higher_is_better=False).rankings == pytest.approx(one.rankings)

@@ -55,13 +55,10 @@ def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path
     write_qrels(store, "trial", "sentences", tmp_path / "qrels")
     write_run(store, "trial", "sentences", tmp_path / "run")
     rows = [line.split(" ") for line in (tmp_path / "run").read_text().splitlines()]
-    assert {len(row) for row in rows} == {6}
     assert len({(row[0], row[2]) for row in rows}) == len(rows)
     for above, row in pairwise(rows):
         if above[0] == row[0]:
             assert (int(row[3]), float(row[4]) < float(above[4])) == (int(above[3]) + 1, True)
-        else:
-            assert (row[0] > above[0], row[3]) == (True, "1")
     own = values(store, outcome, "sentences")
     found = computed(tmp_path / "run", tmp_path / "qrels")
     assert all(found[name] >= (own[name] or 0) - 1e-9 for name in MEASURES)  # later sentences take no places
@@ -69,13 +66,10 @@ def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path
 
 
 def test_a_name_of_two_passages_is_an_error_and_white_space_is_escaped(tmp_path: Path) -> None:
-    rows = [
-        '{"text": "Ada lit the lamp.", "id": "a b%"}',
-        '{"text": "Oil burns.", "id": "x"}',
-        '{"question": "Who?", "id": "q\\u00a01"}',
-    ]
-    for name, second in (("good", rows[1]), ("bad", rows[1].replace('"x"', '"a b%"'))):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join([rows[0], second, rows[2]]))
+    question = '{"question": "Who?", "id": "q\\u00a01"}'
+    for name, second in (("good", "x"), ("bad", "a b%")):
+        passages = ['{"text": "Ada lit the lamp.", "id": "a b%"}', f'{{"text": "Oil burns.", "id": "{second}"}}']
+        (tmp_path / f"{name}.jsonl").write_text("\n".join([*passages, question]))
         index(tmp_path / name, f"jsonl:{tmp_path / name}.jsonl")
         run(tmp_path / name, {**SETTINGS, "methods": {"m": {"retrieve": {"retriever": "passage"}}}})
     assert write_run(tmp_path / "good", "trial", None, tmp_path / "run") == 2
