@@ -1,12 +1,9 @@
 """Prompts: what is a template, and what is not."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.generators import prompts
@@ -94,10 +91,3 @@ def test_a_prompt_has_a_length_and_a_failure_names_line_and_question() -> None:
         prompts.render("{% for a in question %}{{ question }}{% endfor %}", "a" * 10_000, ())
     with pytest.raises(ConfigError, match=r"line 2: .* has no element 3; rendered for the question 'Who\?'"):
         prompts.render("{{ question }}\n{% if contexts | length > 2 %}{{ contexts[3] }}{% endif %}", "Who?", ("a",) * 3)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.sampled_from(["{{", "}}", "{%", "%}", " for ", "a", " in ", "contexts", "|join", "endfor", "("])))
-def test_any_text_is_a_template_or_a_fault(parts: list[str]) -> None:
-    with suppress(prompts.TemplateFault):
-        assert isinstance(prompts.filled("".join(parts), question="Who?", contexts=("One.",)), str)

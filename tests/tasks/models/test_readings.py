@@ -82,10 +82,3 @@ def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.Fi
     values = model.read(PROMPTS)
     assert values == pytest.approx(expected(directory, model), abs=3e-4)
     assert len({*values}) == len(ENDS)
-
-
-def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
-    model = verdict(llama)
-    others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
-    alone = model.read(PROMPTS)
-    assert model.read([*others, *PROMPTS])[3:] == alone

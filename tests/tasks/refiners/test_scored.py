@@ -102,7 +102,6 @@ HEAD, TAIL = "Sea one. Mill two. Hill three.", "Town four."
     ("score", "action", "kept"),
     [
         (0.795, "correct", [WHOLE]),
-        (0.79, "ambiguous", [WHOLE]),
         (0.005, "ambiguous", [WHOLE]),
         (0.004, "incorrect", []),
     ],
