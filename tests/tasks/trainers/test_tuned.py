@@ -91,7 +91,7 @@ def test_weights_come_with_a_card_figures_and_what_was_held_out(whole: dict[str,
     critic = weights["critic"]
     assert {*json.loads((critic / SETTINGS).read_text())["calibration"]} == {"isrel", "issup", "isuse"}
     Embedded(Embedded.Options(model=str(critic))).rate([RatedContext(question, context, "1742")])
-    model = SentenceFilter(weights["cxmi"], FP32, "refine")
+    model = SentenceFilter(str(weights["cxmi"]), FP32, "refine")
     assert model.threshold == json.loads((weights["cxmi"] / SETTINGS).read_text())["threshold"]
     (values,) = model.read([(question, "It lies on a river. ", context)])
     assert 0 < values.sum() <= 1.001
