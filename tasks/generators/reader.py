@@ -40,7 +40,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.batches import batches, read_parts
 from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, failed
-from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.loading import clock
 from vitalfew.tasks.models.readings import LEAST, Reading, Values, finite, recalled
 from vitalfew.tasks.models.small.tuned import TunedMethod
@@ -101,17 +101,13 @@ class Reader(TunedMethod["ReaderModel"], Generator):
         )
 
     version: ClassVar[str] = "2"
+    recipe: ClassVar[str] = "reader"
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        remedy = (
-            "leave generate.model out to use the embedded reader, or set it to a directory that "
-            "`vitalfew train reader --out` wrote"
-        )
-        directory = directory_of(options.model) if options.model else embedded()
         try:
-            super().__init__(directory, options, "generate", remedy)
-        except (FileNotFoundError, KeyError) as error:
+            super().__init__(options.model, options, "generate")
+        except (FileNotFoundError, UnsupportedModel) as error:
             raise EngineUnavailable(f"reader: {error}") from error
         self.max_answer = min(MAX_ANSWER, options.max_tokens)
         self.weight = options.retrieval_weight or 0.0

@@ -6,8 +6,8 @@ first; without a memory, as where a method is called by itself, everything is co
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from vitalfew.storage.artifacts import fingerprint
 from vitalfew.storage.ids import content_id
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.within import within
 
 logger = logging.getLogger("vitalfew")
 
@@ -52,14 +53,9 @@ class Memory:
 _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
-@contextmanager
-def remembering(memory: Memory) -> Iterator[Memory]:
+def remembering(memory: Memory) -> AbstractContextManager[Memory]:
     """Look up and keep the block's readings in `memory`."""
-    token = _memory.set(memory)
-    try:
-        yield memory
-    finally:
-        _memory.reset(token)
+    return within(_memory, memory)
 
 
 def remembered(

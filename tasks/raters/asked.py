@@ -34,7 +34,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Section
 from vitalfew.tasks.generators.base import Generator, Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice, Probe
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, expected
 from vitalfew.tasks.registry import make, make_engine, options_type, with_options
 
@@ -80,7 +80,7 @@ class AskingRater(Rater):
         for name, prompt in self.asking.items():
             due = [row for row, known in enumerate(scores) if self.is_due(name, known)]
             prompts = [_filled(prompt, batch[row], scores[row]) for row in due]
-            replies = self.ask(name, prompts, tick if name == last else _tokens_of(tick))
+            replies = self.ask(name, prompts, tick if name == last else tokens_of(tick))
             for row, reply in zip(due, replies, strict=True):
                 score, reason = (None, reply.error) if reply.error else self.read(name, reply)
                 if score is None:
@@ -93,10 +93,6 @@ class AskingRater(Rater):
             Judgement(known, "\n".join(said) if self.explains and not error else "", error)
             for known, said, error in zip(scores, reasons, errors, strict=True)
         ]
-
-
-def _tokens_of(tick: Tick) -> Tick:
-    return lambda cases, tokens: tick(0, tokens)
 
 
 def _filled(prompt: str, case: RatedContext, known: Mapping[str, float]) -> Prompt:

@@ -26,7 +26,6 @@ context is, ISREL and ISSUP are. Trained by `vitalfew train critic`.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
@@ -39,7 +38,7 @@ from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.metrics.answers import agree, normalise
 from vitalfew.tasks.models.batches import batches, computed
-from vitalfew.tasks.models.files import directory_of
+from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import LEAST, Reading, finite, remembered
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
 from vitalfew.tasks.models.small.windows import (
@@ -52,7 +51,6 @@ from vitalfew.tasks.models.small.windows import (
     windows,
 )
 from vitalfew.tasks.models.ticks import Tick, Watched, no_tick
-from vitalfew.tasks.models.weights import shipped
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, RaterUnavailable
 from vitalfew.tasks.raters.calibration import Calibration
 
@@ -110,17 +108,13 @@ class Embedded(TunedMethod["CriticModel"], Rater):
         )
 
     version: ClassVar[str] = "3"
+    recipe: ClassVar[str] = "critic"
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        remedy = (
-            "leave critique.model out to use the embedded critic, or set it to a directory that "
-            "`vitalfew train critic --out` wrote"
-        )
-        directory = directory_of(options.model) if options.model else embedded()
         try:
-            super().__init__(directory, options, "critique", remedy)
-        except (FileNotFoundError, KeyError) as error:
+            super().__init__(options.model, options, "critique")
+        except (FileNotFoundError, UnsupportedModel) as error:
             raise RaterUnavailable(f"embedded: {error}") from error
         self.calibration = Calibration.of(read_json(self.directory / SETTINGS).get("calibration"))
 
@@ -230,11 +224,6 @@ class Embedded(TunedMethod["CriticModel"], Rater):
                 return self.model(padded(some, padding, self.device))
 
         yield from zip(due, computed(logits, due, self.at_once), strict=True)
-
-
-def embedded() -> Path:
-    """The directory of the critic that comes with the project."""
-    return shipped("critic")
 
 
 def readings(rows: Sequence[PairWindow], logits: "CriticLogits") -> list[WindowReading]:

@@ -32,7 +32,7 @@ from vitalfew.configs.evaluation import JudgeConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, EngineChoice
 from vitalfew.tasks.models.causal.fence import fenced
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater
 from vitalfew.tasks.registry import make_engine
 
@@ -141,7 +141,7 @@ class AnswerJudge(Rater):
         *_, last = FORMS
         for name, form in FORMS.items():
             asked = [prompts(name, batch[row]) for row in due[name]]
-            counted = _rows_of(tick, name == last)
+            counted = tick if name == last else tokens_of(tick)  # a case counts as judged with the last
             replies = iter(self.engine.complete([*chain(*asked)], None, counted, form.model_json_schema()))
             for row, own in zip(due[name], asked, strict=True):
                 score, said, error = read(form, [*islice(replies, len(own))])
@@ -160,11 +160,6 @@ def _is_due(name: str, case: RatedContext) -> bool:
     if name == "preferred":
         return case.other is not None
     return bool(case.answer.strip() and (case.answers if name == "correct" else case.hits))
-
-
-def _rows_of(tick: Tick, counts: bool) -> Tick:
-    """Ticks tokens, and rows only where a case counts as judged."""
-    return lambda rows, tokens: tick(rows if counts else 0, tokens)
 
 
 def prompts(name: str, case: RatedContext) -> list[str]:

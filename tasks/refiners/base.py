@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,16 +168,8 @@ class Refiner(ABC):
         """The contexts of every question from its hits, best first."""
 
 
-class Model(Protocol):
-    """The model of a refiner; its constructor loads no weights."""
-
-    uses_gpu: bool
-    workers: int | None
-
-    def identity(self) -> dict[str, Any]: ...
-
-
-ModelT = TypeVar("ModelT", bound=Model)
+ModelT = TypeVar("ModelT", bound=Any)
+"""A model with `uses_gpu`, `workers` and `identity`, whose constructor loads no weights."""
 
 
 class ModelRefiner(Refiner, Generic[ModelT]):

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any
 
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Span, Vectors
 
 Origin = tuple[int, int, int]
@@ -46,7 +46,7 @@ class Chained(Refiner):
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
     ) -> Refined:
-        made = self.first.refine(questions, hits, vectors, lambda _, tokens: tick(0, tokens))
+        made = self.first.refine(questions, hits, vectors, tokens_of(tick))
         read = [_Contexts(contexts, own, self.first.options) for contexts, own in zip(made.contexts, hits, strict=True)]
         refined = self.second.refine(questions, [own.hits for own in read], None, tick)
         contexts = [

@@ -78,21 +78,18 @@ class Compact(CausalRefiner):
     max_new_tokens: ClassVar[int] = 500
     max_input_tokens: ClassVar[int] = 4096
 
-    def frame(self, question: str, documents: str, before: str = "") -> str:
-        """Return the input of a round; `before`: the summary of the round before it, with its evaluation."""
-        return (
-            f"{FURTHER if before else FIRST} {TASK}\n\nQuestion: {question}\n\n"
-            f"{before}Source documents: {documents}\n\nSummary:"
-        )
-
     def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
         shown, size = self.shown(hits), self.options.segment
         segments = ["\n".join(shown[at : at + size]) for at in range(0, len(shown), size)]
         return EvidenceDraft(question, segments[: self.options.rounds])
 
     def asked(self, draft: EvidenceDraft, documents: str) -> str:
-        before = f"Previous summary: {draft.text}\n\nEvaluation of previous summary: {draft.evaluation}\n\n"
-        return self.frame(draft.question, documents, before if draft.rounds else "")
+        first, before = FIRST, ""
+        if draft.rounds:
+            first = FURTHER
+            before = f"Previous summary: {draft.text}\n\nEvaluation of previous summary: {draft.evaluation}\n\n"
+        question = f"{first} {TASK}\n\nQuestion: {draft.question}\n\n"
+        return f"{question}{before}Source documents: {documents}\n\nSummary:"
 
     def take(self, draft: EvidenceDraft, output: str) -> None:
         written = parse(output)

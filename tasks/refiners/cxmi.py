@@ -22,7 +22,6 @@ from pydantic import Field
 
 from vitalfew.configs.options import Batching
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
-from vitalfew.tasks.models.files import directory_of
 from vitalfew.tasks.models.presets import source_of
 from vitalfew.tasks.models.small.sentence_filter import Request, SentenceFilter
 from vitalfew.tasks.refiners.base import Hit, Refiner
@@ -52,7 +51,7 @@ class Cxmi(SentenceRefiner[SentenceFilter]):
 
     def __init__(self, options: Options) -> None:
         """Raises FileNotFoundError, UnsupportedModel."""
-        super().__init__(options, SentenceFilter(directory_of(source_of("pruner", options.model)), options, "refine"))
+        super().__init__(options, SentenceFilter(source_of("pruner", options.model), options, "refine"))
         self.natural = self.model.threshold
 
     def requests(self, question: str, hits: Sequence[Hit], units: Sequence[Sentence]) -> list[Request]:

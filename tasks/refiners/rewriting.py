@@ -50,7 +50,7 @@ from pydantic import Field
 from vitalfew.configs.options import Rewriting
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, ModelName
 from vitalfew.tasks.models.causal.rewriter import Rewriter
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.refiners.base import Evidence, Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, Writing
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
@@ -78,7 +78,7 @@ class EvidenceDraft:
 
 class RewritingRefiner(ModelRefiner[Rewriter]):
     """Base of refiners that rewrite: one context, or none, for every question. A subclass has its model's presets, its
-    limits and `frame`; its model is an encoder-decoder unless it is `causal`. All questions of a round go to the engine
+    limits and `asked`; its model is an encoder-decoder unless it is `causal`. All questions of a round go to the engine
     together; most methods have one round."""
 
     class Options(Rewriting, Refiner.Options):
@@ -104,18 +104,14 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         )
         super().__init__(options, rewriter)
 
-    @abstractmethod
-    def frame(self, question: str, documents: str) -> str:
-        """Return the model's input."""
-
     def draft(self, question: str, hits: Sequence[Hit]) -> EvidenceDraft:
         """Begin a question's text, with the documents that the model is to read."""
         documents = "\n".join(self.shown(hits))
         return EvidenceDraft(question, [documents] if documents else [])
 
+    @abstractmethod
     def asked(self, draft: EvidenceDraft, documents: str) -> str:
         """Return the model's input in a draft's next round."""
-        return self.frame(draft.question, documents)
 
     def take(self, draft: EvidenceDraft, output: str) -> None:
         """Put a round's output into a draft."""
@@ -135,7 +131,7 @@ class RewritingRefiner(ModelRefiner[Rewriter]):
         while due:
             inputs = [self._fitted(draft, draft.parts.pop(0)) for draft in due]
             is_last = not any(draft.parts for draft in due)
-            completions = self.model.rewrite(inputs, tick if is_last else lambda _, computed: tick(0, computed))
+            completions = self.model.rewrite(inputs, tick if is_last else tokens_of(tick))
             for draft, completion in zip(due, completions, strict=True):
                 self.take(draft, completion.text)
                 draft.rounds += 1
@@ -189,8 +185,8 @@ class Recomp(RewritingRefiner):
     max_new_tokens: ClassVar[int] = 512
     max_input_tokens: ClassVar[int] = 1024
 
-    def frame(self, question: str, documents: str) -> str:
-        return f"Question: {question}\n Document: {documents}\n Summary: "
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
+        return f"Question: {draft.question}\n Document: {documents}\n Summary: "
 
 
 class Refiner7B(CausalRefiner):
@@ -203,8 +199,8 @@ class Refiner7B(CausalRefiner):
     max_new_tokens: ClassVar[int] = 512
     max_input_tokens: ClassVar[int] = 3584
 
-    def frame(self, question: str, documents: str) -> str:
-        return f"<<SYS>>[MONITOR]{documents}<</SYS>>{question}"
+    def asked(self, draft: EvidenceDraft, documents: str) -> str:
+        return f"<<SYS>>[MONITOR]{documents}<</SYS>>{draft.question}"
 
     def take(self, draft: EvidenceDraft, output: str) -> None:
         draft.text = restructured(output)

@@ -51,7 +51,7 @@ from pydantic import Field, model_validator
 from vitalfew.configs.options import Keeping, Scoring
 from vitalfew.tasks.models.readings import settled
 from vitalfew.tasks.models.small.pairs import CrossEncoder, Pair, cross_encoder
-from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
 from vitalfew.tasks.raters.embedded import Embedded
 from vitalfew.tasks.refiners.base import Hit, ModelRefiner, Refined, Refiner, Retrieved, Vectors, answered
 from vitalfew.tasks.refiners.sentences import Scored, Sentence, SentenceRefiner, contexts, ranked, sentences, shown
@@ -215,7 +215,7 @@ class Crag(ScoringRefiner):
     ) -> Refined:
         read = [[hit for hit in own[: self.options.top_k] if hit.text.strip()] for own in hits]
         pairs = _pairs(questions, [[hit.shown(self.options) for hit in own] for own in read])
-        scores, of_hits = answered(pairs, self.model.read, lambda _, tokens: tick(0, tokens))
+        scores, of_hits = answered(pairs, self.model.read, tokens_of(tick))
         actions = [self._action([scores[pair] for pair in own]) for own in pairs]
         strips = [self._strips(own, action) for own, action in zip(read, actions, strict=True)]
         pairs = _pairs(questions, [shown(*of_question, self.options) for of_question in zip(read, strips, strict=True)])

@@ -208,8 +208,6 @@ class NetworkTrainer(OnDevice, Trainer[BatchT]):
         **shown: Any,
     ) -> Finished:
         """Return the figures, `files`, and the other files beside the weights, card and recipe among them (card.py)."""
-        if self.curve is not None:
-            more = {**(more or {}), "curve": self.curve}
-        shown |= {"learnt": self.learnt, "whole": self.whole}
-        card = card_files(template, self.options, self.precision, self.split, self.sources, figures, more or {}, shown)
+        curve = {} if self.curve is None else {"curve": self.curve}
+        card = card_files(template, self, {"figures": figures, **(more or {}), **curve}, shown)
         return Finished(figures, {**card, **(files or {})})

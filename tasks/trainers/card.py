@@ -5,14 +5,15 @@ A trainer's card is a template of `cards/`, which has its wording and its tables
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import FIGURES
-from vitalfew.tasks.trainers.splits import TrainingSplit
+
+if TYPE_CHECKING:
+    from vitalfew.tasks.trainers.base import NetworkTrainer
 
 CARD, HELD_OUT, RECIPE = "README.md", "held_out.txt", "recipe.yaml"
 
@@ -28,21 +29,14 @@ NO_SOURCES = Sources((), ())
 
 
 def card_files(
-    template: str,
-    options: TrainConfig,
-    precision: str,
-    split: TrainingSplit,
-    sources: Sources,
-    figures: Sequence[Mapping[str, Any]],
-    more: Mapping[str, Any],
-    shown: Mapping[str, Any],
+    template: str, trainer: "NetworkTrainer[Any]", stored: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """Return the files beside the weights, by name.
 
-    `template`: the card's file in `cards/`; `precision`: the matrix products', as settings have it (bf16); `more`:
-    values that are stored with the figures, and shown; `shown`: other values that the card shows.
+    `template`: the card's file in `cards/`; `stored`: the figures, and values that are stored with them, and shown;
+    `shown`: other values that the card shows.
     """
-    stored = {"figures": figures, **more}
+    options, split, sources = trainer.options, trainer.split, trainer.sources
     environment = Environment(
         loader=PackageLoader("vitalfew.tasks.trainers", "cards"),
         undefined=StrictUndefined,
@@ -56,10 +50,12 @@ def card_files(
         sources=" ".join([*sources.questions, *(f"--passages {source}" for source in sources.passages)]),
         recipe=RECIPE,
         held_out=HELD_OUT,
+        learnt=trainer.learnt,
+        whole=trainer.whole,
         **stored,
         **shown,
     )
-    settings = {**options.recipe(), "precision": precision}
+    settings = {**options.recipe(), "precision": trainer.precision}
     files = {
         CARD: card,
         FIGURES: json.dumps({**stored, "settings": settings}, indent=1, ensure_ascii=False) + "\n",

@@ -155,7 +155,7 @@ class CxmiTrainer(FromReader[FilterModel, Lesson]):
 
     def _probabilities(self, directory: Path, asked: Sequence[Judged], tick: Tick = no_tick) -> list[list[float]]:
         """Return the probability of every question's sentences."""
-        model = self.for_inference(SentenceFilter(directory, Batching(**self.computing), "train"))
+        model = self.for_inference(SentenceFilter(str(directory), Batching(**self.computing), "train"))
         requests: list[list[Request]] = [[(one.question, *hit) for hit in one.hits] for one in asked]
         with remembering(self.memory):
             found = iter(model.read([request for own in requests for request in own], tick))

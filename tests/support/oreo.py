@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import torch
 
 from tests.support.fakes import FirstWords
-from tests.support.tiny_models import bert
 from tests.support.towns import TOWNS
-from tests.support.training import Fated, write_weights
+from tests.support.training import Fated, random_weights
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact
@@ -41,12 +39,7 @@ class LastWord(FirstWords):
 
 def reader(directory: Path) -> Path:
     """Weights of a reader over a tiny BERT."""
-    base = bert(directory / "base", 256)
-    torch.manual_seed(3)
-    model = ReaderModel(base, torch.float32)
-    model.prepare_for_training(2)
-    write_weights(directory / "reader", model, str(base))
-    return directory / "reader"
+    return random_weights(directory, ReaderModel)
 
 
 def rows(towns: Sequence[str] = TOWNS) -> list[dict[str, Any]]:

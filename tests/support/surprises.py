@@ -18,25 +18,21 @@ KNOWN = 0.5
 
 
 @contextmanager
-def words(limit: int = 1000, broken: str = "") -> Iterator[list[tuple[list[str], list[str]]]]:
-    """Every `Surprise` is such a model; gives the rows that it read. `broken`: a word at which it is NaN."""
+def words() -> Iterator[None]:
+    """Every `Surprise` is such a model."""
     vocabulary: list[str] = []
-    rows_read: list[tuple[list[str], list[str]]] = []
 
     def places(self: Any, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         found = []
         for text in texts:
             matches = [*_WORD.finditer(text)]
             vocabulary.extend({match[0].strip() for match in matches} - {*vocabulary})
-            found.append(
-                ([vocabulary.index(match[0].strip()) for match in matches], [match.end() for match in matches])
-            )
+            numbers = [vocabulary.index(match[0].strip()) for match in matches]
+            found.append((numbers, [match.end() for match in matches]))
         return found
 
-    def surprise(before: Sequence[str], word: str) -> float:
-        if word == broken:
-            return float("nan")
-        return KNOWN if word in before else float(re.sub(r"\D", "", word) or 0)
+    def surprise(number: int, before: Sequence[int]) -> float:
+        return KNOWN if number in before else float(re.sub(r"\D", "", vocabulary[number]) or 0)
 
     def of(
         self: Any,
@@ -44,22 +40,16 @@ def words(limit: int = 1000, broken: str = "") -> Iterator[list[tuple[list[str],
         tick: Callable[[int], None],
         started: bool = True,
     ) -> list[NDArray[np.float32]]:
-        named = [([vocabulary[id] for id in before], [vocabulary[id] for id in ids]) for before, ids in rows]
-        rows_read.extend(named)
-        tick(sum(len(before) + len(ids) for before, ids in rows))
         return [
-            np.nan_to_num(
-                np.array([surprise([*before, *ids[:place]], word) for place, word in enumerate(ids)], np.float32), nan=0
-            )
-            for before, ids in named
+            np.array([surprise(number, [*before, *ids[:place]]) for place, number in enumerate(ids)], np.float32)
+            for before, ids in rows
         ]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Surprise, "places", places)
         patched.setattr(Surprise, "encode", lambda self, texts: [ids for ids, _ in places(self, texts)])
         patched.setattr(Surprise, "of", of)
-        patched.setattr(Surprise, "limit", property(lambda self: limit))
-        patched.setattr(
-            "vitalfew.tasks.models.causal.surprise.continues", lambda model: False
-        )  # what it reads on, it reads anew
-        yield rows_read
+        patched.setattr(Surprise, "limit", 1000)
+        # What it reads on, it reads anew.
+        patched.setattr("vitalfew.tasks.models.causal.surprise.continues", lambda model: False)
+        yield

@@ -51,6 +51,8 @@ from vitalfew.tasks.encoders.transformer import MiniLM
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 SPREAD = {"initializer_range": 0.3}  # as initialised for training, every text would have nearly the same vector
+ENDS = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
+T5_SIZES = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "vocab_size": 400}
 BART_SIZES = {"layers": 2, "attention_heads": 2, "ffn_dim": 64}
 BPE_TEXTS = ["The river rises in the hills and runs for 120 km to the sea; its mill still stands. Who founded it?"] * 4
 
@@ -63,18 +65,14 @@ def bert(directory: Path, positions: int = 128) -> Path:
     return _with_bert_tokenizer(directory)
 
 
-def dpr(directory: Path, kind: type, seed: int, projection: int = 0) -> Path:
-    """A DPR context or question encoder (`kind`)."""
-    torch.manual_seed(seed)
-    config = DPRConfig(**SIZES, **SPREAD, max_position_embeddings=128, projection_dim=projection)
-    kind(config).save_pretrained(directory)
-    return _with_bert_tokenizer(directory)
-
-
-def dpr_pair(directory: Path, projection: int = 0) -> tuple[Path, Path]:
-    """Context and question encoder."""
-    context = dpr(directory / "context", DPRContextEncoder, 2, projection)
-    return context, dpr(directory / "question", DPRQuestionEncoder, 3, projection)
+def dpr_pair(directory: Path) -> tuple[Path, Path]:
+    """DPR's context and question encoder, with projections."""
+    config = DPRConfig(**SIZES, **SPREAD, max_position_embeddings=128, projection_dim=16)
+    for name, kind, seed in (("context", DPRContextEncoder, 2), ("question", DPRQuestionEncoder, 3)):
+        torch.manual_seed(seed)
+        kind(config).save_pretrained(directory / name)
+        _with_bert_tokenizer(directory / name)
+    return directory / "context", directory / "question"
 
 
 def roberta(directory: Path) -> Path:
@@ -173,8 +171,7 @@ def gpt2(directory: Path) -> Path:
 def t5(directory: Path) -> Path:
     """The encoder of an encoder-decoder, saved without the decoder, as sentence-t5 is."""
     torch.manual_seed(6)
-    config = T5Config(d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400)
-    T5EncoderModel(config).save_pretrained(directory)
+    T5EncoderModel(T5Config(**T5_SIZES)).save_pretrained(directory)
     bpe = _bpe(["<pad>", "</s>", "<unk>"])._tokenizer
     bpe.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     PreTrainedTokenizerFast(tokenizer_object=bpe, pad_token="<pad>", eos_token="</s>").save_pretrained(directory)
@@ -193,8 +190,7 @@ def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequ
     torch.manual_seed(7)
     # Heads of 32 numbers: the fewest that vLLM's attention on a CPU takes.
     sizes = {**SIZES, "hidden_size": 64, "num_key_value_heads": 1}
-    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
-    config = LlamaConfig(**sizes, **SPREAD, **ends, vocab_size=400, max_position_embeddings=positions)
+    config = LlamaConfig(**sizes, **SPREAD, **ENDS, vocab_size=400, max_position_embeddings=positions)
     special = ["<pad>", "<s>", "<unk>", "<|end|>", "<|user|>", "<|assistant|>", *tokens]
     model = LlamaForCausalLM(config)
     with torch.no_grad():
@@ -208,43 +204,36 @@ def llama(directory: Path, chat: bool = True, positions: int = 256, tokens: Sequ
     return directory
 
 
-def qwen_writer(directory: Path, positions: int = 256, tokens: Sequence[str] = ()) -> Path:
+def qwen_writer(directory: Path) -> Path:
     """As `llama` without a chat template, of Qwen2's architecture: its projections have biases."""
-    llama(directory, False, positions, tokens)
+    llama(directory, chat=False)
     torch.manual_seed(13)
-    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
-    config = Qwen2Config(
-        **SIZES, **SPREAD, **ends, vocab_size=400, num_key_value_heads=1, max_position_embeddings=positions
-    )
-    Qwen2ForCausalLM(config).save_pretrained(directory)
+    sizes = {**SIZES, "num_key_value_heads": 1, "max_position_embeddings": 256}
+    Qwen2ForCausalLM(Qwen2Config(**sizes, **SPREAD, **ENDS, vocab_size=400)).save_pretrained(directory)
     return directory
 
 
-def gemma(directory: Path, positions: int = 256, tokens: Sequence[str] = ()) -> Path:
+def gemma(directory: Path, tokens: Sequence[str] = ()) -> Path:
     """As `llama`, of Gemma's architecture: EXIT's base."""
-    llama(directory, positions=positions, tokens=tokens)
+    llama(directory, tokens=tokens)
     torch.manual_seed(14)
-    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
-    config = GemmaConfig(
-        **SIZES, **SPREAD, **ends, vocab_size=400, num_key_value_heads=1, head_dim=16, max_position_embeddings=positions
-    )
-    GemmaForCausalLM(config).save_pretrained(directory)
+    sizes = {**SIZES, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 256}
+    GemmaForCausalLM(GemmaConfig(**sizes, **SPREAD, **ENDS, vocab_size=400)).save_pretrained(directory)
     return directory
 
 
-def xrag(directory: Path, embedding: int = 32, **config: Any) -> Path:
+def xrag(directory: Path) -> Path:
     """The layout of Hannibal046/xrag-7b: a Mistral with the placeholder in its vocabulary and the projector, of vectors
-    of so many numbers, among its weights."""
+    of 32 numbers, among its weights."""
     llama(directory, tokens=("<xRAG>",))  # for its tokenizer
-    model = MistralForCausalLM(_mistral(14, hidden_size=64, **config))
-    model.save_pretrained(directory)
+    MistralForCausalLM(_mistral(14, hidden_size=64)).save_pretrained(directory)
     weights = load_file(directory / "model.safetensors")
-    for layer, given in ((0, embedding), (2, 64)):
+    for layer, given in ((0, 32), (2, 64)):
         weights[f"projector.projector.{layer}.weight"] = torch.randn(64, given) / given**0.5
         weights[f"projector.projector.{layer}.bias"] = torch.randn(64)
     save_file(weights, directory / "model.safetensors", {"format": "pt"})
     stated = json.loads((directory / "config.json").read_text())
-    own = {"architectures": ["XMistralForCausalLM"], "retriever_hidden_size": embedding}
+    own = {"architectures": ["XMistralForCausalLM"], "retriever_hidden_size": 32}
     (directory / "config.json").write_text(json.dumps(stated | own))
     return directory
 
@@ -266,9 +255,8 @@ def mistral_embedder(directory: Path) -> Path:
 
 def _mistral(seed: int, **config: Any) -> MistralConfig:
     torch.manual_seed(seed)
-    ends = {"bos_token_id": 1, "eos_token_id": 3, "pad_token_id": 0}
     sizes = {**SIZES, "num_key_value_heads": 1, "max_position_embeddings": 256, "sliding_window": None, **config}
-    return MistralConfig(**sizes, **SPREAD, **ends, vocab_size=400)
+    return MistralConfig(**sizes, **SPREAD, **ENDS, vocab_size=400)
 
 
 def lora(directory: Path, base: Path, rank: int = 4, **config: Any) -> Path:
@@ -307,10 +295,7 @@ def merged(directory: Path, base: Path, adapter: Path) -> Path:
 def t5_generator(directory: Path) -> Path:
     """A whole T5: relative positions, so that no prompt is too long for it."""
     torch.manual_seed(8)
-    config = T5Config(
-        d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400, decoder_start_token_id=0,
-        initializer_factor=3.0, tie_word_embeddings=False,
-    )  # fmt: skip
+    config = T5Config(**T5_SIZES, decoder_start_token_id=0, initializer_factor=3.0, tie_word_embeddings=False)
     t5(directory)  # for its tokenizer
     T5ForConditionalGeneration(config).save_pretrained(directory)
     return directory
@@ -319,10 +304,7 @@ def t5_generator(directory: Path) -> Path:
 def t5_evaluator(directory: Path) -> Path:
     """The layout of CRAG's retrieval evaluator: a T5 with a classification head of one logit."""
     torch.manual_seed(13)
-    config = T5Config(
-        d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, vocab_size=400, decoder_start_token_id=0,
-        initializer_factor=3.0, num_labels=1,
-    )  # fmt: skip
+    config = T5Config(**T5_SIZES, decoder_start_token_id=0, initializer_factor=3.0, num_labels=1)
     t5(directory)  # for its tokenizer
     T5ForSequenceClassification(config).save_pretrained(directory)
     return directory

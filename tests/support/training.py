@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
+import pytest
 import torch
 from pydantic import ConfigDict
 
 from tests.support.stages import staged
+from tests.support.tiny_models import bert
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.configs.training import TrainConfig
 from vitalfew.storage.artifacts import Artifact
@@ -21,6 +23,8 @@ from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Trainer
+from vitalfew.tasks.trainers.critic import CriticTrainer
+from vitalfew.tasks.trainers.cxmi import CxmiTrainer
 from vitalfew.tasks.trainers.reader import ReaderTrainer
 from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
 from vitalfew.tasks.trainers.updates import Updates
@@ -55,10 +59,39 @@ def write_weights(directory: Path, model: TunedEncoder, base: str) -> None:
         (directory / name).write_bytes(content)
 
 
+def random_weights(directory: Path, kind: type[TunedEncoder], seed: int = 3) -> Path:
+    """A reader or critic with random weights on a random BERT."""
+    base = bert(directory / "base", 256)
+    torch.manual_seed(seed)
+    model = kind(base, torch.float32)
+    model.prepare_for_training(4)
+    for name, parameter in model.trained().items():
+        if name.endswith((".b", "head.weight")):
+            parameter.data.normal_(0, 0.5)
+    write_weights(directory, model, str(base))
+    return directory
+
+
 def steps(artifact: Artifact) -> list[dict[str, Any]]:
     """The rows of `training_steps` without the time they took."""
     rows = [row for path in sorted(artifact.directory.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def contents(artifact: Artifact) -> dict[str, bytes]:
+    """The files of finished weights, by name."""
+    return {path.name: path.read_bytes() for path in (artifact.directory / "weights").iterdir()}
+
+
+def resumed(make: Callable[[], Train], fate: str = "step:4") -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """The weights and the steps of a training that ended at its `FATE`, and then went on in another stage."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("FATE", fate)
+        with pytest.raises(Interrupted):
+            make().run("first")
+    stage = make()
+    stage.run("second")
+    return contents(stage.artifact), steps(stage.artifact)
 
 
 class Interrupted(Exception):
@@ -114,6 +147,14 @@ class Mortal(Fated, ReaderTrainer):
 
 class MortalAdapter(Fated, SparseRagTrainer):
     """A trainer of adapters that can be ended."""
+
+
+class MortalCritic(Fated, CriticTrainer):
+    """A critic's trainer that can be ended."""
+
+
+class MortalCxmi(Fated, CxmiTrainer):
+    """A sentence filter's trainer that can be ended."""
 
 
 class Line(Trainer[list[int]]):

@@ -32,6 +32,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel, digest, find_model
 from vitalfew.tasks.models.presets import source_of
+from vitalfew.tasks.models.within import within
 
 SEGMENTED = "vitalfew_segmented"
 
@@ -41,16 +42,6 @@ Layout = Sequence[tuple[Span, Sequence[Span]]]
 that it sees. Within a segment attention is causal."""
 
 _layout: ContextVar[Layout] = ContextVar("layout")
-
-
-@contextmanager
-def laid_out(layout: Layout) -> Iterator[None]:
-    """Give forward passes of one row this layout within the block."""
-    token = _layout.set(layout)
-    try:
-        yield
-    finally:
-        _layout.reset(token)
 
 
 def layout_mask(layout: Layout) -> Tensor:
@@ -241,7 +232,7 @@ class CausalLora:
         hidden = torch.zeros(mask.shape, dtype=self.dtype).masked_fill_(~mask, torch.finfo(self.dtype).min)
         half = torch.autocast(self.device.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
         # Autocast alone casts what the updates read: PEFT would cast it to their float32 first.
-        with half, disable_input_dtype_casting(self.model), laid_out(layout):
+        with half, disable_input_dtype_casting(self.model), within(_layout, layout):
             out = self.model(
                 input_ids=torch.tensor([ids], device=self.device),
                 position_ids=torch.tensor([positions], device=self.device),

@@ -22,6 +22,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.causal.blocks import gapped_cache, obstacle, window
 from vitalfew.tasks.models.causal.sampling import RowSampler
+from vitalfew.tasks.models.within import within
 
 PACKED = "vitalfew_packed"
 """The attention's name in transformers."""
@@ -198,13 +199,12 @@ _prompts: ContextVar[_Prompts] = ContextVar("prompts")
 def _packed(model: Any, prompts: _Prompts) -> Iterator[None]:
     """Let the model attend within the block as these prompts' row needs it."""
     before = model.config._attn_implementation
-    token = _prompts.set(prompts)
     model.set_attn_implementation(PACKED)
     try:
-        yield
+        with within(_prompts, prompts):
+            yield
     finally:
         model.set_attn_implementation(before)
-        _prompts.reset(token)
 
 
 def _attention(

@@ -26,7 +26,7 @@ from vitalfew.tasks.models.batches import batches
 from vitalfew.tasks.models.small.copied import CopiedRun, joined, rendered, trimmed
 from vitalfew.tasks.models.small.policy import Decoded, Policy, PolicyOutput, PolicySource
 from vitalfew.tasks.models.small.tuned import Weights, read_tokenizer
-from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder
+from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
 
 HEAD = 32
@@ -166,7 +166,7 @@ class Copier(TunedEncoder, Policy):
 
     def begin_from(self, weights: Weights) -> None:
         """Prepare for training with a reader's updates of the encoder, or with all weights of another copier."""
-        given = weights.tensors()
+        self.begun_from, given = weights.name, weights.tensors()
         ranks = [tensor.shape[0] for name, tensor in given.items() if name.endswith(".a")]
         self.prepare_for_training(ranks[0])
         own = self.trained()
@@ -174,6 +174,9 @@ class Copier(TunedEncoder, Policy):
             for name, tensor in given.items():
                 if name in own and own[name].shape == tensor.shape:
                     own[name].copy_(tensor)
+
+    def files(self) -> dict[str, bytes]:
+        return weight_files(self, self.begun_from, policy="copier")
 
     def decoder(self) -> dict[str, nn.Parameter]:
         """The decoder's parameters, by the names under which they are saved."""

@@ -1,4 +1,4 @@
-"""Policies by name: made for training, read from a directory for inference, and written as files."""
+"""Policies by name: made for training, and read from a directory for inference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,18 +64,6 @@ def for_training(policy: PolicyName, directory: Path, shape: Shape) -> "Policy":
     copier = Copier(weights.base, shape.dtype, shape.limit, shape.batch_tokens, shape.dropout)
     copier.begin_from(weights)
     return copier.to(shape.device)
-
-
-def files_of(policy: "Policy", directory: Path) -> dict[str, bytes]:
-    """A policy's files; `directory`: where its training began from, whose encoder or tokenizer it has."""
-    from vitalfew.tasks.models.small.copier import Copier
-    from vitalfew.tasks.models.small.seq2seq_policy import Seq2SeqPolicy
-    from vitalfew.tasks.models.small.tuned_encoder import weight_files
-
-    if isinstance(policy, Seq2SeqPolicy):
-        return policy.files()
-    assert isinstance(policy, Copier)
-    return weight_files(policy, Weights.at(directory, "train it again").name, policy="copier")
 
 
 def read_policy(directory: Path, shape: Shape) -> "Policy":

@@ -115,6 +115,10 @@ class Policy(nn.Module, ABC):
     def known(self, memory: Any) -> tuple[Tensor, Tensor]:
         """The states of the input (n, tokens, d), and their mask, bool (n, tokens), False for padding."""
 
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """The files of a policy that was made for training, by name, as inference reads them."""
+
     def log_probabilities(self, memory: Any, actions: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
         """The log-probabilities of given actions, float32 (n, steps), their mask, bool (n, steps), and the states
         before them, float32 (n, steps, d)."""

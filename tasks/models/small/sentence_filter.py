@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +21,6 @@ from tokenizers import Encoding, Tokenizer
 from vitalfew.configs.options import Batching
 from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.batches import read_parts
-from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.models.readings import Reading, Values, remembered, settled
 from vitalfew.tasks.models.small.tuned import SETTINGS, TunedMethod
 from vitalfew.tasks.models.small.windows import MAX_QUESTION, PairWindow, encoded, padded, special, windows
@@ -88,18 +86,11 @@ class SentenceFilter(TunedMethod["FilterModel"]):
     """A directory of weights, with the threshold that its training chose."""
 
     version: ClassVar[str] = "1"
+    recipe: ClassVar[str] = "cxmi"
 
-    def __init__(self, directory: Path, options: Batching, section: str) -> None:
-        """`section`: of the settings, for messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
-        remedy = (
-            f"leave {section}.model out to use the bundled weights, or set it to a directory that "
-            "`vitalfew train cxmi --out` wrote"
-        )
-        try:
-            super().__init__(directory, options, section, remedy)
-        except KeyError as error:
-            raise UnsupportedModel(f"{directory / SETTINGS} does not name its base; {remedy}") from error
-        self.threshold: float = read_json(directory / SETTINGS).get("threshold", THRESHOLD)
+    def __init__(self, name: str, options: Batching, section: str) -> None:
+        super().__init__(name, options, section)
+        self.threshold: float = read_json(self.directory / SETTINGS).get("threshold", THRESHOLD)
 
     def network(self) -> "type[FilterModel]":
         from vitalfew.tasks.models.small.reader import FilterModel

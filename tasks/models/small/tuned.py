@@ -18,8 +18,9 @@ from vitalfew.storage.files import read_json
 from vitalfew.tasks.models.batches import threads
 from vitalfew.tasks.models.compiled import engine_of
 from vitalfew.tasks.models.device import InBatches, require_device
-from vitalfew.tasks.models.files import digests, directory_of, minilm_directory
+from vitalfew.tasks.models.files import UnsupportedModel, digests, directory_of, minilm_directory
 from vitalfew.tasks.models.loading import loading
+from vitalfew.tasks.models.weights import shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,11 +58,13 @@ class Weights:
 
     @classmethod
     def at(cls, directory: Path, remedy: str) -> "Weights":
-        """Raises FileNotFoundError, with `remedy`, if a file is missing; KeyError if the settings name no base."""
+        """Raises FileNotFoundError if a file is missing, UnsupportedModel if the settings name no base."""
         missing = [name for name in (ADAPTER, SETTINGS) if not (directory / name).is_file()]
         if missing:
             raise FileNotFoundError(f"{directory} has no {missing[0]}; {remedy}")
-        name = read_json(directory / SETTINGS)["base"]
+        name = read_json(directory / SETTINGS).get("base")
+        if not name:
+            raise UnsupportedModel(f"{directory / SETTINGS} does not name its base; {remedy}")
         return cls(directory, name, base_directory(name))
 
     def tensors(self) -> "dict[str, Tensor]":
@@ -85,11 +88,18 @@ class TunedMethod(InBatches, Generic[ModelT]):
 
     cpu_tokens: ClassVar[int] = 2048
     workers: int | None = None
+    recipe: ClassVar[str]
+    """The recipe that trains the weights; those that come with the project have its name."""
 
-    def __init__(self, directory: Path, options: Batching, section: str, remedy: str) -> None:
-        """`section`: the settings' section, and `remedy`, for messages. Raises what `Weights.at` raises."""
-        self.directory, self.section = directory, section
-        self.weights = Weights.at(directory, remedy)
+    def __init__(self, name: str | None, options: Batching, section: str) -> None:
+        """`name`: a directory, or None for the weights that come with the project; `section`: of the settings, for
+        messages. Raises FileNotFoundError, UnsupportedModel, with the remedy."""
+        self.directory, self.section = directory_of(name) if name else shipped(self.recipe), section
+        remedy = (
+            f"leave {section}.model out to use the bundled weights, or set it to a directory that `vitalfew train "
+            f"{self.recipe} --out` wrote"
+        )
+        self.weights = Weights.at(self.directory, remedy)
         super().__init__(options)
 
     @abstractmethod

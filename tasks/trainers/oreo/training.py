@@ -27,7 +27,6 @@ from vitalfew.tasks.models.small.policies import (
     PolicyName,
     Shape,
     begun_from,
-    files_of,
     for_training,
     policy_files,
     read_policy,
@@ -207,7 +206,7 @@ class OreoTrainer(NetworkTrainer[Sequence[OreoExample]]):
         return Step(sum(map(len, parts)), tokens, rate, losses, {self.table: records} if self.table else {})
 
     def weights(self) -> dict[str, bytes]:
-        return files_of(self.model, self.origin)
+        return self.model.files()
 
     def quality(self, directory: Path) -> float:
         """Return F1 of the generator's answers."""

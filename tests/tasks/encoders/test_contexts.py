@@ -15,38 +15,28 @@ from tests.support.fakes import HashEncoder
 from tests.support.indexing import index
 from vitalfew.configs.schema import ContextMode, RetrieveConfig
 from vitalfew.tasks.encoders.base import Encoder
-from vitalfew.tasks.encoders.contexts import encode_units, sharpened
-from vitalfew.tasks.encoders.titles import MOST_CHARS, SEPARATOR, lead
+from vitalfew.tasks.encoders.contexts import UnitVectors, encode_units, sharpened
+from vitalfew.tasks.encoders.titles import lead
 from vitalfew.tasks.encoders.transformer import DPR, MiniLM
 from vitalfew.tasks.retrieve import Searcher
 
-TEXTS = [
-    "A short one.",
-    "The river rises in the hills and runs for 120 km to the sea. " * 3,
-    "word " * 400,  # over 256 tokens
-    "Ünïcödé, 漢字 and 🎈.",
-    "A short one.",
-]
+TEXTS = ["A short one.", "The river rises in the hills. " * 3, "word " * 400, "Ünïcödé, 漢字 and 🎈."]
+"""The third has over 256 tokens."""
 
 
 @cache
-def encoder(precision: Literal["bf16", "fp32"]) -> MiniLM:
+def encoder(precision: Literal["bf16", "fp32"] = "fp32") -> MiniLM:
     return MiniLM(MiniLM.Options(precision=precision))
 
 
-def test_float32_is_sentence_transformers() -> None:
+def test_it_is_sentence_transformers_and_half_precision_is_close() -> None:
     from sentence_transformers import SentenceTransformer
 
-    reference = SentenceTransformer(str(encoder("fp32").model_directory()), device="cpu").encode(TEXTS)
-    encoded = encoder("fp32").encode(TEXTS)
+    reference = SentenceTransformer(str(encoder().model_directory()), device="cpu").encode(TEXTS)
+    encoded = encoder().encode(TEXTS)
     np.testing.assert_allclose(encoded.vectors, reference, atol=2e-6)
     assert encoded.truncated == 1
-    assert encoded.vectors.dtype == np.float32
-
-
-def test_half_precision_is_close() -> None:
-    cosines = (encoder("bf16").encode(TEXTS).vectors * encoder("fp32").encode(TEXTS).vectors).sum(1)
-    assert cosines.min() >= 0.9995
+    assert (encoder("bf16").encode(TEXTS).vectors * encoded.vectors).sum(1).min() >= 0.9995
 
 
 PASSAGES = [
@@ -57,38 +47,44 @@ PASSAGES = [
 ]
 
 
-def late(passages: list[list[str]], of: Encoder | None = None):
-    spans = []
-    for sentences in passages:
-        ends = np.cumsum([len(sentence) for sentence in sentences]).tolist()
-        spans.append(list(zip([0, *ends], ends, strict=False)))
-    return (of or encoder("fp32")).encode_late(["".join(sentences) for sentences in passages], spans)
+def encoded(of: Encoder, mode: ContextMode, passages: list[list[str]] = PASSAGES, **given: Any) -> UnitVectors:
+    return encode_units(of, passages, mode, ("sentence", "passage"), lambda tokens, share: None, **given)
 
 
 def test_late_core_and_passage_are_means_over_one_pass() -> None:
     """Against the definition, computed with the model directly on the first passage."""
     import torch
 
-    one = encoder("fp32").passages
+    one = encoder().passages
     text = "".join(PASSAGES[0])
     encoding = one.tokenizer.encode(text)
     with torch.inference_mode():
         states = one.read_network()[0].eval()(input_ids=torch.tensor([encoding.ids])).last_hidden_state[0].numpy()
     end = len(PASSAGES[0][0])
     inside = np.array([stop <= end and stop > start for start, stop in encoding.offsets])
-    pooled = late(PASSAGES)
+    pooled = encoder().encode_late([text], [[(0, end), (end, len(text))]])
     for found, rows in ((pooled.core[0], inside), (pooled.passage[0], inside | True)):
         expected = states[rows].mean(0)
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
 
 
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
-def test_every_mode_has_the_same_cores_shape(mode) -> None:
-    vectors = encode_units(encoder("fp32"), PASSAGES, mode, ["sentence"], lambda tokens, share: None)
+def test_every_mode_has_cores_and_its_context(mode: ContextMode) -> None:
+    vectors = encoded(encoder(), mode)
     assert vectors.core.shape == (8, 384)
     assert vectors.has_context.tolist() == [True] * 3 + [False] + [True] * 3 + [False]
     assert len(vectors.context) == (6 if mode == "exact" else 0)
-    assert len(vectors.passage) == (4 if mode in ("passage", "late") else 0)
+    if mode == "exact":  # the rest of the passage
+        rest = encoder().encode(["The town lies on a hill. Its mill still stands."]).vectors[0]
+        np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
+
+
+def test_late_sharpens_the_cores_of_passages_with_several_sentences() -> None:
+    text, ends = "".join(PASSAGES[0]), np.cumsum([len(sentence) for sentence in PASSAGES[0]]).tolist()
+    plain = HashEncoder().encode_late([text], [[*zip([0, *ends], ends, strict=False)]])
+    found = encoded(HashEncoder(), "late", PASSAGES[:2]).core
+    np.testing.assert_allclose(found[:3], sharpened(plain.core, plain.passage[[0, 0, 0]]), atol=1e-6)
+    np.testing.assert_allclose(found[3:], HashEncoder().encode(PASSAGES[1]).vectors, atol=1e-6)
 
 
 ROWS = arrays(np.float32, (5, 3), elements=st.floats(-2, 2, width=32))
@@ -108,66 +104,24 @@ def test_sharpened_cores_keep_their_length_and_turn_away_from_their_passage(core
     np.testing.assert_allclose(sharpened(core, core, gain), core, rtol=1e-4, atol=1e-5)
 
 
-def test_late_sharpens_the_cores_of_passages_with_several_sentences() -> None:
-    fake, plain = HashEncoder(), late(PASSAGES, HashEncoder())
-    vectors = encode_units(fake, PASSAGES, "late", ["sentence"], lambda tokens, share: None)
-    owner = np.repeat(np.arange(4), [len(sentences) for sentences in PASSAGES])
-    np.testing.assert_array_equal(vectors.passage, plain.passage)
-    expected = sharpened(plain.core, plain.passage[owner])
-    expected[~vectors.has_context] = plain.core[~vectors.has_context]
-    np.testing.assert_allclose(vectors.core, expected, atol=1e-6)
-    assert not np.allclose(vectors.core[0], plain.core[0], atol=1e-2)
-
-
-def test_exact_context_is_the_rest_of_the_passage() -> None:
-    vectors = encode_units(encoder("fp32"), PASSAGES[:1], "exact", ["sentence"], lambda tokens, share: None)
-    rest = encoder("fp32").encode(["The town lies on a hill. Its mill still stands."]).vectors[0]
-    np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
-
-
-OUSE = "It rises in the hills. It runs for 120 km to the sea."
-
-
-def corpus(folder: Path, rows: list[dict[str, str]]) -> str:
-    file = folder / "corpus.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return f"jsonl:{file}"
-
-
-def quiet(tokens: int, share: float) -> None:
-    """Nobody watches."""
-
-
-@settings(max_examples=50)
-@given(st.text(max_size=3 * MOST_CHARS))
-def test_a_lead_is_the_title_and_the_separator_or_nothing(title: str) -> None:
-    found = lead(title)
-    assert len(found) <= MOST_CHARS + len(SEPARATOR)
-    assert found.endswith(SEPARATOR) == bool(found) == bool(title[:MOST_CHARS].strip())
-    assert title.lstrip().startswith(found.removesuffix(SEPARATOR)[:MOST_CHARS])
-
-
 @pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
 def test_every_text_has_its_title_in_every_mode(mode: ContextMode) -> None:
     passages = [["It rises. ", "It runs."], ["Alone."]]
     encoder, bare = HashEncoder(), HashEncoder()
-    titled = encode_units(encoder, passages, mode, ("sentence", "passage"), quiet, leads=["Ouse: ", ""])
-    plain = encode_units(bare, passages, mode, ("sentence", "passage"), quiet)
+    titled, plain = encoded(encoder, mode, passages, leads=["Ouse: ", ""]), encoded(bare, mode, passages)
     assert "Ouse: It rises. It runs." in encoder.encoded
     assert all(text.startswith("Ouse: ") for text in encoder.encoded if text != "Alone.")
     assert set(encoder.encoded) == {f"Ouse: {text}" if text != "Alone." else text for text in bare.encoded}
-    assert titled.core.shape == plain.core.shape
-    assert titled.context.shape == plain.context.shape
-    assert not np.allclose(titled.core[:2], plain.core[:2])
     np.testing.assert_array_equal(titled.core[2], plain.core[2])
     np.testing.assert_array_equal(titled.passage[1], plain.passage[1])
 
 
 @pytest.mark.parametrize("mode", ["exact", "late"])
 def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: ContextMode) -> None:
-    rows = [{"text": OUSE, "title": "Ouse"}, {"text": OUSE.replace("120", "70"), "title": "Nidd"}]
-    chosen: dict[str, Any] = {"encode": {"context": mode}, "bm25": {"enabled": True}}
-    index(tmp_path, corpus(tmp_path, rows), **chosen)
+    text, file = "It rises in the hills. It runs for 120 km to the sea.", tmp_path / "corpus.jsonl"
+    rows = [{"text": text, "title": "Ouse"}, {"text": text.replace("120", "70"), "title": "Nidd"}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index(tmp_path, f"jsonl:{file}", encode={"context": mode}, bm25={"enabled": True})
     searcher = Searcher.named(tmp_path, "test")
     retrievers: list[dict[str, Any]] = [{"retriever": "passage"}, {"retriever": "bm25"}]
     if mode != "late":  # a bag of words has no states that know of the title
@@ -175,7 +129,7 @@ def test_the_title_finds_what_the_sentence_does_not_name(tmp_path: Path, mode: C
     for retrieve in retrievers:
         hits = searcher.hits("Ouse", RetrieveConfig(**retrieve, top_k=1))
         assert [hit.title for hit in hits] == ["Ouse"], retrieve
-        assert hits[0].text in OUSE
+        assert hits[0].text in text
 
 
 def test_dpr_reads_a_title_as_its_paper_does() -> None:

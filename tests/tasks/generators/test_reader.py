@@ -5,6 +5,7 @@ import json
 import math
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from tests.support.material import squad_dev
-from tests.support.tiny_models import bert
-from tests.support.training import write_weights
+from tests.support.training import random_weights
 from vitalfew.storage.artifacts import FIGURES
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.generators.reader import Reader, best_spans, embedded
@@ -37,27 +37,18 @@ CONTEXTS = (
 QUESTION = "Who built the mill of Velmar?"
 
 
-def reader_of(directory: Path, seed: int = 3) -> Path:
-    """A reader with random weights on a random BERT."""
-    base = bert(directory / "base", 256)
-    torch.manual_seed(seed)
-    model = ReaderModel(base, torch.float32)
-    model.prepare_for_training(4)
-    for name, parameter in model.trained().items():
-        if name.endswith((".b", "head.weight")):
-            parameter.data.normal_(0, 0.5)
-    write_weights(directory, model, str(base))
-    return directory
-
-
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return reader_of(tmp_path_factory.mktemp("reader"))
+    return random_weights(tmp_path_factory.mktemp("reader"), ReaderModel)
+
+
+def reader_of(directory: Path, **options: Any) -> Reader:
+    return Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", **options))
 
 
 @pytest.fixture(scope="module")
 def reader(directory: Path) -> Reader:
-    return Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
+    return reader_of(directory)
 
 
 # Spans
@@ -93,14 +84,10 @@ def test_windows_cover_every_token_and_every_short_run_of_tokens(length: int, ro
 # Answers
 
 
-def weighted(directory: Path, weight: float | None) -> Reader:
-    return Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", retrieval_weight=weight))
-
-
 def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reader, directory: Path) -> None:
     apart = reader.generate([Prompt("", QUESTION, (context,)) for context in CONTEXTS])
     asked = [Prompt("", QUESTION, CONTEXTS, scores=tuple(float(n == best) for n in range(3))) for best in range(3)]
-    far, near, none = (weighted(directory, weight).generate(asked) for weight in (200.0, 0.25, 0.0))
+    far, near, none = (reader_of(directory, retrieval_weight=weight).generate(asked) for weight in (200.0, 0.25, 0.0))
     assert [each.text for each in far] == [each.text for each in apart]
     # The context is sure then, and what is left is the probability of the span within it.
     assert [each.logprob for each in far] == pytest.approx([each.logprob for each in apart], abs=1e-4)
@@ -112,13 +99,6 @@ def test_the_retrievers_scores_decide_as_much_as_their_weight_says(reader: Reade
     chance = math.exp((plain.logprob or 0) - (apart[best].logprob or 0))
     expected = math.log(chance * math.exp(0.25) / (1 - chance + chance * math.exp(0.25)))
     assert (raised.logprob or 0) - (apart[best].logprob or 0) == pytest.approx(expected, abs=1e-4)
-
-
-def test_a_weight_of_zero_leaves_the_identity_and_none_is_negative(directory: Path) -> None:
-    own = Reader.Options(model=str(directory)).identity()
-    assert Reader.Options(model=str(directory), retrieval_weight=0).identity() == own
-    with pytest.raises(ValueError, match="retrieval_weight"):
-        Reader.Options(retrieval_weight=-1)
 
 
 def test_tokens_are_counted_and_what_cannot_be_answered_is_said(reader: Reader) -> None:
@@ -133,39 +113,26 @@ def test_tokens_are_counted_and_what_cannot_be_answered_is_said(reader: Reader) 
     assert sum(done for done, _ in ticks) == len(prompts)
 
 
-def _prompts(seed: int, count: int) -> list[Prompt]:
-    draw = random.Random(seed)
-    words = " ".join(CONTEXTS).split()
-    return [
-        Prompt("", " ".join(draw.choices(words, k=6)), tuple(" ".join(draw.choices(words, k=n)) for n in (5, 30, 90)))
-        for _ in range(count)
-    ]
-
-
-@given(earlier=st.sets(st.integers(0, 35)))
-@settings(max_examples=10, deadline=None)
-def test_what_was_read_before_changes_no_bit(reader: Reader, earlier: set[int]) -> None:
+@given(earlier=st.sets(st.integers(0, 17)))
+@settings(max_examples=8, deadline=None)
+def test_neither_what_was_read_before_nor_what_is_read_at_once_changes_a_bit(
+    directory: Path, earlier: set[int]
+) -> None:
     """In float32, on the processors that tests have run on: another batch rounds alike."""
-    prompts = _prompts(1, 12)
+    reader, draw, words = reader_of(directory, batch_tokens=256), random.Random(1), " ".join(CONTEXTS).split()
+    some = [" ".join(draw.choices(words, k=length)) for _ in range(6) for length in (6, 5, 30, 90)]
+    prompts = [Prompt("", some[place], tuple(some[place + 1 : place + 4])) for place in range(0, 24, 4)]
     pairs = [(each.question, context) for each in prompts for context in each.contexts]
-    with remembering(Memory()):
+    with remembering(Memory()), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VITALFEW_THREADS", "3")
         reader.generate([Prompt("", pairs[place][0], pairs[place][1:]) for place in sorted(earlier)])
         after = reader.generate(prompts)
     alone = reader.generate(prompts)
     assert [(each.text, each.logprob) for each in after] == [(each.text, each.logprob) for each in alone]
 
 
-def test_batches_that_are_read_at_once_change_no_bit(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu", batch_tokens=256))
-    monkeypatch.setenv("VITALFEW_THREADS", "3")
-    together = reader.generate(_prompts(1, 12))
-    monkeypatch.setenv("VITALFEW_THREADS", "1")
-    alone = reader.generate(_prompts(1, 12))
-    assert [(each.text, each.logprob) for each in together] == [(each.text, each.logprob) for each in alone]
-
-
 def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
-    reader = Reader(Reader.Options(model=str(directory), precision="fp32", device="cpu"))
+    reader = reader_of(directory)
     texts = encoded(reader.tokenizer, [QUESTION, *CONTEXTS])
     rows = [row for context in CONTEXTS for row in windows(reader.tokenizer, texts[QUESTION], texts[context])]
     batch = padded(rows, 0, reader.device)
@@ -182,12 +149,12 @@ def test_without_padding_the_logits_are_the_same(directory: Path) -> None:
 
 
 def test_identity_is_known_without_the_model_and_follows_the_weights(directory: Path, tmp_path: Path) -> None:
-    first = Reader(Reader.Options(model=str(directory)))
+    first = reader_of(directory)
     identity = first.identity()
     assert "model" not in vars(first)
     assert {ADAPTER, SETTINGS, "base/model.safetensors"} <= set(identity["files"])
-    other = reader_of(tmp_path, seed=4)
-    assert Reader(Reader.Options(model=str(other))).identity()["files"][ADAPTER] != identity["files"][ADAPTER]
+    other = reader_of(random_weights(tmp_path, ReaderModel, seed=4))
+    assert other.identity()["files"][ADAPTER] != identity["files"][ADAPTER]
 
 
 def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
@@ -203,29 +170,10 @@ def test_what_is_no_reader_is_refused(directory: Path, tmp_path: Path) -> None:
 # The weights that come with the project
 
 
-@pytest.fixture(scope="module")
-def own() -> Reader:
-    return Reader(Reader.Options())
-
-
-def test_the_embedded_reader_answers_plain_questions(own: Reader) -> None:
-    contexts = (
-        "The lighthouse at Cape Orrin was finished in 1887 after nine years of work.",
-        "The festival is held every October in the town of Brackwater and draws 40,000 visitors.",
-    )
-    expected = {
-        "When was the lighthouse at Cape Orrin finished?": "1887",
-        "In which town is the festival held?": "Brackwater",
-        "How many visitors does the festival draw?": "40,000",
-    }
-    answers = own.generate([Prompt("", question, contexts) for question in expected])
-    assert all(gold in answer.text for gold, answer in zip(expected.values(), answers, strict=True))
-
-
-def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says(own: Reader) -> None:
+def test_the_embedded_reader_on_held_out_articles_is_as_good_as_its_card_says() -> None:
     held_out = squad_dev().of((embedded() / HELD_OUT).read_text().splitlines())
     asked = Material(held_out.passages, held_out.sample(60, seed=1))
     figures = json.loads((embedded() / FIGURES).read_text())["figures"][0]
-    quality = measure(own, asked, 1)
+    quality = measure(Reader(Reader.Options()), asked, 1)
     assert quality.f1 > figures["f1"] - 8
     assert quality.exact_match > figures["exact_match"] - 8

@@ -1,6 +1,7 @@
 """xRAG: a context's token is what a forward pass by hand has in its place, and what cannot work is refused."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,10 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_models.mistral_embedder(tmp_path_factory.mktemp("encoder"))
 
 
-def settings(model: Path, encoder: Path, **options: Any) -> dict[str, Any]:
-    computing = {"temperature": 0.0, "max_tokens": 6, "precision": "fp32", "device": "cpu"}
-    return {"generator": "xrag", "model": str(model), "encoder_model": str(encoder), **computing, **options}
-
-
 def generator(model: Path, encoder: Path, **options: Any) -> XRag:
-    made: XRag = make(GenerateConfig(**settings(model, encoder, **options)), "generate")
+    given = {"temperature": 0.0, "max_tokens": 6, "precision": "fp32", "device": "cpu", **options}
+    section = GenerateConfig(generator="xrag", model=str(model), encoder_model=str(encoder), **given)
+    made: XRag = make(section, "generate")
     return made
 
 
@@ -90,10 +88,9 @@ def by_hand(model: Path, encoder: Path, *contexts: str) -> tuple[str, float, int
     return text, logprob, len(ids)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_it_answers_as_a_forward_pass_with_the_vectors_in_place(model: Path, encoder: Path, count: int) -> None:
-    own = answer(generator(model, encoder), *CONTEXTS[:count])
-    text, logprob, tokens = by_hand(model, encoder, *CONTEXTS[:count])
+def test_it_answers_as_a_forward_pass_with_the_vectors_in_place(model: Path, encoder: Path) -> None:
+    own = answer(generator(model, encoder), *CONTEXTS)
+    text, logprob, tokens = by_hand(model, encoder, *CONTEXTS)
     assert (own.text, own.prompt_tokens, own.kv_tokens) == (text, tokens, tokens)
     assert own.logprob == pytest.approx(logprob, abs=1e-4)
 
@@ -109,11 +106,18 @@ def test_an_answer_does_not_depend_on_its_batch(model: Path, encoder: Path) -> N
         assert [(each.text, each.logprob) for each in some] == [(each.text, each.logprob) for each in alone]
 
 
+def changed(model: Path, folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> Path:
+    """A copy of a model whose weights `change` has changed in place."""
+    copy = Path(shutil.copytree(model, folder / f"changed-{model.name}"))
+    weights = load_file(copy / "model.safetensors")
+    change(weights)
+    save_file(weights, copy / "model.safetensors", {"format": "pt"})
+    return copy
+
+
 def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp_path: Path) -> None:
-    broken = Path(shutil.copytree(encoder, tmp_path / "broken"))
-    weights = load_file(broken / "model.safetensors")
-    weights["embed_tokens.weight"][AutoTokenizer.from_pretrained(broken)("?")["input_ids"][-1]] = torch.nan
-    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    question_mark = AutoTokenizer.from_pretrained(encoder)("?")["input_ids"][-1]
+    broken = changed(encoder, tmp_path, lambda weights: weights["embed_tokens.weight"][question_mark].fill_(torch.nan))
     prompts = [prompt(CONTEXTS[0]), prompt(CONTEXTS[2]), prompt(*CONTEXTS[:2])]
     fine, failed, other = generator(model, broken).generate(prompts)
     assert "NaN" in failed.error
@@ -122,13 +126,9 @@ def test_what_the_models_fail_on_is_an_error_row(model: Path, encoder: Path, tmp
 
 
 def test_what_is_missing_is_named(model: Path, encoder: Path, tmp_path: Path) -> None:
-    without = Path(shutil.copytree(model, tmp_path / "without"))
-    weights = load_file(model / "model.safetensors")
-    del weights[f"projector.{NAMES[3]}"]
-    save_file(weights, without / "model.safetensors", {"format": "pt"})
+    without = changed(model, tmp_path, lambda weights: weights.pop(f"projector.{NAMES[3]}"))
     for directory, message in (
         (without, r"lacks the weights projector\.projector\.2\.bias: .*--set generate\.model=xrag-7b"),
-        (tiny_models.xrag(tmp_path / "wide", embedding=48), r"0\.weight must be \(64, 32\) .*, got \(64, 48\)"),
         (Path("xrag-7b"), r"Hannibal046/xrag-7b .*--set generate\.model="),
     ):
         with pytest.raises(EngineUnavailable, match=message):
@@ -141,9 +141,6 @@ def test_what_is_missing_is_named(model: Path, encoder: Path, tmp_path: Path) ->
 
 def test_the_identity_has_the_weights_of_projector_and_encoder(model: Path, encoder: Path, tmp_path: Path) -> None:
     own = generator(model, encoder).identity()
-    for source_of, part in ((model, f"projector.{NAMES[0]}"), (encoder, "norm.weight")):
-        copy = Path(shutil.copytree(source_of, tmp_path / part))
-        weights = load_file(copy / "model.safetensors")
-        weights[part] += 1
-        save_file(weights, copy / "model.safetensors", {"format": "pt"})
-        assert generator(*((copy, encoder) if source_of is model else (model, copy))).identity() != own
+    other_model = changed(model, tmp_path, lambda weights: weights[f"projector.{NAMES[0]}"].add_(1))
+    other_encoder = changed(encoder, tmp_path, lambda weights: weights["norm.weight"].add_(1))
+    assert generator(other_model, encoder).identity() != own != generator(model, other_encoder).identity()

@@ -66,47 +66,25 @@ def one(metric: str, case: Case) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("output", "gold", "exact", "f1"),
+    ("output", "gold", "exact", "f1", "accurate"),
     [
-        ("The Denver Broncos!", "Denver Broncos", 1, 1),
-        ("Denver", "Denver Broncos", 0, 2 / 3),
-        ("Broncos of Denver", "the Denver Broncos", 0, 0.8),
-        ("U.S.", "US", 1, 1),
-        ("in 1,000 years", "1000 years", 0, 0.8),
-        ("twenty-one", "twenty one", 0, 0),  # punctuation goes, and leaves no blank
-        (" a  Café\n", "café", 1, 1),
-        ("O’Hara", "O'Hara", 0, 0),  # only ASCII punctuation is dropped
-        ("Anthem", "an them", 0, 0),  # articles are whole words
-        ("", "Ada", 0, 0),
-        ("the", "The", 1, 1),
+        ("The Denver Broncos!", "Denver Broncos", 1, 1, 1),
+        ("Broncos of Denver", "the Denver Broncos", 0, 0.8, 0),
+        ("It was the Denver Broncos.", "Denver Broncos", 0, 2 / 3, 1),
+        ("in 1,000 years", "1000 years", 0, 0.8, 1),
+        ("twenty-one", "twenty one", 0, 0, 0),  # punctuation goes, and leaves no blank
+        (" a  Café\n", "café", 1, 1, 1),
+        ("O’Hara", "O'Hara", 0, 0, 0),  # only ASCII punctuation is dropped
+        ("The Mayor", "May", 0, 0, 0),
+        ("", "Ada", 0, 0, 0),
+        ("Ada " + "w " * 14, "Ada", 0, 2 / 16, 1),
+        ("Ada " + "w " * 15, "Ada", 0, 2 / 17, 0),  # sixteen words
     ],
 )
-def test_squad_normalisation(output: str, gold: str, exact: float, f1: float) -> None:
-    case = answered(output, gold)
-    assert one("exact_match", case) == exact
-    assert one("f1", case) == pytest.approx(f1)
-
-
-@pytest.mark.parametrize(
-    ("output", "gold", "accurate"),
-    [
-        ("It was the Denver Broncos, of course.", "Denver Broncos", 1),
-        ("The Mayor", "May", 0),
-        ("Broncos Denver", "Denver Broncos", 0),
-        ("Ada " + "w " * 14, "Ada", 1),
-        ("Ada " + "w " * 15, "Ada", 0),  # sixteen words
-        ("", "Ada", 0),
-        ("The answer is A", "A", 1),
-        ("東京 です", "東京", 1),
-    ],
-)
-def test_accuracy(output: str, gold: str, accurate: float) -> None:
-    assert one("accuracy", answered(output, gold)) == accurate
-
-
-def test_the_best_gold_answer_counts() -> None:
-    case = answered("Denver Broncos", "Carolina", "Denver", "the Denver Broncos")
-    assert [one(name, case) for name in ("accuracy", "exact_match", "f1")] == [1, 1, 1]
+def test_answers_are_compared_as_squad_does(output: str, gold: str, exact: float, f1: float, accurate: float) -> None:
+    """The best gold answer counts."""
+    case = answered(output, "Carolina", gold)
+    assert [one(name, case) for name in ("exact_match", "f1", "accuracy")] == pytest.approx([exact, f1, accurate])
 
 
 def test_rouge() -> None:
@@ -167,42 +145,22 @@ def test_gold_passages_among_sentences() -> None:
     assert one("mrr", case) == 0.5
     recalls = [recall for recall, _ in values("passage_recall", case, nothing).values()]
     assert recalls == [0, 0.5, 0.5, 1, 1]
-    gains = [gain for gain, _ in values("ndcg", case, nothing).values()]
-    assert gains == pytest.approx(
-        [0, second / ideal, second / ideal, (second + fourth) / ideal, (second + fourth) / ideal]
-    )
+    gains = [gain * ideal for gain, _ in values("ndcg", case, nothing).values()]
+    assert gains == pytest.approx([0, second, second, second + fourth, second + fourth])
     for name in ("mrr", "passage_recall", "ndcg"):
         assert all(column[1] == 0 for column in values(name, case, nothing).values())
 
 
 def test_correct_units() -> None:
     texts = ["The mayor spoke.", "From 1990–95, O'Hara stayed in Cafe\u0301 Nord.", "Café"]
+    contexts = tuple(Context(text, 3) for text in texts)
     hits = tuple(hit(rank, text=text) for rank, text in enumerate(texts, 1))
-
-    def ranks(*gold: str, hits: tuple[RankedUnit, ...] = hits) -> tuple[int | None, float | None]:
-        case = Case("Who?", gold, (), (), hits=hits, contexts=tuple(Context(each.text, 3) for each in hits))
-        columns, (recall,) = values("first_rank", case), values("answer_recall", case)["answer_recall@2"]
-        (percent,), (missing,) = columns["first_rank"], columns["first_rank_missing"]
-        assert missing == (percent is None)
-        return percent and round(percent * len(hits) / 100), recall
-
-    assert ranks("may") == (None, 0)
-    assert ranks("Mayor") == (1, 1)
-    assert ranks("o'hara") == ranks("1990") == ranks("café nord") == (2, 1)
-    assert ranks("nobody", "café") == (2, 1)
-    assert ranks("Ada", hits=()) == ranks("") == (None, 0)
-
-
-def read(*contexts: str, gold: str = "Ada") -> Case:
-    return Case("Who?", (gold,), (), (), contexts=tuple(Context(text, 3) for text in contexts))
-
-
-def test_first_rank() -> None:
-    assert values("first_rank", read("Bob.", "Ada.", "Eve.", "Ada."), read("Bob."), read()) == {
-        "first_rank": [50, None, None],
-        "first_rank_middle": [37.5, None, None],
-        "first_rank_missing": [0, 1, 1],
-    }
+    for gold, rank in (("may", None), ("Mayor", 1), ("o'hara", 2), ("1990", 2), ("café nord", 2), ("", None)):
+        case = Case("Who?", ("nobody", gold), (), (), hits=hits, contexts=contexts)
+        percent = rank and pytest.approx(100 * rank / 3)
+        assert values("first_rank", case)["first_rank"] == [percent]
+        assert values("first_rank", case)["first_rank_missing"] == [rank is None]
+        assert values("answer_recall", case)["answer_recall@2"] == [rank is not None]
 
 
 FACTS = (Span(7, 0, 9), Span(7, 12, 40))
@@ -221,7 +179,6 @@ def evidence(*shown: Span) -> Case:
         ([Span(7, 4, 9)], 1, 1, 1, 0.5),  # more than half of a fact
         ([Span(7, 5, 9)], 0, 1, 0, 0),  # less: a sentence that a budget has cut
         ([Span(7, 12, 22), Span(7, 22, 32), Span(7, 32, 40)], 1, 1, 1, 0.5),  # a fact in three sentences
-        ([Span(7, 12, 40), Span(7, 36, 44)], 0.5, 1, 0.5, 0.5),  # half of the second is beyond the fact
         ([], None, None, 0, 0),
     ],
 )
@@ -241,9 +198,7 @@ def test_supporting_facts(
     ("shown", "output", "gold", "exact", "f1"),
     [
         ([*FACTS], "the Ada", ["Ada"], 1, 1),
-        ([*FACTS], "Ada Byron", ["Ada"], 0, 2 / 3),  # answer: precision 1/2, recall 1
-        ([*FACTS, OTHER], "Ada", ["Ada"], 0, 0.8),  # facts: precision 2/3, recall 1
-        ([*FACTS, OTHER], "Ada Byron", ["Eve", "Ada"], 0, 0.5),  # 1/3 and 1
+        ([*FACTS, OTHER], "Ada Byron", ["Eve", "Ada"], 0, 0.5),  # precision 2/3 of 1/2, recall 1
         ([*FACTS], "yes it is", ["yes"], 0, 0),  # a yes is all of an answer
     ],
 )
@@ -252,28 +207,16 @@ def test_joint(shown: list[Span], output: str, gold: list[str], exact: float, f1
     assert values("joint", case) == {"joint_em": [exact], "joint_f1": [pytest.approx(f1)]}
 
 
-def test_tokens() -> None:
-    asked = answered("Ada", error="HTTP 500")
+def test_tokens_and_compression() -> None:
+    asked = replace(answered("Ada", error="HTTP 500"), refinement=Refinement(20, 5, 0.25, 0.5))
     retrieved = Case("Who?", (), (), (), contexts=(Context("A.", 2), Context("B.", 2)))
-    assert values("tokens", asked, retrieved) == {
-        "prompt_tokens": [90, None],
-        "completion_tokens": [7, None],
-        "seconds": [0.5, None],
-        "usd": [0.25, None],
-        "contexts": [None, 2],
-        "context_tokens": [None, 4],
-    }
-
-
-def test_compression() -> None:
-    refined = replace(answered("Ada"), refinement=Refinement(20, 5, 0.25, 0.5))
-    nothing = Case("Who?", (), (), (), refinement=Refinement(0, 0, 0.0, 0.0))
-    assert values("compression", refined, nothing, answered("Ada")) == {
-        "context_share": [0.25, None, None],
-        "refine_seconds": [0.25, 0.0, None],
-        "refine_cpu_seconds": [0.5, 0.0, None],
-        "total_seconds": [0.75, None, None],
-    }
+    made = {name: column[0] for name, column in (values("tokens", asked) | values("compression", asked)).items()}
+    assert made == {
+        "prompt_tokens": 90, "completion_tokens": 7, "seconds": 0.5, "usd": 0.25, "contexts": None,
+        "context_tokens": None, "context_share": 0.25, "refine_seconds": 0.25, "refine_cpu_seconds": 0.5,
+        "total_seconds": 0.75,
+    }  # fmt: skip
+    assert values("tokens", retrieved)["context_tokens"] == [4]
 
 
 @pytest.mark.parametrize(
@@ -293,12 +236,7 @@ def test_grounding(context: str, words: float | None, names: float | None) -> No
 
 def test_a_case_is_judged_by_itself() -> None:
     """Shards and their order change no value."""
-    cases = [
-        answered("Ada", "Ada"),
-        evidence(WHOLE, OTHER),
-        read("Bob.", "Ada."),
-        answered("", "Ada", error="HTTP 500"),
-    ]
+    cases = [answered("Ada", "Ada"), evidence(WHOLE, OTHER), answered("", "Ada", error="HTTP 500")]
     for name in PER_QUESTION:
         alone = [values(name, case) for case in cases]
         turned = values(name, *cases[::-1])

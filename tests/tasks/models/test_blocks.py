@@ -1,5 +1,4 @@
-"""Caches that are read on, in fp32: blocks against one pass with a block mask, prompts in one row against a padded
-batch."""
+"""Caches that are read on, in fp32: blocks against one pass with a block mask."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM
 
 from tests.support.tiny_models import llama, qwen_writer
-from vitalfew.tasks.models.causal import prefill
 from vitalfew.tasks.models.causal.blocks import BlockModel, Row
 from vitalfew.tasks.models.causal.sampling import RowSampler
 
@@ -21,8 +19,6 @@ TAIL, CONTROL = [7, 8, 9], [11, 12]
 ALL = -1
 token = st.integers(6, 390)
 texts = st.lists(st.lists(token, min_size=1, max_size=9), min_size=1, max_size=5)
-ROWS = st.lists(st.lists(st.integers(5, 60), min_size=1, max_size=12), min_size=1, max_size=6)
-LIMIT = 3
 
 
 @pytest.fixture(scope="module", params=[llama, qwen_writer], ids=["llama", "qwen2"])
@@ -75,33 +71,3 @@ def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[in
     got = sampler.probabilities(0, {str(number): 0 for number in range(400)}, {str(n): n for n in range(400)})
     torch.testing.assert_close(torch.tensor(list(got.values())), logits.softmax(-1), atol=1e-4, rtol=0)
     assert written.ids[0] == int(logits.argmax())
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=ROWS, shared=st.lists(st.integers(5, 60), max_size=8), together=st.sampled_from([1, 16, 1024]))
-@example(rows=[[5, 6], [5, 6]], shared=[7], together=1024)
-def test_what_is_written_behind_a_shared_head_is_that_of_a_padded_batch(
-    network: Any, rows: list[list[int]], shared: list[int], together: int
-) -> None:
-    ids = [shared + row for row in rows]
-    width = max(map(len, ids))
-    tokens = torch.tensor([[0] * (width - len(row)) + row for row in ids])
-    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in ids])
-    plain = GenerationConfig(max_new_tokens=LIMIT, do_sample=False, pad_token_id=0, eos_token_id=-1)
-    plain.update(return_dict_in_generate=True, output_logits=True)
-    due, found = (RowSampler(0.0, list(range(len(ids))), CPU, range(60)) for _ in range(2))
-    assert prefill.continues(network)
-    with pytest.MonkeyPatch.context() as patch, torch.inference_mode():
-        patch.setitem(prefill.TOGETHER, "cpu", together)
-        padded = network.generate(
-            input_ids=tokens, attention_mask=mask, generation_config=plain, logits_processor=[due]
-        )
-        best = torch.stack(padded.logits).topk(2).values
-        assume((best[..., 0] - best[..., 1] > 1e-4).all())  # rounding decides between two tokens that are as likely
-        written = prefill.continued(network, ids, found, LIMIT, set())
-    assert written.tolist() == padded.sequences[:, width:].tolist()
-    places, probed = dict.fromkeys(map(str, range(60)), LIMIT - 1), {str(token): token for token in range(60)}
-    for row in range(len(ids)):
-        assert found.logprob(row, LIMIT) == pytest.approx(due.logprob(row, LIMIT), abs=1e-4)
-        expected = due.probabilities(row, places, probed)
-        assert found.probabilities(row, places, probed) == pytest.approx(expected, abs=1e-5)

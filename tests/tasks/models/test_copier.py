@@ -1,4 +1,4 @@
-"""The copier: what it writes are words of its texts, whatever their order, and decoding agrees with itself."""
+"""The copier writes the same, whatever the order of its texts."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from tests.support.tiny_models import bert
 from vitalfew.tasks.models.small.copier import Copier
-from vitalfew.tasks.models.small.policy import Sampling, greedy, sample
+from vitalfew.tasks.models.small.policy import greedy
 
 TEXTS = ["Velmar: The mill was built in 1742, by Ada.", "A river runs here", "Kessin lies (far) away.", "U.S. mills"]
-texts_of = st.lists(st.sampled_from(TEXTS), min_size=1, max_size=4, unique=True)
-LENIENT = settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture(scope="module")
@@ -33,36 +31,7 @@ def written(copier: Copier, texts: Sequence[str], limit: int = 6) -> str:
     return copier.write(sources[0], drawn[0].actions).text
 
 
-@LENIENT
-@given(texts_of, st.randoms(use_true_random=False))
-def test_permuted_texts_give_the_same_text(copier: Copier, texts: list[str], draw: object) -> None:
-    other = list(texts)
-    draw.shuffle(other)  # type: ignore[attr-defined]
-    assert written(copier, other) == written(copier, texts)
-
-
-@LENIENT
-@given(texts_of, st.lists(st.integers(1, 40), max_size=12))
-def test_every_word_stands_in_the_texts(copier: Copier, texts: list[str], actions: list[int]) -> None:
-    source = copier.read(["Who?"], [texts])[0]
-    words = {word.strip(".,:;()") for text in texts for word in text.split()}
-    pieces = {text[run.start : run.end] for text in texts for run in source.content.runs if run.end <= len(text)}
-    inside = [action for action in dict.fromkeys(actions) if action <= len(source.content.runs)]
-    text, runs = copier.write(source, inside)
-    assert all(word.strip(".,:;()") in words | pieces | {""} for word in text.split())
-    assert all(source.texts[run.chunk][run.start : run.end] in text for run in runs)
-
-
-def test_steps_agree_with_decoding_all_at_once(copier: Copier) -> None:
-    sources = copier.read(["Who?", "Where is it?"], [TEXTS[:2], TEXTS[2:3]])
-    with torch.no_grad():
-        memory = copier.encode(sources)
-        drawn = sample(copier, memory, [1, 2], 8, Sampling(4, 0.95), least=3)
-        logprobs, present, _ = copier.log_probabilities(memory, [one.actions for one in drawn])
-        assert present.sum(1).tolist() == [len(one.actions) for one in drawn]
-        assert logprobs.sum(1).tolist() == pytest.approx([one.logprob for one in drawn], abs=1e-4)
-        alone = copier.encode(sources[1:])
-        assert sample(copier, alone, [2], 8, Sampling(4, 0.95), least=3)[0].actions == drawn[1].actions
-    for one in drawn:
-        copied = [action for action in one.actions if action != copier.end]
-        assert len(copied) == len({*copied}) >= 3
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(st.permutations(TEXTS), st.integers(1, len(TEXTS)))
+def test_permuted_texts_give_the_same_text(copier: Copier, texts: list[str], count: int) -> None:
+    assert written(copier, texts[:count]) == written(copier, sorted(texts[:count])) != ""

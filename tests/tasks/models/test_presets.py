@@ -14,12 +14,6 @@ from vitalfew.tasks.models.files import find_model
 from vitalfew.tasks.models.presets import presets
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path
-
-
 def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     snapshot = tmp_path / "models--facebook--contriever" / "snapshots" / "0123"
@@ -36,36 +30,30 @@ def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypat
 
 
 @pytest.fixture
-def converted(monkeypatch: pytest.MonkeyPatch) -> Path:
+def converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The converted model; the first conversion was killed."""
+
+    def killed(source: Path, folder: Path) -> None:
+        tiny_models.llama(folder)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
+    monkeypatch.setattr(smollm2, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        smollm2.convert()
+    with pytest.raises(FileNotFoundError, match="not on this machine"):
+        smollm2.find()
     monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
     return smollm2.convert()
 
 
 def test_every_engine_finds_it(converted: Path) -> None:
+    assert [path.name for path in converted.parent.iterdir() if path.is_dir()] == [converted.name]
     assert find_model("smollm2", "generate.model") == converted == smollm2.find() == smollm2.convert()
     engine = Transformers(Transformers.Options(model="smollm2", max_tokens=4, temperature=0), "generate")
     assert smollm2.CHECKSUMS not in engine.identity()["files"]
     assert engine.complete(["Who founded it?"])[0].completion_tokens == 4
-
-
-def test_a_killed_conversion_leaves_nothing_and_is_done_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(source: Path, folder: Path) -> None:
-        tiny_models.llama(folder)
-        (folder / "half").write_text("written")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(smollm2, "_source", lambda: Path("packaged.gguf"))
-    with monkeypatch.context() as patched:
-        patched.setattr(smollm2, "_write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            smollm2.convert()
-    with pytest.raises(FileNotFoundError, match="not on this machine"):
-        smollm2.find()
-    monkeypatch.setattr(smollm2, "_write", lambda source, folder: tiny_models.llama(folder))
-    folder = smollm2.convert()
-    assert not (folder / "half").exists()
-    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
 
 
 def test_a_damaged_file_is_named_and_made_again(converted: Path) -> None:
@@ -75,6 +63,3 @@ def test_a_damaged_file_is_named_and_made_again(converted: Path) -> None:
     with pytest.raises(FileNotFoundError, match=rf"{name} is missing or damaged.*`vitalfew models get smollm2`"):
         smollm2.find()
     assert (smollm2.convert() / name).read_bytes() == content
-    (converted / name).unlink()
-    with pytest.raises(FileNotFoundError, match=name):
-        smollm2.find()

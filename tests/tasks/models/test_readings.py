@@ -1,10 +1,8 @@
-"""What models made of a text: computed once, read part by part as at once, and one word against another as the next."""
+"""What models say of a text: read part by part as at once, and one word against another as the next."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,42 +13,6 @@ from tests.support import tiny_models
 from vitalfew.configs.options import Adapted, Batching
 from vitalfew.tasks.models.causal.surprise import Running, Surprise
 from vitalfew.tasks.models.causal.verdict import Prompt, Verdict
-from vitalfew.tasks.models.readings import Memory, Reading, remembered, remembering
-
-REQUESTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=8)
-
-
-@settings(max_examples=50)
-@given(st.lists(REQUESTS, min_size=1, max_size=4), st.booleans())
-def test_every_request_is_read_once_and_gets_its_own_values(calls: list[list[tuple[str, str]]], keeps: bool) -> None:
-    read: list[tuple[str, str]] = []
-
-    def ask(requests: Sequence[tuple[str, str]]) -> None:
-        def values(places: Sequence[int]) -> list[Reading]:
-            read.extend(requests[place] for place in places)
-            return [
-                Reading(np.array([ord(one) for one in "".join(requests[place])], np.float32), 2) for place in places
-            ]
-
-        found = remembered({"model": "m"}, requests, values)
-        assert [own.tolist() for own in found] == [[ord(one) for one in a + b] for a, b in requests]
-
-    if not keeps:  # as where a method is called by itself: within a call
-        ask(calls[0])
-        assert sorted(read) == sorted({*calls[0]})
-        return
-    with remembering(Memory()) as memory:
-        for requests in calls:
-            ask(requests)
-    assert sorted(read) == sorted({request for requests in calls for request in requests})
-    # Another piece of work finds them, and one of another model does not.
-    asked = [*dict.fromkeys(request for requests in calls for request in requests)]
-    with remembering(Memory(lambda keys: {key: memory.new[key] for key in keys if key in memory.new})) as later:
-        remembered({"model": "m"}, asked, lambda places: pytest.fail("it was read before"))
-        assert len(later.recalled) == len(asked)
-        remembered({"model": "other"}, asked, lambda places: [Reading(np.zeros(1, np.float32), 1) for _ in places])
-    assert len(later.new) == len(asked)
-
 
 COMPUTING: dict[str, Any] = {"device": "cpu", "precision": "fp32"}
 PARTS = st.lists(st.tuples(st.lists(st.integers(5, 90), min_size=1, max_size=12), st.integers(0, 12)), max_size=5)
@@ -120,10 +82,3 @@ def test_the_share_is_that_behind_the_whole_prompt(name: str, request: pytest.Fi
     values = model.read(PROMPTS)
     assert values == pytest.approx(expected(directory, model), abs=3e-4)
     assert len({*values}) == len(ENDS)
-
-
-def test_a_reading_depends_on_its_group_alone(llama: Path) -> None:
-    model = verdict(llama)
-    others: list[Prompt] = [("Who?\n", "The sea. " * number, "\nThe sea.") for number in (1, 5, 9)]
-    alone = model.read(PROMPTS)
-    assert model.read([*others, *PROMPTS])[3:] == alone

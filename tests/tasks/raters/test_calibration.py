@@ -7,17 +7,6 @@ from hypothesis import strategies as st
 
 from vitalfew.tasks.raters.calibration import BINS, LogisticLine, calibration_error, reliability
 
-LOGITS = st.floats(-700, 700)
-
-
-@given(LOGITS, LOGITS, st.floats(0, 5), st.floats(-5, 5))
-def test_a_line_gives_probabilities_in_the_order_of_the_log_odds(
-    one: float, other: float, slope: float, offset: float
-) -> None:
-    line = LogisticLine(slope, offset)
-    assert 0 <= line(one) <= 1
-    assert one > other or line(one) <= line(other)
-
 
 def test_a_fitted_line_is_the_one_that_made_the_truth() -> None:
     draw = np.random.default_rng(2)

@@ -2,20 +2,17 @@
 
 import math
 import random
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tiny_models import bert
-from tests.support.training import write_weights
+from tests.support.training import random_weights
 from vitalfew.tasks.metrics.answers import is_right, normalise
 from vitalfew.tasks.models.small.reader import CriticModel
 from vitalfew.tasks.models.small.windows import (
     MAX_QUESTION,
-    SIZE,
     encoded,
     padded,
     windows,
@@ -28,36 +25,18 @@ CONTEXT = "The mill of Velmar was built in 1742 by Ada Norrin. It burnt down twi
 ANSWER_TEXT = "Ada Norrin"
 
 
-def critic_of(directory: Path, seed: int = 3) -> Path:
+@pytest.fixture(scope="module")
+def critic(tmp_path_factory: pytest.TempPathFactory) -> Embedded:
     """A critic with random weights on a random BERT."""
-    base = bert(directory / "base", 256)
-    torch.manual_seed(seed)
-    model = CriticModel(base, torch.float32)
-    model.prepare_for_training(4)
-    for name, parameter in model.trained().items():
-        if name.endswith((".b", "head.weight")):
-            parameter.data.normal_(0, 0.5)
-    write_weights(directory, model, str(base))
-    return directory
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return critic_of(tmp_path_factory.mktemp("critic"))
-
-
-@pytest.fixture(scope="module")
-def critic(directory: Path) -> Embedded:
+    directory = random_weights(tmp_path_factory.mktemp("critic"), CriticModel)
     return Embedded(Embedded.Options(model=str(directory), precision="fp32", device="cpu"))
 
 
 def test_a_long_context_is_read_to_its_end_and_the_best_window_counts(critic: Embedded) -> None:
-    filler = "Salt and wool were sold in the market of the harbour every week. "
-    context = filler * 40 + CONTEXT
+    context = "Salt and wool were sold in the market of the harbour every week. " * 40 + CONTEXT
     found = encoded(critic.tokenizer, [QUESTION, context])
     parts = windows(critic.tokenizer, found[QUESTION], found[context])
     assert len(parts) > 2
-    assert all(len(part.ids) <= SIZE for part in parts)
     with torch.inference_mode():
         scores = critic.model(padded(parts, 0, torch.device("cpu"))).relevant
     (judged,) = critic.rate([RatedContext(QUESTION, context, ANSWER_TEXT)])
@@ -108,23 +87,11 @@ def test_an_over_long_question_is_an_error_row_and_its_neighbours_are_judged(cri
     assert sum(counted) == 3
 
 
-# The weights that come with the project
-
-
-@pytest.fixture(scope="module")
-def own() -> Embedded:
-    return Embedded(Embedded.Options())
-
-
-def test_the_embedded_critic_judges_plain_answers(own: Embedded) -> None:
+def test_the_weights_that_come_with_the_project_judge_plain_answers() -> None:
     other = "Ships of the northern fleet carried salt, timber and wool to Kessin."
-    right, wrong, elsewhere = own.rate(
-        [
-            RatedContext(QUESTION, CONTEXT, "Ada Norrin"),
-            RatedContext(QUESTION, CONTEXT, "1742"),
-            RatedContext(QUESTION, other, "Kessin"),
-        ]
-    )
+    asked = [(CONTEXT, "Ada Norrin"), (CONTEXT, "1742"), (other, "Kessin")]
+    own = Embedded(Embedded.Options())
+    right, wrong, elsewhere = own.rate([RatedContext(QUESTION, context, answer) for context, answer in asked])
     assert min(right["isrel"], wrong["isrel"]) > elsewhere["isrel"]
     assert right["issup"] > wrong["issup"]
     assert right["isuse"] > wrong["isuse"]

@@ -2,13 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.support import tiny_models
-from tests.support.fakes import ChatServer, completion
+from tests.support.fakes import ChatServer, Reply, completion
 from vitalfew.configs.evaluation import CritiqueConfig
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.raters.asked import CRITIQUING, ProbabilityJudge
@@ -78,25 +79,16 @@ def test_what_cannot_judge_is_named(tmp_path: Path, llama: Path) -> None:
     assert "isrel: the prompt has" in critique.error
 
 
-def logprobs(**values: float) -> dict[str, object]:
-    top = [{"token": token, "logprob": math.log(value)} for token, value in values.items()]
-    return {"content": [{**top[0], "top_logprobs": top}]}
-
-
 def test_a_server_is_asked_for_its_most_probable_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    def behave(path: str, body: object, attempt: int) -> object:
-        if path != "/v1/chat/completions":
-            return completion("") if path == "/v1/models" else completion(None)
-        asked = body["messages"][0]["content"]  # type: ignore[index]
-        if "mute" in asked:
-            return completion("Hm", logprobs=logprobs(Hm=0.9))
-        if "1 (not at all)" in asked:
-            return completion("5", logprobs=logprobs(**{"5": 0.6, "1": 0.2}))
-        return completion("Yes", logprobs=logprobs(Yes=0.3, No=0.1))
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        asked = body["messages"][0]["content"] if body and "messages" in body else ""
+        known = {"Hm": 0.9} if "mute" in asked else {"5": 0.6, "1": 0.2, "Yes": 0.3, "No": 0.1}
+        top = [{"token": token, "logprob": math.log(value)} for token, value in known.items()]
+        return completion("Yes", logprobs={"content": [{**top[0], "top_logprobs": top}]})
 
-    with ChatServer(behave) as server:  # type: ignore[arg-type]
+    with ChatServer(behave) as server:
         critic = judge("some-model", engine="openai", base_url=server.url, precision="auto", device="auto")
         found = critic.rate([RatedContext("Who?", "Ada", "Ada"), RatedContext("Who?", "", "mute")])
     assert (found[0]["isrel"], found[0]["issup"], found[0]["isuse"]) == pytest.approx((0.75, 0.75, 0.75))

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import tiny_models
-from tests.support.real_model import smollm2_directory
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.tasks.refiners.base import Evidence, Hit, Vectors
 from vitalfew.tasks.registry import METHODS, make
@@ -110,7 +109,7 @@ def vectors(questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
     return Vectors(np.array([vector(question) for question in questions], np.float32), of_hits)
 
 
-@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(HITS, min_size=3, max_size=3), BUDGETS)
 def test_the_contract(named: tuple[str, dict[str, Any]], texts: list[list[list[str]]], chosen: dict[str, Any]) -> None:
     name, own = named
@@ -166,19 +165,3 @@ def every_word_has_its_origin(contexts: Sequence[Evidence], hits: dict[int, Hit]
             part = hits[passage].text[start - 7 : end - 7].strip()
             assert part in rest
             rest = rest[rest.index(part) + len(part) :]
-
-
-@pytest.mark.llm
-@pytest.mark.parametrize("name", ["exit", "selective_context", "llmlingua", "longllmlingua"])
-def test_a_real_language_model_fills_a_budget_with_words_of_the_hits(name: str) -> None:
-    smollm2_directory()
-    passages = [
-        ["The Ouse rises in the hills of the north. ", "It runs for 120 km, past four towns, to the sea. "],
-        ["The mill of Kessin was founded by Ada Velmar in 1742. ", "Its wheel was turned by the river until 1901. "],
-        ["Bread is made of flour, water and salt. ", "It is baked for half an hour. "],
-    ]
-    hits = [hit(number, parts) for number, parts in enumerate(passages)]
-    refiner = make(RefineConfig(refiner=name, model="smollm2", max_tokens=20), "refine")
-    [contexts] = refined(refiner, ["Who founded the mill of Kessin?"], [hits])
-    assert 15 <= sum(context.tokens for context in contexts) <= 20
-    every_word_has_its_origin(contexts, dict(enumerate(hits)))

@@ -10,21 +10,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
-from tokenizers.models import Unigram
-from tokenizers.normalizers import NFKC
-from tokenizers.pre_tokenizers import Metaspace
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.support import tiny_models
 from tests.support.surprises import words
 from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError
-from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.refiners.base import Hit, Refined
-from vitalfew.tasks.refiners.llmlingua import RESTRICTION, LongLLMLingua
-from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
+from vitalfew.tasks.refiners.llmlingua import LongLLMLingua
 from vitalfew.tasks.registry import make
 
 TEXTS = [
@@ -45,12 +39,32 @@ def refined(name: str, model: str, hits: list[Hit], question: str = "?", **chose
     return refiner.refine([question], [hits])
 
 
-def texts(name: str, model: str, hits: list[Hit], question: str = "?", **chosen: Any) -> list[str]:
-    return [context.text for context in refined(name, model, hits, question, **chosen).contexts[0]]
+def texts(*given: Any, **chosen: Any) -> list[str]:
+    return [context.text for context in refined(*given, **chosen).contexts[0]]
 
 
-def of(*given: str, title: str = "") -> list[Hit]:
-    return [Hit(title, text, number, 0, len(text)) for number, text in enumerate(given)]
+def of(*given: str) -> list[Hit]:
+    return [Hit("", text, number, 0, len(text)) for number, text in enumerate(given)]
+
+
+@pytest.mark.parametrize("name", ["llmlingua", "llmlingua2", "selective_context"])
+def test_by_default_a_share_is_left_and_with_a_budget_what_fills_it(tmp_path: Path, llama: str, name: str) -> None:
+    model = str(tiny_models.token_classifier(tmp_path / "tokens")) if name == "llmlingua2" else llama
+    default = {"llmlingua": {"rate": 0.5}, "llmlingua2": {"rate": 0.33}, "selective_context": {"percentile": 50}}[name]
+    assert texts(name, model, HITS) == texts(name, model, HITS, **default)
+    unit = {"unit": "word"} if name == "selective_context" else {}
+    for budget in (1, 12):
+        left = " ".join(texts(name, model, HITS, max_words=budget, **unit)).split()
+        assert len(left) == pytest.approx(budget, abs=1)
+
+
+def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> None:
+    with pytest.raises(ConfigError, match=r"refine\.model is not set; .*--set refine\.model=NAME"):
+        make(RefineConfig(refiner="llmlingua"), "refine")
+    with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
+        refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
+    with pytest.raises(ConfigError, match="coarse"):
+        refined("longllmlingua", llama, [], coarse=0.5)
 
 
 # --- `llmlingua`, by hand: a word that stands before surprises by 0.5, and any other by its number
@@ -76,18 +90,7 @@ EIGHT = "a1 b8 c2 d7 e3 f6 g4 h5"
 )
 def test_the_tokens_of_the_equations_are_left(llama: str, chosen: dict[str, Any], left: str) -> None:
     with words():
-        [[context]] = refined("llmlingua", llama, of(EIGHT), **chosen).contexts
-    assert context.text == left
-    assert "".join(EIGHT[start:end] for _, start, end in context.origin) in (left, f" {left}")
-
-
-def test_a_segment_is_read_after_what_is_left(llama: str) -> None:
-    """Tokens left of the segment before are read again, what was left of earlier ones stands before."""
-    with words() as rows:
-        refined("llmlingua", llama, of(EIGHT), judge="own", segment=3, max_tokens=4)
-    whole, *later = rows
-    assert whole == ([], EIGHT.split())
-    assert later == [([], ["b8", "c2", "d7", "e3"]), (["b8"], ["d7", "f6", "g4", "h5"])]
+        assert texts("llmlingua", llama, of(EIGHT), **chosen) == [left]
 
 
 def test_hits_of_high_perplexity_are_kept_up_to_k_times_the_budget(llama: str) -> None:
@@ -95,19 +98,8 @@ def test_hits_of_high_perplexity_are_kept_up_to_k_times_the_budget(llama: str) -
     with words():
         for k, kept in ((1.0, [1]), (1.4, [1, 2]), (4.0, [0, 1, 2])):
             # A third of 6 tokens is to be left: until there are more than 2k, hits are kept.
-            made = refined("llmlingua", llama, hits, judge="own", rate=0.3, coarse=k, rest="whole")
-            assert [context.origin[0][0] for context in made.contexts[0]] == kept
-
-
-def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> None:
-    with pytest.raises(ConfigError, match=r"refine\.model is not set; .*--set refine\.model=NAME"):
-        make(RefineConfig(refiner="llmlingua"), "refine")
-    with pytest.raises(EngineUnavailable, match=r"is an encoder-decoder.*--set refine\.model=NAME"):
-        refined("llmlingua", str(tiny_models.t5_evaluator(tmp_path / "t5")), [])
-    with pytest.raises(UnsupportedModel, match=r"must have two labels .*got 3"):
-        refined("llmlingua2", str(tiny_models.token_classifier(tmp_path / "three", "bert", 3)), HITS)
-    with pytest.raises(ConfigError, match="coarse"):
-        refined("longllmlingua", llama, [], coarse=0.5)
+            left = texts("llmlingua", llama, hits, judge="own", rate=0.3, coarse=k, rest="whole")
+            assert left == [hits[number].text for number in kept]
 
 
 # --- `longllmlingua`, by hand: a word of the question surprises by 0.5 too
@@ -116,15 +108,10 @@ def test_what_is_missing_or_meaningless_is_named(tmp_path: Path, llama: str) -> 
 def test_tokens_that_the_question_foretells_are_left(llama: str) -> None:
     """The worth of a1 b8 c2 d7 is 0.5, 0, 0 and 6.5 to a question of a1 and d7, whatever their surprise."""
     hits = of("a1 b8 c2 d7")
-    with words() as rows:
+    with words():
         assert texts("longllmlingua", llama, hits, "a1 d7", judge="own", rate=0.75) == ["a1 d7"]
         # The next token's worth decides, and the last stays: 0, 0, 6.5.
         assert texts("longllmlingua", llama, hits, "a1 d7", rate=0.75) == ["c2 d7"]
-    text, question = ["a1", "b8", "c2", "d7"], ["a1", "d7"]
-    (of_text, read_text), (before, read_again), (of_question, asked), *_ = rows
-    assert (of_text, read_text) == ([], text)
-    assert (before[:2], read_again) == (question, text)
-    assert (of_question[:4], asked) == (text, [*question, *RESTRICTION.split()])
 
 
 def test_hits_that_foretell_the_question_come_first(llama: str) -> None:
@@ -140,28 +127,22 @@ def test_hits_that_foretell_the_question_come_first(llama: str) -> None:
             assert texts("longllmlingua", llama, hits, "a9 e8", **chosen) == kept
 
 
-def longllmlingua(llama: str, **chosen: Any) -> LongLLMLingua:
-    return LongLLMLingua(LongLLMLingua.Options(refiner="longllmlingua", model=llama, **COMPUTING, **chosen))
+def shares_of(llama: str, lengths: list[int], aim: float, **chosen: Any) -> list[float]:
+    """The shares of the hits' tokens, best hit first, of which `aim` are to be left."""
+    options = LongLLMLingua.Options(refiner="longllmlingua", model=llama, **chosen, **COMPUTING)
+    return LongLLMLingua(options).shares(lengths, aim)
 
 
-@pytest.mark.parametrize(
-    ("delta", "lengths", "aim", "shares"),
-    [
-        (0.3, [10, 10, 10], 15.0, [0.8, 0.5, 0.2]),
-        (0.3, [10, 10], 18.0, [1.0, 0.6]),
-        (0.3, [10, 10], 2.0, [0.4, 0.0]),
-        (0.0, [10, 20, 30], 15.0, [0.25, 0.25, 0.25]),
-        (0.3, [10], 5.0, [0.5]),
-    ],
-)
-def test_better_hits_leave_more(llama: str, delta: float, lengths: list[int], aim: float, shares: list[float]) -> None:
-    assert longllmlingua(llama, rate=0.5, delta=delta).shares(lengths, aim) == pytest.approx(shares)
+def test_better_hits_leave_more(llama: str) -> None:
+    assert shares_of(llama, [10, 10, 10], 15.0, rate=0.5, delta=0.3) == pytest.approx([0.8, 0.5, 0.2])
+    assert shares_of(llama, [10, 10], 18.0, rate=0.5, delta=0.3) == pytest.approx([1.0, 0.6])
+    assert shares_of(llama, [10, 20, 30], 15.0, rate=0.5, delta=0.0) == pytest.approx([0.25, 0.25, 0.25])
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6), st.floats(0.01, 1), st.floats(0, 1))
 def test_shares_fill_a_budget(llama: str, lengths: list[int], part: float, delta: float) -> None:
-    shares = longllmlingua(llama, max_tokens=5, delta=delta).shares(lengths, part * sum(lengths))
+    shares = shares_of(llama, lengths, part * sum(lengths), max_tokens=5, delta=delta)
     assert float(np.dot(shares, lengths)) == pytest.approx(part * sum(lengths), rel=1e-4)
     assert all(0 <= after <= before + 1e-6 <= 1 + 2e-6 for before, after in pairwise([1.0, *shares]))
 
@@ -195,37 +176,6 @@ def test_the_words_with_the_highest_mean_stay(tmp_path: Path, family: str) -> No
     shown = " ".join(context.text for context in made.contexts[0])
     assert re.findall(r"\w+|[^\w\s]", shown) == [word for _, _, word, _ in sorted(kept, key=lambda one: -one[1])]
     assert made.notes == {"words": len(due), "left": len(kept)}
-
-
-def test_the_rate_is_a_third_and_with_a_budget_the_words_fill_it(tmp_path: Path) -> None:
-    model = str(tiny_models.token_classifier(tmp_path / "tokens"))
-
-    def left(**chosen: Any) -> list[str]:
-        return " ".join(texts("llmlingua2", model, HITS, **chosen)).split()
-
-    assert left() == left(rate=0.33)
-    assert [len(left(max_words=budget)) for budget in (1, 9, 17)] == [
-        1,
-        pytest.approx(9, abs=1),
-        pytest.approx(17, abs=1),
-    ]
-    assert len(left(max_words=12, rate=0.1)) < 12
-    assert left(max_words=3, text="titled")[0] == "Ouse:"
-    assert left(max_words=1, text="titled") == []  # the title alone would fill it
-
-
-def test_words_are_those_of_the_authors_package(tmp_path: Path) -> None:
-    """A word begins after a blank, and with a mark that is a token of its own; what follows a mark belongs to it. A
-    blank's sign is two tokens more."""
-    model = tiny_models.token_classifier(tmp_path / "marked")
-    pieces = [("<unk>", 0.0), ("▁The", -1.0), ("▁sea", -1.0), (";", -1.0), ("▁don", -1.0), ("'", -1.0), ("t", -1.0)]
-    tokenizer = Tokenizer(Unigram([*pieces, ("▁", -9.0), (".", -2.0)], unk_id=0))
-    tokenizer.normalizer, tokenizer.pre_tokenizer = NFKC(), Metaspace()
-    tokenizer.save(str(model / "tokenizer.json"))
-    text = "The sea; don't… .t"
-    [found] = LLMLingua2(LLMLingua2.Options(refiner="llmlingua2", model=str(model), **COMPUTING)).model.words([text])
-    shown = [(text[word.start : word.end], word.tokens) for word in found]
-    assert shown == [("The", 3), ("sea", 3), (";", 1), ("don", 3), ("'t", 2), ("…", 3), (".t", 2)]
 
 
 # --- `selective_context`
@@ -262,10 +212,3 @@ def test_units_are_of_the_text_and_have_its_information(llama: str, unit: str, s
     (origin,) = made.contexts[0][0].origin
     assert TEXTS[0][origin[1] - 7 : origin[2] - 7].strip() == best
     assert made.notes == {"units": len(shown), "kept": 1}
-
-
-def test_the_percentile_is_50_and_with_a_budget_none(llama: str) -> None:
-    assert texts("selective_context", llama, HITS) == texts("selective_context", llama, HITS, percentile=50)
-    for chosen, words_left in (({}, 12), ({"percentile": 90}, 3)):
-        kept = texts("selective_context", llama, HITS, unit="word", max_words=12, **chosen)
-        assert sum(len(text.split()) for text in kept) == words_left

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.support.tiny_models import llama
-from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import CausalLora
 from vitalfew.tasks.models.causal.controls import Controls, Segmenter
 from vitalfew.tasks.trainers.retrieved import Attention, PackedExample, RetrievedExample, pack
@@ -103,12 +102,3 @@ def test_what_stands_in_a_block_is_never_a_special_token(tokenizer: PreTrainedTo
     [block] = cut.segments("Who?", [f"{text}<|end|><|user|>{text}<s>"]).blocks
     assert not {3, 4, 5, 1}.intersection(block)
     assert cut.answer(text)[-1] == tokenizer.eos_token_id
-
-
-def test_ratings_are_one_token_each(tokenizer: PreTrainedTokenizerBase) -> None:
-    cut = Segmenter(tokenizer, Controls())
-    assert tokenizer.convert_ids_to_tokens([cut.yes, cut.no]) == ["yes", "no"]
-    with pytest.raises(ConfigError, match=r"no must be one token of the model, got 'hardly' with .* tokens "):
-        Segmenter(tokenizer, Controls(no="hardly"))
-    with pytest.raises(ConfigError, match="two different words"):
-        Segmenter(tokenizer, Controls(no="yes"))

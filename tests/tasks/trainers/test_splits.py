@@ -46,9 +46,5 @@ def test_by_file_what_is_in_another_data_set_is_held_out() -> None:
     rule = SplitRule(SplitOptions.model_validate(files), 100, apart)
     assert rule.is_apart(7, "", found)
     assert not rule.is_apart(8, "article 1", found)
-    counted = split(NAMES, apart=apart, split="file", held_out="squad:dev.json", choosing=4)
-    assert counted.held_out == ("article 1",)
-    assert len(counted.choosing) == 4
-    assert not {"article 1", "article 2"} & {*counted.choosing}
     with pytest.raises(InputError, match=r"held_out=squad:dev\.json has no question"):
         split(NAMES[3:], apart=apart, **files)

@@ -14,16 +14,17 @@ capped, nor are models on them.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from threading import Condition, Lock
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.costs import OWN_PRICES, prices_file, read_prices
+from vitalfew.tasks.models.within import within
 
 ROUNDING = 1e-9
 """The share of a cap by which sums may miss it: of thousands of prices, added and taken off."""
@@ -158,11 +159,10 @@ class Account:
     def payment(self, most_tokens: int) -> Iterator["Payment"]:
         """The payment for a request that takes at most so many tokens; within the block its cost is reserved."""
         payment = Payment(self, most_tokens * self.price)
-        token = _payment.set(payment)
         try:
-            yield payment
+            with within(_payment, payment):
+                yield payment
         finally:
-            _payment.reset(token)
             payment.end()
 
 
@@ -179,7 +179,8 @@ class Payment:
     def end(self) -> None:
         """Pay what the request cost, and give back the rest."""
         if self._held:
-            self._settle(self._cost())
+            unknown = self.most if self._sent or self._tokens == 0 else 0.0
+            self._settle(self._tokens * self.account.price if self._tokens else unknown)
 
     def sent(self) -> None:
         """An attempt goes out now. The server may charge for the one before too, if that was not `free`. Raises
@@ -197,11 +198,6 @@ class Payment:
         """The server counted so many tokens; 0: it does not say how many."""
         self._tokens = tokens
 
-    def _cost(self) -> float:
-        if self._tokens:
-            return self._tokens * self.account.price
-        return self.most if self._sent or self._tokens == 0 else 0.0
-
     def _hold(self) -> None:
         self.account.purse.hold(self.most)
         self._held, self._sent = True, False
@@ -216,32 +212,20 @@ _model: ContextVar[str | None] = ContextVar("model", default=None)
 _payment: ContextVar[Payment | None] = ContextVar("payment", default=None)
 
 
-@contextmanager
-def spending(purse: Purse | None) -> Iterator[None]:
+def spending(purse: Purse | None) -> AbstractContextManager[Any]:
     """In this block, what this thread asks of servers is paid from a purse. None: nothing is capped."""
-    token = _purse.set(purse)
-    try:
-        yield
-    finally:
-        _purse.reset(token)
+    return within(_purse, purse)
 
 
-@contextmanager
-def capped(most: float | None) -> Iterator[None]:
+def capped(most: float | None) -> AbstractContextManager[Any]:
     """In this block requests cost at most so many USD together. Within another one it changes nothing: a command has
     one cap. Raises ConfigError."""
-    with nullcontext() if most is None or _purse.get() else spending(Purse.of(most)):
-        yield
+    return nullcontext() if most is None or _purse.get() else spending(Purse.of(most))
 
 
-@contextmanager
-def charging(model: str | None) -> Iterator[None]:
+def charging(model: str | None) -> AbstractContextManager[Any]:
     """In this block tokens cost what those of this model do, named as the ledger names it."""
-    token = _model.set(model)
-    try:
-        yield
-    finally:
-        _model.reset(token)
+    return within(_model, model)
 
 
 def purse_now() -> Purse | None:

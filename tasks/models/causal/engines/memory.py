@@ -6,8 +6,8 @@ those that run a model on this machine (language_model.py). A stage keeps the an
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import asdict
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from vitalfew.configs.section import NOT_IN_FINGERPRINT
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine, JsonSchema, Probe
+from vitalfew.tasks.models.within import within
 
 
 class KeptAnswer(NamedTuple):
@@ -41,14 +42,9 @@ class AnswerMemory(Protocol):
 _memory: ContextVar[AnswerMemory | None] = ContextVar("memory", default=None)
 
 
-@contextmanager
-def remembering(memory: AnswerMemory) -> Iterator[None]:
+def remembering(memory: AnswerMemory) -> AbstractContextManager[Any]:
     """In this block, engines that are asked by this thread keep their answers, and compute or ask for none twice."""
-    token = _memory.set(memory)
-    try:
-        yield
-    finally:
-        _memory.reset(token)
+    return within(_memory, memory)
 
 
 def current() -> AnswerMemory | None:

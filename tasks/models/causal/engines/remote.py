@@ -16,10 +16,10 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from vitalfew.configs.options import ServerOptions
 from vitalfew.tasks.models.causal.engines.base import (
@@ -33,6 +33,7 @@ from vitalfew.tasks.models.causal.engines.base import (
 from vitalfew.tasks.models.causal.engines.cap import Account, CapReached, account_now
 from vitalfew.tasks.models.causal.engines.memory import AnswerMemory, KeptAnswer, current, request_keys
 from vitalfew.tasks.models.ticks import Tick, no_tick
+from vitalfew.tasks.models.within import within
 
 PATIENCE = 100
 """Requests in a row without an answer, after which no more are sent."""
@@ -51,14 +52,9 @@ Assumption = Callable[["Remote", str], Completion]
 _assumption: ContextVar[Assumption | None] = ContextVar("assumption", default=None)
 
 
-@contextmanager
-def assuming(assumption: Assumption) -> Iterator[None]:
+def assuming(assumption: Assumption) -> AbstractContextManager[Any]:
     """In this block, remote engines that this thread asks send no request, and return assumed completions."""
-    token = _assumption.set(assumption)
-    try:
-        yield
-    finally:
-        _assumption.reset(token)
+    return within(_assumption, assumption)
 
 
 class Unanswered(ValueError):

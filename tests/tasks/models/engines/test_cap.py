@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.fakes import ChatServer, Reply, completion
 from tests.support.prices import PER_TOKEN, priced
-from vitalfew.configs.loading import ConfigError
 from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, charging, spending
@@ -58,7 +57,7 @@ class Charging(ChatServer):
 def ask(
     server: ChatServer, purse: Purse | None, count: int, model: str = "openai:tiny", **more: Any
 ) -> list[Completion]:
-    options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 5.0, **more}
+    options: dict[str, Any] = {"model": "tiny", "base_url": server.url, "retries": 2, "timeout": 20.0, **more}
     engine = OpenAI(OpenAI.Options(**options), "generate")
     with spending(purse), charging(model):
         return engine.complete([chr(97 + number) for number in range(count)])
@@ -87,31 +86,25 @@ def test_several_processes_share_a_cap() -> None:
 
 
 def test_a_refused_attempt_costs_nothing() -> None:
-    purse = Purse.of((MOST + 4.5 * ANSWER) * PER_TOKEN)
+    purse = Purse.of((MOST + 5.5 * ANSWER) * PER_TOKEN)
     with Charging(lambda prompt, attempt: BUSY if attempt < 2 else None) as server:
         assert len(ask(server, purse, 5)) == 5
         assert len(server.prompts()) == 15
     assert purse.till.paid() == pytest.approx(server.usd) == pytest.approx(5 * ANSWER * PER_TOKEN)
-    purse.hold(MOST * PER_TOKEN - 5 * ANSWER * PER_TOKEN)  # nothing is left reserved
-
-
-def test_what_fails_for_good_gives_its_money_back() -> None:
-    purse = Purse.of(1.2 * MOST * PER_TOKEN)
+    # Nor does what fails for good: nothing is left reserved.
     with Charging(lambda prompt, attempt: BUSY) as server, pytest.raises(Unanswered):
         ask(server, purse, 6)
-    assert purse.till.paid() == 0
-    purse.hold(1.1 * MOST * PER_TOKEN)
+    purse.hold(MOST * PER_TOKEN)
 
 
-@pytest.mark.parametrize("lost", [Reply(hang_up=True), completion("late")], ids=["cut", "late"])
-def test_an_answer_that_does_not_arrive_may_be_charged_for(lost: Reply) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["cut", "late"])
+def test_an_answer_that_does_not_arrive_may_be_charged_for(late: bool) -> None:
     """So it counts as the most that it may cost, and every further attempt needs room of its own."""
-    late = not lost.hang_up
-    lost.delay = 0.6 if late else 0.0
-    most = 2.5 * MOST * PER_TOKEN
-    purse = Purse.of(most)
+    lost = completion("late") if late else Reply(hang_up=True)
+    lost.delay = 1.5 if late else 0.0
+    purse = Purse.of(2.5 * MOST * PER_TOKEN)
     with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
-        ask(server, purse, 4, concurrency=2, timeout=0.2 if late else 5)
+        ask(server, purse, 4, concurrency=2, timeout=0.7 if late else 20)
     assert server.usd <= purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
     assert len(server.prompts()) == 2
 
@@ -123,12 +116,6 @@ def test_a_server_that_does_not_count_is_paid_the_most() -> None:
     with Charging(lambda prompt, attempt: reply) as server, pytest.raises(CapReached):
         ask(server, purse, 4, concurrency=1)
     assert purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
-
-
-@pytest.mark.parametrize("most", [-1, float("nan"), float("inf")])
-def test_an_amount_that_is_none(most: float) -> None:
-    with pytest.raises(ConfigError, match="max_usd must be an amount"):
-        Purse.of(most)
 
 
 def test_what_has_no_price_cannot_be_capped() -> None:
