@@ -162,3 +162,13 @@ def test_rate_then_prompt_on_vllm(model: Path) -> None:
     [other] = rated_then_prompted(model, prompt)
     assert own.text == other.text
     assert [rating.score for rating in own.ratings] == pytest.approx([r.score for r in other.ratings], rel=1e-2)
+
+
+def test_what_was_dropped_might_never_have_been_read(model: Path) -> None:
+    """Bit for bit, where every row is alone in its batch."""
+    alone = {"batch_tokens": 16, "temperature": 1.0}
+    sparse = answer(model, *CONTEXTS, at_least=2, **alone)
+    kept = [CONTEXTS[rating.rank - 1] for rating in sparse.ratings if rating.kept]
+    assert len(kept) == 2
+    only = answer(model, *kept, at_least=2, **alone)
+    assert (sparse.text, sparse.logprob) == (only.text, only.logprob)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.tiny_models import bert
 from vitalfew.tasks.models.small.copier import Copier
-from vitalfew.tasks.models.small.policy import greedy
+from vitalfew.tasks.models.small.policy import Sampling, greedy, sample
 
 TEXTS = ["Velmar: The mill was built in 1742, by Ada.", "A river runs here", "Kessin lies (far) away.", "U.S. mills"]
 
@@ -35,3 +35,18 @@ def written(copier: Copier, texts: Sequence[str], limit: int = 6) -> str:
 @given(st.permutations(TEXTS), st.integers(1, len(TEXTS)))
 def test_permuted_texts_give_the_same_text(copier: Copier, texts: list[str], count: int) -> None:
     assert written(copier, texts[:count]) == written(copier, sorted(texts[:count])) != ""
+
+
+def test_steps_agree_with_decoding_all_at_once(copier: Copier) -> None:
+    sources = copier.read(["Who?", "Where is it?"], [TEXTS[:2], TEXTS[2:3]])
+    with torch.no_grad():
+        memory = copier.encode(sources)
+        drawn = sample(copier, memory, [1, 2], 8, Sampling(4, 0.95), least=3)
+        logprobs, present, _ = copier.log_probabilities(memory, [one.actions for one in drawn])
+        assert present.sum(1).tolist() == [len(one.actions) for one in drawn]
+        assert logprobs.sum(1).tolist() == pytest.approx([one.logprob for one in drawn], abs=1e-4)
+        alone = copier.encode(sources[1:])
+        assert sample(copier, alone, [2], 8, Sampling(4, 0.95), least=3)[0].actions == drawn[1].actions
+    for one in drawn:
+        copied = [action for action in one.actions if action != copier.end]
+        assert len(copied) == len({*copied}) >= 3

@@ -10,6 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
+from tokenizers.normalizers import NFKC
+from tokenizers.pre_tokenizers import Metaspace
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.support import tiny_models
@@ -19,6 +23,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.files import UnsupportedModel
 from vitalfew.tasks.refiners.base import Hit, Refined
 from vitalfew.tasks.refiners.llmlingua import LongLLMLingua
+from vitalfew.tasks.refiners.llmlingua2 import LLMLingua2
 from vitalfew.tasks.registry import make
 
 TEXTS = [
@@ -212,3 +217,17 @@ def test_units_are_of_the_text_and_have_its_information(llama: str, unit: str, s
     (origin,) = made.contexts[0][0].origin
     assert TEXTS[0][origin[1] - 7 : origin[2] - 7].strip() == best
     assert made.notes == {"units": len(shown), "kept": 1}
+
+
+def test_words_are_those_of_the_authors_package(tmp_path: Path) -> None:
+    """A word begins after a blank, and with a mark that is a token of its own; what follows a mark belongs to it. A
+    blank's sign is two tokens more."""
+    model = tiny_models.token_classifier(tmp_path / "marked")
+    pieces = [("<unk>", 0.0), ("▁The", -1.0), ("▁sea", -1.0), (";", -1.0), ("▁don", -1.0), ("'", -1.0), ("t", -1.0)]
+    tokenizer = Tokenizer(Unigram([*pieces, ("▁", -9.0), (".", -2.0)], unk_id=0))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = NFKC(), Metaspace()
+    tokenizer.save(str(model / "tokenizer.json"))
+    text = "The sea; don't… .t"
+    [found] = LLMLingua2(LLMLingua2.Options(refiner="llmlingua2", model=str(model), **COMPUTING)).model.words([text])
+    shown = [(text[word.start : word.end], word.tokens) for word in found]
+    assert shown == [("The", 3), ("sea", 3), (";", 1), ("don", 3), ("'t", 2), ("…", 3), (".t", 2)]
