@@ -46,39 +46,29 @@ def leave(lock: Path, holder: str) -> None:
     obstore.put(client.client(lock), client.key(lock), json.dumps({"token": 7, "holder": holder, "beat": 0}).encode())
 
 
-@contextmanager
-def waiting(lock: Path) -> Iterator[threading.Event]:
-    """Another that waits for the lock until the end of the block; the event says that it has it."""
-    has = threading.Event()
-
-    def wait() -> None:
-        with files.locked(lock):
-            has.set()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    yield has
-    thread.join(60)
-    assert has.is_set()
+SILENT = """
+import socket, sys
+socket.gethostname = lambda: "another-machine"
+from vitalfew.configs.paths import store_place
+from vitalfew.storage import files
+from vitalfew.storage.files.objects import leases
+leases.LEASE_SECONDS, leases.LOOK_SECONDS = 2.5, 0.05
+with files.locked(store_place(sys.argv[1])):
+    print(flush=True)
+    sys.stdin.read()
+"""
 
 
 @contextmanager
 def taken_over(lock: Path, proxy: FaultyProxy) -> Iterator[None]:
     """This process's beats do not arrive, until another machine has taken over what it held."""
-    script = (
-        "import socket, sys\nsocket.gethostname = lambda: 'another-machine'\n"
-        "from vitalfew.configs.paths import store_place\nfrom vitalfew.storage import files\n"
-        "from vitalfew.storage.files.objects import leases\n"
-        f"leases.LEASE_SECONDS, leases.LOOK_SECONDS = {leases.LEASE_SECONDS}, {leases.LOOK_SECONDS}\n"
-        "with files.locked(store_place(sys.argv[1])): print(flush=True), sys.stdin.read()\n"
-    )
 
     def drop(method: str, path: str) -> None:
         if method == "PUT" and path.endswith("/lock"):
             raise ConnectionResetError(path)
 
     proxy.before(drop)
-    command, environment = [sys.executable, "-c", script, str(lock)], {**os.environ, **proxy.server.environment}
+    command, environment = [sys.executable, "-c", SILENT, str(lock)], {**os.environ, **proxy.server.environment}
     other = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert other.stdout is not None
@@ -109,13 +99,20 @@ def test_one_of_many_has_it(lock: Path) -> None:
 def test_beats_keep_it_though_the_clock_is_an_hour_ahead(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 3600)
+    has = threading.Event()
+
+    def wait() -> None:
+        with files.locked(lock):
+            has.set()
+
+    other = threading.Thread(target=wait)
     with files.locked(lock):
-        thread = waiting(lock)
-        has = thread.__enter__()
+        other.start()
         assert not has.wait(leases.LEASE_SECONDS + 1.5)
         files.confirm_lock(lock)
         assert record(lock)["token"] == 1
-    thread.__exit__(None, None, None)
+    other.join(60)
+    assert has.is_set()
 
 
 def test_the_silent_lose_it(lock: Path, proxy: FaultyProxy) -> None:
