@@ -59,17 +59,11 @@ def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path
     assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
 
 
-@pytest.mark.parametrize(
-    ("specification", "message"),
-    [
-        ("jsonl:/tmp/n\udcff.jsonl", r"n\\udcff\.jsonl: the path is not UTF-8"),
-        ("jsonl:" + "x" * 5000, r"cannot be reached: .*File name too long"),
-        ("folder:" + "x" * 5000, r"cannot be reached: .*File name too long"),
-    ],
-)
-def test_paths_that_no_file_can_have_are_errors(specification: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_dataset(specification)[1].files()
+@pytest.mark.parametrize("name", ["jsonl", "folder"])
+def test_paths_that_no_file_can_have_are_errors(name: str) -> None:
+    for path, message in (("/tmp/n\udcff", r"n\\udcff: the path is not UTF-8"), ("x" * 5000, "File name too long")):
+        with pytest.raises(InputError, match=message):
+            parse_dataset(f"{name}:{path}")[1].files()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +73,6 @@ def test_paths_that_no_file_can_have_are_errors(specification: str, message: str
         ("judged", "beir:judged"),
         ("a.csv", "csv:a.csv"),
         ("d/b.md", "folder:d"),
-        ("no", "folder:no"),
         ("../no", "folder:../no"),
         ("no.jsonl", "jsonl:no.jsonl"),
     ],
@@ -93,13 +86,12 @@ def test_a_path_without_a_format_gets_a_suggestion(
         parse_dataset(path)
 
 
-@pytest.mark.parametrize("archive", ["zip", "tar", "gztar"])
-@pytest.mark.parametrize("name", ["jsonl", "squad", "csv"])
-def test_archives_are_refused_with_a_remedy(tmp_path: Path, name: str, archive: str) -> None:
-    SAMPLES[name].write(tmp_path / "content")
+@pytest.mark.parametrize("archive", ["zip", "gztar"])
+def test_archives_are_refused_with_a_remedy(tmp_path: Path, archive: str) -> None:
+    SAMPLES["jsonl"].write(tmp_path / "content")
     path = Path(shutil.make_archive(str(tmp_path / "a"), archive, tmp_path / "content"))
     with pytest.raises(InputError, match=r"is a (zip|tar) archive, which can hold several files\. Unpack it first"):
-        read(name, path)
+        read("jsonl", path)
 
 
 @pytest.mark.parametrize("name", UNPACKED)
