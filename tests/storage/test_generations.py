@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tests.support.faulty import FaultyProxy
 from vitalfew.flows.cli.main import app
 from vitalfew.storage import files, generations, version
-from vitalfew.storage.generations import CannotPromote, IndexMoved
+from vitalfew.storage.generations import CannotPromote
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
 
 ROLES = ("passages", "sentences", "vectors", "faiss")
@@ -73,15 +73,6 @@ def test_a_candidate_is_recorded_and_promoted_after_its_verdict(store: Path) -> 
     assert current(store) == 2
 
 
-def test_a_name_that_moved_meanwhile_is_not_moved_by_an_old_verdict(store: Path) -> None:
-    record(store, 1)
-    record(store, 2, promoted=False)
-    record(store, 3)
-    with pytest.raises(IndexMoved, match="moved from generation 1 to 3 meanwhile"):
-        generations.promote(store, "notes", 2, instead_of=1)
-    assert current(store) == 3
-
-
 def test_rolling_back_goes_back_step_by_step_and_then_says_so(store: Path) -> None:
     for number in (1, 2, 3, 4):
         record(store, number)
@@ -92,23 +83,6 @@ def test_rolling_back_goes_back_step_by_step_and_then_says_so(store: Path) -> No
     assert generations.promote(store, "notes").number == 4  # the latest
     assert generations.rollback(store, "notes").number == 1
     assert numbers(store) == [1, 2, 3, 4]
-
-
-def test_a_build_that_was_killed_before_the_name_moved_moves_it_when_it_comes_again(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(store, 1)
-
-    def killed(path: Path, change: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "rewrite_json", killed)
-        with pytest.raises(KeyboardInterrupt):
-            record(store, 2)
-    assert (numbers(store), current(store)) == ([1, 2], 1)
-    assert record(store, 2).number == 2
-    assert (numbers(store), current(store)) == ([1, 2], 2)
 
 
 def test_what_is_not_there_is_refused_and_nothing_is_written(store: Path) -> None:

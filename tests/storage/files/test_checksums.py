@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.damage import flip
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.files import Damaged
 from vitalfew.storage.files import checksums as module
 
@@ -66,20 +65,3 @@ def test_a_flipped_bit_is_seen_whatever_size_and_date_say(tmp_path: Path, reads:
     flip(tmp_path / "index")
     assert files.checked(tmp_path / "index", expected)
     assert len(reads) == 4
-
-
-@pytest.mark.usefixtures("cache")
-def test_a_run_makes_again_what_this_machine_saw_damaged(tmp_path: Path) -> None:
-    """Size and date are those it was written with: only who reads it knows."""
-    artifact = Artifact(tmp_path, "faiss", "0" * 16)
-    path = artifact.path(0, suffix="faiss")
-    written(path)
-    file = artifact.describe(path, "faiss", 1)
-    assert file.checked(tmp_path) == path
-    flip(path)
-    assert file.damage(tmp_path) is None
-    with pytest.raises(Damaged):
-        file.checked(tmp_path)
-    assert "differs from what was written" in (file.damage(tmp_path) or "")
-    flip(path)
-    assert file.damage(tmp_path) is None

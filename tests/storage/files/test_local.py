@@ -62,18 +62,6 @@ def test_a_refusal_names_the_file_the_cause_and_the_remedy(tmp_path: Path, refus
     assert names(tmp_path / "a") == []
 
 
-def test_temporary_files_of_others(tmp_path: Path) -> None:
-    """That of a process that works is left alone; of a process out of sight nothing is known but by the file's age."""
-    own = tmp_path / f".x.{files.this_process()}.tmp"
-    new, old = (tmp_path / f".{age}.0123456789ab-4194304-1.tmp" for age in ("new", "old"))
-    for path in (own, new, old):
-        path.write_text("")
-    os.utime(old, (1e9, 1e9))
-    assert [path for path, _ in files.left_behind(tmp_path, timedelta(days=7))] == [old]
-    files.remove_leftovers(tmp_path)
-    assert len(names(tmp_path)) == 3
-
-
 def test_a_record_sees_every_byte_that_is_changed(tmp_path: Path) -> None:
     path, value = tmp_path / "record.json", {"name": "é", "parts": [{"rows": 1}, None]}
     files.write_json(path, value)

@@ -1,4 +1,4 @@
-"""The datasets that read files: on real data, on bad input, on arbitrary bytes and JSON."""
+"""The datasets that read files: what their rows give, and bad ones; `test_every.py` has arbitrary ones."""
 
 import json
 import tracemalloc
@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.support.real_data import real_data
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets import rows
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question, Record, Reject, Span
@@ -63,19 +60,6 @@ def check(records: list[tuple[int, Record]]) -> None:
     for reject in only(Reject, records):
         assert reject.reason in REASONS
         assert reject.detail.encode()
-
-
-# --- Real data
-
-
-def test_squad_dev_has_every_answer_in_its_paragraph() -> None:
-    records = read("squad", real_data("squad/dev-v1.1.json"))
-    check(records)
-    texts = {passage_id(passage.text): passage.text for passage in only(Passage, records)}
-    assert (len(texts), len(only(Question, records)), only(Reject, records)) == (2067, 10570, [])
-    for question in only(Question, records):
-        spans = {texts[span.passage_id][span.start : span.end] for span in question.supporting_facts}
-        assert spans == set(question.answers)
 
 
 # --- HotpotQA
@@ -269,39 +253,3 @@ def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
     assert sum(1 for _ in records) == 399
     assert tracemalloc.get_traced_memory()[1] < 1_500_000
     tracemalloc.stop()
-
-
-# --- Arbitrary input
-
-KEYS = st.sampled_from(
-    ["text", "title", "id", "_id", "question", "answer", "answers", "context", "supporting_facts", "paragraphs", "qas"]
-)
-STRINGS = st.text(st.characters(exclude_categories=[]), max_size=6) | st.sampled_from(["A", "B", " A. ", "A b"])
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | STRINGS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS | STRINGS, inner, max_size=4),
-    max_leaves=12,
-)
-FACTS = st.lists(st.tuples(STRINGS, st.integers(-1, 2) | VALUES), max_size=3)
-HOTPOT = {"question": STRINGS, "answer": STRINGS, "supporting_facts": FACTS | VALUES}
-HOTPOT["context"] = st.lists(st.tuples(STRINGS, st.lists(STRINGS | VALUES, max_size=3)) | VALUES, max_size=3)
-ANSWERS = st.lists(st.fixed_dictionaries({"text": STRINGS, "answer_start": st.integers(-1, 4)}) | VALUES, max_size=3)
-QAS = st.lists(st.fixed_dictionaries({"question": STRINGS, "answers": ANSWERS | VALUES}) | VALUES, max_size=2)
-PARAGRAPHS = st.lists(st.fixed_dictionaries({"context": STRINGS, "qas": QAS | VALUES}) | VALUES, max_size=2)
-ARTICLE = {"title": STRINGS, "paragraphs": PARAGRAPHS | VALUES}
-ROWS = st.lists(VALUES | st.fixed_dictionaries(HOTPOT) | st.fixed_dictionaries(ARTICLE), max_size=4)
-
-
-@settings(max_examples=25, deadline=None)
-@given(rows=ROWS)
-def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    for name, content in (("hotpotqa", rows), ("titletext", rows), ("squad", {"data": [{}, *rows]})):
-        records = read(name, write(folder, content))
-        check(records)
-        assert {offset for offset, _ in records} <= set(range(1, len(rows) + 2))
-    path = write(folder, "\n".join(map(json.dumps, rows)) or "\n")
-    for options in ({}, {"question": "question"}, {"text": "title", "title": "text", "id": "_id"}):
-        records = read("jsonl", path, **options)
-        check(records)
-        assert [offset for offset, _ in records] == list(range(1, len(rows) + 1))

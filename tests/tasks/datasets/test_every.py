@@ -3,11 +3,14 @@
 import bz2
 import gzip
 import importlib.util
+import json
 import lzma
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -105,7 +108,7 @@ def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> 
             read(name, path, **sample.options)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", HERE)
 @given(data=st.data())
 def test_mutated_files_give_records_or_an_input_error(
@@ -126,14 +129,45 @@ def test_mutated_files_give_records_or_an_input_error(
     shutil.rmtree(folder)
 
 
+STRINGS = st.text(st.characters(exclude_categories=[]), max_size=6) | st.sampled_from(["A", "Ada", " A. "])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | STRINGS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "title"]) | STRINGS, inner),
+    max_leaves=6,
+)
+
+
 @st.composite
 def mutated(draw: st.DrawFn, content: bytes) -> bytes:
-    """Return the content with some changes in it: bytes replaced, put in, left out or repeated; maybe packed."""
+    """Return the content with some changes in it: of the JSON that it is; or bytes replaced, put in, left out or
+    repeated; maybe packed."""
     telling = st.sampled_from([b'"', b"\t", b",", b"\n", b"\0", b"\xff", b"{", b"[", b"}", b"\xef\xbb\xbf"])
     for _ in range(draw(st.integers(1, 4))):
+        if content.startswith((b"{", b"[")) and draw(st.booleans()):
+            content = replaced(draw, content)
+            continue
         start = draw(st.integers(0, len(content)))
         end = draw(st.integers(start, min(len(content), start + 20)))
         middle = draw(telling | st.binary(max_size=8) | st.just(content[start:end] * 2))
         content = content[:start] + middle + content[end:]
     pack = draw(st.sampled_from([None, None, None, *PACKERS]))
     return PACKERS[pack](content)[: draw(st.integers(0, 200)) or None] if pack else content
+
+
+def replaced(draw: st.DrawFn, content: bytes) -> bytes:
+    """A document of JSON, or lines, with another value somewhere."""
+    with suppress(ValueError):
+        return json.dumps(changed(draw, json.loads(content))).encode()
+    first, end, rest = content.partition(b"\n")
+    with suppress(ValueError):
+        return json.dumps(changed(draw, json.loads(first))).encode() + end + rest
+    return content
+
+
+def changed(draw: st.DrawFn, value: Any) -> Any:
+    if not value or not isinstance(value, dict | list) or draw(st.integers(0, 5)) == 0:
+        return draw(VALUES)
+    copy = value.copy()
+    place = draw(st.sampled_from([*value] if isinstance(value, dict) else range(len(value))))
+    copy[place] = changed(draw, value[place])
+    return copy

@@ -90,19 +90,6 @@ def test_a_server_that_cannot_be_used(store: Path, monkeypatch: pytest.MonkeyPat
     assert (code, words in output) == (1, True), output
 
 
-def test_an_address_that_cannot_be_a_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for place, words in (
-        ("s3://bucket/x?token=secret", "the address must not contain credentials; set them in the environment"),
-        ("http://bucket/x", "a store must be a directory, or a prefix of a bucket"),
-        ("s3://bucket/../x", "write s3://BUCKET/PREFIX"),
-    ):
-        code, output = obey("store", "ls", "--store", place)
-        assert (code, words in " ".join(output.split())) == (2, True), output
-        assert "secret" not in output
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_keys_are_in_nothing_that_is_written_or_said(
     proxy: FaultyProxy, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
