@@ -61,14 +61,11 @@ def test_a_candidate_is_recorded_and_promoted_after_its_verdict(store: Path) -> 
     assert current(store) == 1  # the first one of a name
     candidate = record(store, 2, promoted=False)
     assert current(store) == 1
-    assert generations.is_candidate(find_index(store, "notes"), candidate)
     assert record(store, 2, promoted=False) == candidate  # the run was killed and comes again
     generations.judge(store, "notes", 2, "rejected")
     again = record(store, 2, promoted=False)
     assert (again.verdict, numbers(store)) == ("rejected", [1, 2])
-    assert not generations.is_candidate(find_index(store, "notes"), again)
     assert record(store, 1, promoted=False).number == 1  # the corpus is what it was: nothing is to be judged
-    assert not generations.is_candidate(find_index(store, "notes"), generations.find(store, "notes", 1))
     assert generations.promote(store, "notes", 2, instead_of=1).verdict == "rejected"
     assert current(store) == 2
 

@@ -32,7 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def hits(store: Path) -> list[list[tuple[int, float, str]]]:
     """As a new process finds them."""
-    for cache in (checksums._memory, units._parquet, units._ids, units._outline, units._has_contexts):
+    for cache in (checksums._memory, units._parquet, units._ids, units._outline):
         cache.cache_clear()
     searcher = Searcher.named(store, "test")
     asked = [RetrieveConfig(**request, top_k=60) for request in REQUESTS]
