@@ -119,7 +119,9 @@ SAMPLES = {
     "popqa": _one("a.tsv", b'id\tquestion\tpossible_answers\n1\tWho?\t"[""a"", ""b""]"\n2\tWhy?\t[]\n'),
     "triviaqa": _one("a.json", _json({"Data": [{"Question": "Who?", "Answer": {"Value": "Ada", "Aliases": ["A"]}}]})),
     "arc": _one("a.jsonl", _lines({"id": "1", "question": "Which?", "choices": _CHOICES, "answerKey": "A"})),
-    "pubhealth": _one("a.tsv", b'claim_id\tclaim\tlabel\tmain_text\n1\tIt is.\ttrue\t"Long ""text"""\n', passages=True),
+    "pubhealth": _one(  # test.tsv has a column without a name
+        "a.tsv", b'\tclaim_id\tclaim\tlabel\tmain_text\n0\t1\tIt is.\ttrue\t"Long ""text"""\n', passages=True
+    ),
     "qmsum": _one("a.jsonl", _lines(_MEETING)),
     "ctxs": _one(
         "a.jsonl",

@@ -61,17 +61,9 @@ def test_refused_statements(store: Path, statement: str) -> None:
     assert not list(Path("/tmp").glob("vitalfew-must-not-exist*"))
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "/* which */ SELECT stage FROM costs; -- all",
-        "FROM costs",
-        "PIVOT costs ON stage IN ('load', 'split') USING sum(usd)",
-        "SELECT 'COPY; (SELECT 1)' AS text",
-    ],
-)
-def test_statements_that_read(store: Path, statement: str) -> None:
-    assert query(store, statement).fetchall()
+def test_statements_that_read(store: Path) -> None:
+    for statement in ("/* which */ FROM costs; -- all", "PIVOT costs ON stage IN ('load', 'split') USING sum(usd)"):
+        assert query(store, statement).fetchall()
 
 
 def test_a_moved_store_and_a_damaged_catalog(tmp_path: Path) -> None:

@@ -148,19 +148,8 @@ def test_pubhealth_gives_claims_and_rejects_rows_without_a_label_of_its_own(tmp_
     bad = [(11, "unknown_label"), (14, "malformed_row")]  # an article has three lines
     assert rejects(records) == bad
     assert rejects(read("pubhealth", path, binary="true")) == [(8, "left_out"), *bad]
-
-
-def test_pubhealth_articles_can_be_the_corpus(tmp_path: Path) -> None:
-    rows = [claim("1", "Tea cures.", "false", " One. "), claim("2", "Tea is wet.", "true", "")]
-    indexed = [(str(number), *row) for number, row in enumerate(rows)]  # test.tsv has a column without a name
-    for path in (tsv(tmp_path, PUBHEALTH, *rows), tsv(tmp_path, ("", *PUBHEALTH), *indexed)):
-        records = read("pubhealth", path, passages="true")
-        check(records)
-        assert [record for _, record in records] == [
-            Passage("", "One.", "1"),
-            Question("Tea cures.", ("false",), (passage_id("One."),), (), "1"),
-            Question("Tea is wet.", ("true",), source_id="2"),
-        ]
+    corpus = only(Question, read("pubhealth", path, passages="true"))  # the articles
+    assert {question.gold_passages for question in corpus} == {(passage_id(article),)}
 
 
 def test_pubhealth_reads_what_others_made_of_it(tmp_path: Path) -> None:
