@@ -172,12 +172,6 @@ def removed(store: Path, known: Iterable[Generation]) -> set[int]:
     return {each.number for each in known if not there.issuperset(each.artifacts.values())}
 
 
-def is_candidate(index: NamedIndex, generation: Generation) -> bool:
-    """Return true for a build that waits to be judged: no gate has, and the name never stood for it. `index`: what the
-    name stands for now."""
-    return not generation.verdict and generation.number > index.reached
-
-
 def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = True) -> Generation:
     """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name
     always becomes current.

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from vitalfew.configs.schema import Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes import NOTHING, TopK, merged
 
@@ -216,12 +217,12 @@ MEMORY = "512MB"
 
 def merge_terms(paths: Sequence[Path], unit: str, vocabulary: Path) -> None:
     """Write one unit's `term, documents`, by term, over all shards; what does not fit into memory is spilled."""
-    sources = ", ".join(_quoted(files.local(path)) for path in paths)
+    sources = ", ".join(quoted(str(files.local(path))) for path in paths)
     rows = f"SELECT term, sum(documents)::BIGINT AS documents FROM read_parquet([{sources}]) WHERE unit = '{unit}'"
 
     def write(temporary: Path) -> None:
         with _connected(temporary.parent) as connection:
-            target = f"{_quoted(temporary)} (FORMAT parquet, COMPRESSION zstd)"
+            target = f"{quoted(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
             connection.execute(f"COPY ({rows} GROUP BY term ORDER BY term) TO {target}")
 
     files.write_atomically(vocabulary, write)
@@ -233,14 +234,10 @@ def term_documents(vocabulary: Path, terms: Iterable[str]) -> dict[str, int]:
     path = files.local(vocabulary)
     with _connected(path.parent) as connection:
         connection.register("wanted", wanted)
-        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({_quoted(path)}) USING (term)"
+        rows = f"SELECT term, documents FROM wanted JOIN read_parquet({quoted(str(path))}) USING (term)"
         return dict(connection.execute(rows).fetchall())
 
 
 def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
     """One thread, so that the same rows give the same bytes."""
     return duckdb.connect(config={"memory_limit": MEMORY, "threads": 1, "temp_directory": str(folder / "spill")})
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

@@ -96,7 +96,7 @@ class ShardVectors:
         """The context vector of every sentence, float32 (sentences, d); the core vector of one without a context."""
         outline = Outline.read(sentences)
         has_context = outline.has_context
-        if mode == "exact" or len(self.context):  # or late as it once was
+        if mode == "exact":
             ids = files.read_table(sentences, columns=["sentence_id"])["sentence_id"].to_numpy()
             if not np.array_equal(ids[has_context], self.context_ids):
                 raise ValueError(f"{sentences}: context vectors do not belong to these sentences")
@@ -134,7 +134,9 @@ class Units:
 
     def row(self, unit: Unit, shard: int, row: int) -> dict[str, Any]:
         """The row of `sentences` (or `passages`)."""
-        return self._fetch(self._place(table_of(unit), shard), row)
+        place = self._place(table_of(unit), shard)
+        group, row = _group_of(place, row)
+        return self._groups.read(place, group).slice(row, 1).to_pylist()[0]
 
     def passage(self, shard: int, passage_id: int) -> dict[str, Any]:
         """The row of `passages`: shards of passages and sentences go together, and passages are sorted by id."""
@@ -159,7 +161,7 @@ class Units:
     def _context(self, vectors: TableShard, outline: Outline, row: int) -> Vectors:
         """The context vector of a sentence that has one, as `ShardVectors.contexts` gives it to the index."""
         passage = outline.passage(row)
-        if _has_contexts(vectors):
+        if self.context == "exact":
             return _vector(vectors, len(outline.lengths) + int(np.count_nonzero(outline.has_context[:row])))
         if self.context != "pooled":
             return _vector(vectors, _starts(vectors)[-1] - len(outline.starts) + passage)
@@ -232,10 +234,6 @@ class Units:
             checksum = self._checksums[table][str(path.relative_to(artifact.store))]
             self._places[table, shard] = TableShard(path, checksum)
         return self._places[table, shard]
-
-    def _fetch(self, place: TableShard, row: int) -> dict[str, Any]:
-        group, row = _group_of(place, row)
-        return self._groups.read(place, group).slice(row, 1).to_pylist()[0]
 
 
 class RowGroups:
@@ -339,10 +337,3 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
 @lru_cache(CACHED_COLUMNS)
 def _outline(sentences: TableShard) -> Outline:
     return Outline.read(files.checked(*sentences))
-
-
-@lru_cache(CACHED_COLUMNS)
-def _has_contexts(vectors: TableShard) -> bool:
-    """Return true if a shard of vectors has context rows: of mode `exact`, and of `late` as it once was."""
-    kinds = files.read_table(files.checked(*vectors), columns=["kind"])["kind"]
-    return "context" in kinds.unique().to_pylist()  # not by `pc.equal`, which would import pandas

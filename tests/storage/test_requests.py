@@ -64,16 +64,21 @@ def test_rows_wait_while_the_disk_is_full(
     assert sum("No space left" in record.message for record in caplog.records) == 2
 
 
+ENDLESS = """
+import sys, time
+from itertools import count
+from pathlib import Path
+from tests.support.serving import row
+from vitalfew.storage.requests import RequestLog
+log = RequestLog(Path(sys.argv[1]), every=0.01)
+for number in count():
+    log.add(row(number))
+    time.sleep(0.001)
+"""
+
+
 def test_a_kill_loses_what_was_not_written_and_nothing_else(tmp_path: Path) -> None:
-    program = (
-        "import sys; from pathlib import Path\n"
-        "from tests.storage.test_requests import written\n"
-        "from tests.support.serving import row\n"
-        "from vitalfew.storage.requests import RequestLog\n"
-        "store = Path(sys.argv[1]); log = RequestLog(store, every=0.01)\n"
-        "for number in range(10**9):\n    log.add(row(number)) if len(log._waiting) < 50 else None\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)])
     until(lambda: len(written(tmp_path)) > 100)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -1,6 +1,5 @@
 """Staging: whatever is written in runs comes back in shards, spread or not, however often it is killed."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,18 +35,13 @@ def written(folder: Path, keys: list[int], size: int) -> tuple[Staging, int, lis
     return stage, len(runs), every
 
 
-def gathered(stage: Staging, shards: int, runs: int) -> Iterator[list[dict[str, object]]]:
-    for shard in range(shards):
-        yield stage.read("one", StagedShard(shard, shards, runs)).to_pylist()
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, ID_RANGE - 1), max_size=60), st.integers(1, 9), st.sampled_from([1, 4, 8, 32]))
 def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int], size: int, shards: int) -> None:
     stage, runs, every = written(tmp_path_factory.mktemp("staging"), keys, size)
     if is_spread(shards, runs):
         stage.spread(runs)
-    parts = list(gathered(stage, shards, runs))
+    parts = [stage.read("one", StagedShard(shard, shards, runs)).to_pylist() for shard in range(shards)]
     assert [row for part in parts for row in part] == sorted(every, key=lambda row: (row["key"], row["ordinal"]))
     assert all(row["key"] * shards // ID_RANGE == shard for shard, part in enumerate(parts) for row in part)
     assert stage.read("other", StagedShard(0, shards, runs)).num_rows == 0
@@ -64,22 +58,22 @@ def test_spreading_that_ends_anywhere_goes_on_there(tmp_path: Path, monkeypatch:
     class Interrupted(Exception):
         """Stands for whatever ends a process."""
 
-    steps = [0]
+    steps, attempts = 0, 0
 
     def ending(do):
         def step(*arguments):
+            nonlocal steps
             do(*arguments)
-            steps[0] -= 1
-            if steps[0] < 0:
+            steps -= 1
+            if steps < 0:
                 raise Interrupted
 
         return step
 
     for name in ("write_arrow", "write_json", "remove"):
         monkeypatch.setattr(staging.files, name, ending(getattr(staging.files, name)))
-    attempts = 0
     while True:
-        steps[0] = attempts
+        steps = attempts
         try:
             broken.spread(runs)
             break

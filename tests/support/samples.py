@@ -62,42 +62,22 @@ def _question(number: int) -> dict[str, Any]:
     return {"question_id": number, "answers": ["Ada"], "passage_id": 7, **gold, **texts}
 
 
+_PARAGRAPH = {
+    "context": "Ada lit it.",
+    "qas": [{"id": "q", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}],
+}
+_LAMP = {
+    "_id": "q1",
+    "question": "Who lit it?",
+    "answer": "Ada",
+    "context": [["Lamp", ["A lamp.", "Ada lit it."]]],
+    "supporting_facts": [["Lamp", 1]],
+}
+
 SAMPLES = {
-    "hotpotqa": _one(
-        "a.json",
-        _json(
-            [
-                {
-                    "_id": "q1",
-                    "question": "Who lit it?",
-                    "answer": "Ada",
-                    "context": [["Lamp", ["A lamp.", "Ada lit it."]]],
-                    "supporting_facts": [["Lamp", 1]],
-                }
-            ]
-        ),
-    ),
+    "hotpotqa": _one("a.json", _json([_LAMP])),
     "titletext": _one("a.json", _json([{"title": "é", "text": "One."}, {"title": "", "text": "Two."}])),
-    "squad": _one(
-        "a.json",
-        _json(
-            {
-                "data": [
-                    {
-                        "title": "Lamp",
-                        "paragraphs": [
-                            {
-                                "context": "Ada lit it.",
-                                "qas": [
-                                    {"id": "q", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
-                                ],
-                            }
-                        ],
-                    }
-                ]
-            }
-        ),
-    ),
+    "squad": _one("a.json", _json({"data": [{"title": "Lamp", "paragraphs": [_PARAGRAPH]}]})),
     "jsonl": _one("a.jsonl", _lines(*_NOTES)),
     "csv": _one("a.csv", 'id,title,text\r\n1,é,"Note, ""a""\r\nb"\r\n\r\n2,,Plain\r\n3,"",\'\r\n'.encode()),
     "parquet": Sample({"a.parquet": _parquet(*_NOTES), "b/c.parquet": _parquet(_NOTES[0])}),
@@ -139,7 +119,9 @@ SAMPLES = {
     "popqa": _one("a.tsv", b'id\tquestion\tpossible_answers\n1\tWho?\t"[""a"", ""b""]"\n2\tWhy?\t[]\n'),
     "triviaqa": _one("a.json", _json({"Data": [{"Question": "Who?", "Answer": {"Value": "Ada", "Aliases": ["A"]}}]})),
     "arc": _one("a.jsonl", _lines({"id": "1", "question": "Which?", "choices": _CHOICES, "answerKey": "A"})),
-    "pubhealth": _one("a.tsv", b'claim_id\tclaim\tlabel\tmain_text\n1\tIt is.\ttrue\t"Long ""text"""\n', passages=True),
+    "pubhealth": _one(  # test.tsv has a column without a name
+        "a.tsv", b'\tclaim_id\tclaim\tlabel\tmain_text\n0\t1\tIt is.\ttrue\t"Long ""text"""\n', passages=True
+    ),
     "qmsum": _one("a.jsonl", _lines(_MEETING)),
     "ctxs": _one(
         "a.jsonl",

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -195,14 +196,13 @@ class Bucket(Medium):
         written.result()
 
     def read_appended(self, path: Path) -> bytes:
-        first = _read(path / f"{0:08d}")
-        parts = [] if first is None else [first, *_further(path)]
+        parts = _appended(path)
         tail = _tail(path)
         with tail.turn:
             tail.number = len(parts)
-        if first is None:
+        if not parts:
             raise FileNotFoundError(f"{path} does not exist")
-        return b"".join(filter(None, parts))
+        return b"".join(parts)
 
 
 BUCKET = Bucket()
@@ -262,7 +262,7 @@ def _prefix(folder: Path) -> str | None:
 
 
 AT_ONCE = 32
-"""Objects that are asked for at once. Versions before 2026-11-25 left gaps: one that long is the end of their files."""
+"""Objects that are asked for at once."""
 
 
 @dataclass
@@ -300,18 +300,17 @@ def _write(path: Path, tail: _Tail) -> None:
             written.set_result(None)
 
 
-def _further(path: Path) -> list[bytes | None]:
-    """The objects after the first, None for a gap."""
-    parts: list[bytes | None] = []
+def _appended(path: Path) -> list[bytes]:
+    """The objects of a file: the first alone, as most files have no other, and then many at once."""
+    parts, ahead = list[bytes](), 1
     with ThreadPoolExecutor(AT_ONCE) as readers:
         while True:
-            more = [*readers.map(_read, (path / f"{len(parts) + ahead:08d}" for ahead in range(1, AT_ONCE + 1)))]
-            parts += more
-            if not any(more):
-                break
-    while parts and parts[-1] is None:
-        del parts[-1]
-    return parts
+            more = [*readers.map(_read, (path / f"{len(parts) + number:08d}" for number in range(ahead)))]
+            there = [*takewhile(lambda part: part is not None, more)]
+            parts += filter(None, there)
+            if len(there) < ahead:
+                return parts
+            ahead = AT_ONCE
 
 
 def _read(place: Path) -> bytes | None:

@@ -1,5 +1,5 @@
-"""What a store in a directory promises: a file is whole or absent, a refusal names its remedy, a lock dies with its
-holder, and a symbolic link is never followed when something is removed."""
+"""What a store in a directory promises: a file is whole or absent, a refusal names its remedy, and a symbolic link is
+never followed when something is removed."""
 
 import errno
 import json
@@ -16,30 +16,25 @@ from vitalfew.storage import files
 from vitalfew.storage.files import DamagedRecord, NotWritten
 from vitalfew.storage.files.processes import is_leftover
 
-PYTHON = [sys.executable, "-c"]
-LONG_AGO = 1_000_000_000
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from vitalfew.storage import files
+files.write_atomically(
+    Path(sys.argv[1]), lambda temporary: (temporary.write_text("half"), os.kill(os.getpid(), signal.SIGKILL))
+)
+"""
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# Writing
-
-
 def test_a_killed_writer_leaves_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "file"
     files.write_text(target, "before")
-    script = f"""
-import os, signal
-from pathlib import Path
-from vitalfew.storage import files
-def write(temporary):
-    temporary.write_text("half")
-    os.kill(os.getpid(), signal.SIGKILL)
-files.write_atomically(Path({str(target)!r}), write)
-"""
-    assert subprocess.run([*PYTHON, script]).returncode == -signal.SIGKILL
+    killed = [sys.executable, "-c", KILLED, str(target)]
+    assert subprocess.run(killed).returncode == -signal.SIGKILL
     assert files.read_text(target) == "before"
     (leftover,) = (path for path in tmp_path.iterdir() if path != target)
     assert is_leftover(leftover)
@@ -51,10 +46,7 @@ files.write_atomically(Path({str(target)!r}), write)
 @pytest.mark.parametrize(
     ("refusal", "remedy"),
     [
-        (
-            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-            r"No space left on device.*There are [\d,.]+ MiB left",
-        ),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), r"No space left on device.*There are [\d,.]+ MiB left"),
         (OSError(errno.EACCES, os.strerror(errno.EACCES)), "check its permissions"),
         # as FAISS and DuckDB say it
         (RuntimeError(f"Error in write_index: {os.strerror(errno.ENOSPC)}"), "make room"),
@@ -70,21 +62,6 @@ def test_a_refusal_names_the_file_the_cause_and_the_remedy(tmp_path: Path, refus
     assert names(tmp_path / "a") == []
 
 
-def test_temporary_files_of_others(tmp_path: Path) -> None:
-    """That of a process that works is left alone; of a process out of sight nothing is known but by the file's age."""
-    own = tmp_path / f".x.{files.this_process()}.tmp"
-    new, old = (tmp_path / f".{age}.0123456789ab-4194304-1.tmp" for age in ("new", "old"))
-    for path in (own, new, old):
-        path.write_text("")
-    os.utime(old, (LONG_AGO, LONG_AGO))
-    assert [path for path, _ in files.left_behind(tmp_path, timedelta(days=7))] == [old]
-    files.remove_leftovers(tmp_path)
-    assert len(names(tmp_path)) == 3
-
-
-# What is written is read back
-
-
 def test_a_record_sees_every_byte_that_is_changed(tmp_path: Path) -> None:
     path, value = tmp_path / "record.json", {"name": "é", "parts": [{"rows": 1}, None]}
     files.write_json(path, value)
@@ -95,9 +72,6 @@ def test_a_record_sees_every_byte_that_is_changed(tmp_path: Path) -> None:
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
         with pytest.raises(DamagedRecord, match=r"record\.json is damaged"):
             files.read_json(path)
-
-
-# What is there
 
 
 def test_links_are_not_followed_to_remove_or_count(tmp_path: Path) -> None:
@@ -113,39 +87,3 @@ def test_links_are_not_followed_to_remove_or_count(tmp_path: Path) -> None:
     files.remove_tree(store / "table")
     assert names(store) == []
     assert files.read_text(other / "file") == "precious"
-
-
-# Locks
-
-HOLD = (
-    "from pathlib import Path; from vitalfew.storage import files; import sys\nwith files.locked(Path(sys.argv[1])): "
-)
-
-
-def test_a_lock_is_let_go_of_by_who_dies(tmp_path: Path) -> None:
-    lock = tmp_path / "table" / "lock"
-    script = HOLD + "print('held', flush=True); sys.stdin.read()"
-    with subprocess.Popen([*PYTHON, script, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout
-        assert holder.stdout.readline() == b"held\n"
-        assert files.is_locked(lock)
-        with files.locked(lock, wait=False) as held:
-            assert not held
-        holder.kill()
-        holder.wait()
-    assert not files.is_locked(lock)
-    with files.locked(lock, wait=False) as held:
-        assert held
-        assert files.is_locked(lock)
-
-
-def test_a_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path) -> None:
-    """Who waits for it would else hold a file that nobody sees."""
-    lock = tmp_path / "lock"
-    with files.locked(lock):
-        waiter = subprocess.Popen([*PYTHON, HOLD + "print(files.exists(Path(sys.argv[1])))", str(lock)], stdout=-1)
-        with pytest.raises(subprocess.TimeoutExpired):
-            waiter.wait(2)
-        files.remove(lock)
-    out, _ = waiter.communicate(timeout=60)
-    assert out == b"True\n"

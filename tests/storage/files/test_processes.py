@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,28 +17,18 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def other() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process, and its name."""
+def test_a_process_is_alive_until_it_is_killed() -> None:
     command = [sys.executable, "-c", CODE, this_process()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
-        assert it.stdout
-        name, *known = it.stdout.readline().split()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        name, *known = process.stdout.readline().split()
         assert known == ["True", "False"]
-        yield it, name
-        it.kill()
-
-
-def test_a_process_is_alive_until_it_is_killed(other: tuple[subprocess.Popen[str], str]) -> None:
-    process, name = other
-    assert name != this_process()
-    assert is_in_sight(name)
-    assert not has_ended(name)
-    assert not has_ended(this_process())
-    process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has taken note of that
-    assert has_ended(name)
-    process.wait()
+        assert name != this_process()
+        assert is_in_sight(name)
+        assert not has_ended(name)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and nobody has taken note of that
+        assert has_ended(name)
     assert has_ended(name)
 
 
@@ -58,10 +47,7 @@ def test_of_another_place_or_version_nothing_is_known(name: str) -> None:
 
 def test_a_container_and_its_host_know_nothing_of_each_other() -> None:
     """Both have the same host name; ids of the one are no ids of the other, or another process's."""
-    with subprocess.Popen(
-        contained(CODE, this_process()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        output, _ = process.communicate()
+    output = subprocess.run(contained(CODE, this_process()), stdout=subprocess.PIPE, text=True, input="").stdout
     name, *known = output.split()
     assert known == ["False", "False"]
     assert not is_in_sight(name)

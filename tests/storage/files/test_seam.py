@@ -64,30 +64,18 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-def modules() -> list[str]:
-    paths = (path for top in ("configs", "storage", "tasks", "flows") for path in sorted((ROOT / top).rglob("*.py")))
-    names = [path.relative_to(ROOT).as_posix() for path in paths]
-    return [name for name in names if not name.startswith(tuple(NO_STORE))]
-
-
-def imported(tree: ast.AST) -> dict[str, str]:
-    """What a module's names stand for: `pq` for pyarrow.parquet, `rmtree` for shutil.rmtree."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
+def violations(source: str) -> Iterator[tuple[int, str]]:
+    """Line and callee of what reaches a file by itself, and of an import that reaches behind the seam."""
+    nodes = [*ast.walk(ast.parse(source))]
+    names: dict[str, str] = {}  # `pq` stands for pyarrow.parquet, `rmtree` for shutil.rmtree
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def violations(source: str) -> Iterator[tuple[int, str]]:
-    """Line and callee of what reaches a file by itself, and of an import that reaches behind the seam."""
-    tree = ast.parse(source)
-    names = imported(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vitalfew.storage.files."):
-            yield node.lineno, f"from {node.module}"
+            if node.module.startswith("vitalfew.storage.files."):
+                yield node.lineno, f"from {node.module}"
+    for node in nodes:
         if isinstance(node, ast.Call) and reaches_a_file(node, names) and not given_a_local_path(node):
             yield node.lineno, ast.unparse(node.func)
 
@@ -114,17 +102,18 @@ def reaches_a_file(call: ast.Call, names: dict[str, str]) -> bool:
 
 def given_a_local_path(call: ast.Call) -> bool:
     """Whether it works on `files.local(…)`, or on the `temporary` file that `files.write_atomically` gives."""
-    text = ast.unparse(call)
-    nodes = [node for node in ast.walk(call) if isinstance(node, ast.Name)]
-    return "files.local(" in text or any(node.id == "temporary" for node in nodes)
+    named = any(isinstance(node, ast.Name) and node.id == "temporary" for node in ast.walk(call))
+    return named or "files.local(" in ast.unparse(call)
 
 
 def test_a_store_is_reached_through_the_seam() -> None:
     """By no other way: a file of the product that opens, lists or writes one is named with the line and the call."""
+    paths = [path for top in ("configs", "storage", "tasks", "flows") for path in sorted((ROOT / top).rglob("*.py"))]
     wrong = [
         f"{name}:{line}: {callee}"
-        for name in modules()
-        for line, callee in violations((ROOT / name).read_text(encoding="utf-8"))
+        for path in paths
+        if not (name := path.relative_to(ROOT).as_posix()).startswith(tuple(NO_STORE))
+        for line, callee in violations(path.read_text(encoding="utf-8"))
         if callee not in ALLOWED.get(name, ())
     ]
     assert not wrong, "only storage/files may reach files:\n" + "\n".join(wrong)

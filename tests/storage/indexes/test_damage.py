@@ -15,7 +15,6 @@ from vitalfew.storage.files import Damaged, checksums
 from vitalfew.storage.indexes import units
 from vitalfew.tasks.retrieve import Searcher
 
-QUESTION = "Who built the lighthouse, and when was it opened?"
 SETTINGS = {"index": {"type": "ivf_sq8"}, "load": {"shard_passages": 30}, "bm25": {"enabled": True}}
 REQUESTS: list[dict[str, Any]] = [
     {"retriever": "core_context"},
@@ -31,22 +30,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(indexed(**SETTINGS), tmp_path_factory.mktemp("damaged") / "store"))
 
 
-@pytest.fixture
-def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that has read none of the files yet, and takes them for settled, however new they are."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(checksums, "SETTLED_NS", -1)
-
-
 def hits(store: Path) -> list[list[tuple[int, float, str]]]:
     """As a new process finds them."""
-    for cache in (checksums._memory, units._parquet, units._ids, units._outline, units._has_contexts):
+    for cache in (checksums._memory, units._parquet, units._ids, units._outline):
         cache.cache_clear()
     searcher = Searcher.named(store, "test")
-    return [
-        [(hit.unit_id, hit.score, hit.passage) for hit in searcher.hits(QUESTION, RetrieveConfig(**request, top_k=60))]
-        for request in REQUESTS
-    ]
+    asked = [RetrieveConfig(**request, top_k=60) for request in REQUESTS]
+    return [[(hit.unit_id, hit.score, hit.passage) for hit in searcher.hits("Who built it?", each)] for each in asked]
 
 
 def flip(path: Path, byte: int, bit: int) -> None:
@@ -58,9 +48,9 @@ def flip(path: Path, byte: int, bit: int) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-@pytest.mark.usefixtures("cold")
+@pytest.mark.usefixtures("cache")
 def test_no_flipped_bit_changes_a_search_silently(store: Path) -> None:
-    """A random bit of every file that a search may open."""
+    """A random bit of every file that a search may open, on a machine that has read none of them."""
     chance = random.Random(13)
     before = hits(store)
     seen = {table: 0 for table in TABLES}
@@ -81,7 +71,7 @@ def test_no_flipped_bit_changes_a_search_silently(store: Path) -> None:
     assert hits(store) == before
 
 
-@pytest.mark.usefixtures("cold")
+@pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("pattern", ["faiss/*/00000.sentence.faiss", "bm25/*/00001.passage.data.npy"])
 def test_damage_that_a_search_has_seen_is_mended_by_the_same_index(tmp_path: Path, pattern: str) -> None:
     store = Path(shutil.copytree(indexed(**SETTINGS), tmp_path / "store"))

@@ -95,19 +95,17 @@ def test_the_recall_that_is_told_is_true(tmp_path: Path) -> None:
     index(store, corpus, index=settings, **given)
     (folder,) = {*(store / "faiss").iterdir()} - made
     index(store, corpus, name="flat", **given)
-    for unit in ("sentence", "passage"):
-        with np.load(folder / f"{unit}.probes.npz") as probes:
-            asked, queries = probes["ids"], probes["queries"]
-        exact_shards = Searcher.named(store, "flat").index.faiss[unit]
-        shards = Searcher.named(store, "test").index.faiss[unit]
-        truth = search(exact_shards, queries, 11).ids.tolist()
-        of_it = f"unit = '{unit}' AND probes > 0 AND fingerprint = '{folder.name}'"
-        told = sql(store, f"SELECT effort, recall_at_10 FROM index_quality WHERE {of_it}")
-        assert len(told) > 5
-        for effort, recall in told:
-            answers = search(shards, queries, 11, effort).ids.tolist()
-            shares = [
-                len({*a} - {own} & {*[x for x in a if x != own][:10]} & {*[x for x in b if x != own][:10]}) / 10
-                for a, b, own in zip(answers, truth, asked.tolist(), strict=True)
-            ]
-            assert recall == pytest.approx(np.mean(shares), abs=0.01)
+    with np.load(folder / "sentence.probes.npz") as probes:
+        asked, queries = probes["ids"], probes["queries"]
+    exact, shards = (Searcher.named(store, name).index.faiss["sentence"] for name in ("flat", "test"))
+    truth = search(exact, queries, 11).ids.tolist()
+    of_it = f"unit = 'sentence' AND probes > 0 AND fingerprint = '{folder.name}'"
+    told = sql(store, f"SELECT effort, recall_at_10 FROM index_quality WHERE {of_it}")
+    assert len(told) > 5
+    for effort, recall in told:
+        answers = search(shards, queries, 11, effort).ids.tolist()
+        shares = [
+            len({*[x for x in a if x != own][:10]} & {*[x for x in b if x != own][:10]}) / 10
+            for a, b, own in zip(answers, truth, asked.tolist(), strict=True)
+        ]
+        assert recall == pytest.approx(np.mean(shares), abs=0.01)

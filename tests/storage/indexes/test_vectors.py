@@ -4,26 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evaluating import copied
 from tests.support.indexing import index, table
-from tests.support.shared import indexed
 from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.tasks.retrieve import Searcher
-
-
-@pytest.mark.parametrize(
-    ("layout", "kind"),
-    [("dual", "flat"), ("fused", "hnsw")],
-)
-def test_every_layout_and_type_explains_its_scores(tmp_path: Path, layout: str, kind: str) -> None:
-    encode = {"context": "pooled", "units": ["sentence"]}
-    store = copied(indexed(encode=encode), tmp_path / "store")
-    index(store, encode=encode, index={"layout": layout, "type": kind, **({"alpha": 0.7} if layout == "fused" else {})})
-    hits = Searcher.named(store, "test").hits("Who founded it?", RetrieveConfig(alpha=0.7, top_k=50))
-    assert len(hits) > 40
-    for hit in hits:
-        context = hit.core if hit.context is None else hit.context
-        assert hit.score == pytest.approx(0.7 * hit.core + 0.3 * context, abs=0.02)
 
 
 def test_a_passage_of_one_sentence_has_no_context(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """`store copy`: between directories and buckets, as often as wanted, with every byte compared."""
 
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,34 +10,17 @@ from typer.testing import CliRunner
 from tests.support.damage import flip
 from tests.support.evaluating import copied
 from tests.support.indexing import contents, index, sql
-from tests.support.object_store import ObjectServer, s3_server
 from tests.support.shared import indexed
-from vitalfew.configs.loading import build
-from vitalfew.configs.paths import store_place
-from vitalfew.configs.schema import RetrieveConfig, Search
+from vitalfew.configs.schema import RetrieveConfig
 from vitalfew.flows.cli.main import app
 from vitalfew.storage import files, generations
 from vitalfew.storage.reviews import Review, add_reviews, read_reviews
-from vitalfew.storage.runs import find_index, read_runs
+from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep import copying
-from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.retrieve import Searcher
 
 CORPUS = "synthetic:passages=24,questions=4,seed=3"
 SETTINGS = {"bm25": {"enabled": True}, "index": {"type": "sq8"}}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ObjectServer]:
-    with s3_server("copies") as server:
-        yield server
-
-
-@pytest.fixture
-def bucket(server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in {**server.environment, "VITALFEW_CACHE": str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    return store_place(f"s3://copies/{tmp_path.name}")
 
 
 @pytest.fixture
@@ -53,12 +35,8 @@ def copy(source: Path, target: Path, *options: str) -> str:
 
 
 def rankings(store: Path) -> list[tuple[int, float]]:
-    searcher = Searcher.named(store, "test")
-    return [(hit.unit_id, hit.score) for hit in searcher.hits("Where is the observatory?", retriever("hybrid"))]
-
-
-def retriever(name: str) -> RetrieveConfig:
-    return with_options(build(Search, {"retrieve": {"retriever": name}}).retrieve, "retrieve")
+    hits = Searcher.named(store, "test").hits("Where is the observatory?", RetrieveConfig(retriever="hybrid"))
+    return [(hit.unit_id, hit.score) for hit in hits]
 
 
 def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bucket: Path, tmp_path: Path) -> None:
@@ -72,7 +50,6 @@ def test_a_store_is_published_and_taken_home_with_the_same_bytes(store: Path, bu
         paid = "SELECT stage, shard, usd, tokens FROM costs ORDER BY ALL"
         assert sql(place, paid) == sql(store, paid)
         assert [run.run_id for run in read_runs(place)] == [run.run_id for run in read_runs(store)]
-        assert find_index(place, "test") == find_index(store, "test")
         assert generations.history(place, "test") == generations.history(store, "test")
         done = CliRunner().invoke(app, ["store", "verify", "--store", str(place)])
         assert "No faults in 6 artifacts" in done.output
@@ -93,33 +70,25 @@ def test_a_copy_that_was_cut_off_goes_on(
 
     monkeypatch.setattr(copying.files, "copy", fail_at_the_tenth)
     done = CliRunner().invoke(app, ["store", "copy", str(store), str(bucket)])
-    assert done.exit_code == 1
-    assert "the line is cut" in done.output
-    before = {*begun[:9]}
-    begun.clear()
-    begun += [Path("no tenth any more")] * 10
+    assert (done.exit_code, "the line is cut" in done.output) == (1, True)
     copy(store, bucket)
-    assert not before & {*begun}
+    assert not {*begun[:9]} & {*begun[10:]}
     copy(bucket, tmp_path / "home")
     assert contents(tmp_path / "home") == contents(store)
 
 
 def test_a_damaged_source_is_named_and_nothing_of_it_counts(tmp_path: Path, bucket: Path) -> None:
-    shutil.copytree(indexed(CORPUS, **SETTINGS), tmp_path / "store")
-    (damaged,) = (tmp_path / "store" / "faiss").glob("*/00000.sentence.faiss")
-    flip(damaged)
-    done = CliRunner().invoke(app, ["store", "copy", str(tmp_path / "store"), str(bucket)])
+    source = shutil.copytree(indexed(CORPUS, **SETTINGS), tmp_path / "store")
+    flip(next(Path(source).glob("faiss/*/00000.sentence.faiss")))
+    done = CliRunner().invoke(app, ["store", "copy", str(source), str(bucket)])
     assert done.exit_code == 1
     assert "00000.sentence.faiss is damaged" in " ".join(done.output.split())
     assert not files.find(bucket, "faiss/*/manifest.json")
 
 
-@pytest.mark.parametrize(
-    ("source", "target"), [("store", "store"), ("store", "store/copy"), ("s3://b/a", "s3://b/a/c")]
-)
-def test_a_store_is_not_copied_into_itself(source: str, target: str, tmp_path: Path) -> None:
-    with pytest.raises(copying.CannotCopy, match="one is inside the other"):
-        copying.check_places(*(store_place(place if ":" in place else tmp_path / place) for place in (source, target)))
+def test_a_store_is_not_copied_into_itself(store: Path) -> None:
+    done = CliRunner().invoke(app, ["store", "copy", str(store), str(store / "copy")])
+    assert (done.exit_code, "one is inside the other" in " ".join(done.output.split())) == (1, True)
 
 
 def test_reviews_are_added_to_those_of_the_target(store: Path, bucket: Path) -> None:

@@ -3,11 +3,14 @@
 import bz2
 import gzip
 import importlib.util
+import json
 import lzma
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -59,17 +62,11 @@ def test_samples_are_read_without_rejects_and_every_file_is_named(tmp_path: Path
     assert sorted(file.relative_to(tmp_path).as_posix() for file in files) == sorted(SAMPLES[name].files)
 
 
-@pytest.mark.parametrize(
-    ("specification", "message"),
-    [
-        ("jsonl:/tmp/n\udcff.jsonl", r"n\\udcff\.jsonl: the path is not UTF-8"),
-        ("jsonl:" + "x" * 5000, r"cannot be reached: .*File name too long"),
-        ("folder:" + "x" * 5000, r"cannot be reached: .*File name too long"),
-    ],
-)
-def test_paths_that_no_file_can_have_are_errors(specification: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_dataset(specification)[1].files()
+@pytest.mark.parametrize("name", ["jsonl", "folder"])
+def test_paths_that_no_file_can_have_are_errors(name: str) -> None:
+    for path, message in (("/tmp/n\udcff", r"n\\udcff: the path is not UTF-8"), ("x" * 5000, "File name too long")):
+        with pytest.raises(InputError, match=message):
+            parse_dataset(f"{name}:{path}")[1].files()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +76,6 @@ def test_paths_that_no_file_can_have_are_errors(specification: str, message: str
         ("judged", "beir:judged"),
         ("a.csv", "csv:a.csv"),
         ("d/b.md", "folder:d"),
-        ("no", "folder:no"),
         ("../no", "folder:../no"),
         ("no.jsonl", "jsonl:no.jsonl"),
     ],
@@ -93,13 +89,12 @@ def test_a_path_without_a_format_gets_a_suggestion(
         parse_dataset(path)
 
 
-@pytest.mark.parametrize("archive", ["zip", "tar", "gztar"])
-@pytest.mark.parametrize("name", ["jsonl", "squad", "csv"])
-def test_archives_are_refused_with_a_remedy(tmp_path: Path, name: str, archive: str) -> None:
-    SAMPLES[name].write(tmp_path / "content")
+@pytest.mark.parametrize("archive", ["zip", "gztar"])
+def test_archives_are_refused_with_a_remedy(tmp_path: Path, archive: str) -> None:
+    SAMPLES["jsonl"].write(tmp_path / "content")
     path = Path(shutil.make_archive(str(tmp_path / "a"), archive, tmp_path / "content"))
     with pytest.raises(InputError, match=r"is a (zip|tar) archive, which can hold several files\. Unpack it first"):
-        read(name, path)
+        read("jsonl", path)
 
 
 @pytest.mark.parametrize("name", UNPACKED)
@@ -113,7 +108,7 @@ def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> 
             read(name, path, **sample.options)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", HERE)
 @given(data=st.data())
 def test_mutated_files_give_records_or_an_input_error(
@@ -134,14 +129,45 @@ def test_mutated_files_give_records_or_an_input_error(
     shutil.rmtree(folder)
 
 
+STRINGS = st.text(st.characters(exclude_categories=[]), max_size=6) | st.sampled_from(["A", "Ada", " A. "])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | STRINGS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "title"]) | STRINGS, inner),
+    max_leaves=6,
+)
+
+
 @st.composite
 def mutated(draw: st.DrawFn, content: bytes) -> bytes:
-    """Return the content with some changes in it: bytes replaced, put in, left out or repeated; maybe packed."""
+    """Return the content with some changes in it: of the JSON that it is; or bytes replaced, put in, left out or
+    repeated; maybe packed."""
     telling = st.sampled_from([b'"', b"\t", b",", b"\n", b"\0", b"\xff", b"{", b"[", b"}", b"\xef\xbb\xbf"])
     for _ in range(draw(st.integers(1, 4))):
+        if content.startswith((b"{", b"[")) and draw(st.booleans()):
+            content = replaced(draw, content)
+            continue
         start = draw(st.integers(0, len(content)))
         end = draw(st.integers(start, min(len(content), start + 20)))
         middle = draw(telling | st.binary(max_size=8) | st.just(content[start:end] * 2))
         content = content[:start] + middle + content[end:]
     pack = draw(st.sampled_from([None, None, None, *PACKERS]))
     return PACKERS[pack](content)[: draw(st.integers(0, 200)) or None] if pack else content
+
+
+def replaced(draw: st.DrawFn, content: bytes) -> bytes:
+    """A document of JSON, or lines, with another value somewhere."""
+    with suppress(ValueError):
+        return json.dumps(changed(draw, json.loads(content))).encode()
+    first, end, rest = content.partition(b"\n")
+    with suppress(ValueError):
+        return json.dumps(changed(draw, json.loads(first))).encode() + end + rest
+    return content
+
+
+def changed(draw: st.DrawFn, value: Any) -> Any:
+    if not value or not isinstance(value, dict | list) or draw(st.integers(0, 5)) == 0:
+        return draw(VALUES)
+    copy = value.copy()
+    place = draw(st.sampled_from([*value] if isinstance(value, dict) else range(len(value))))
+    copy[place] = changed(draw, value[place])
+    return copy

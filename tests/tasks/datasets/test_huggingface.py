@@ -37,11 +37,9 @@ def test_a_folder_laid_out_like_one_of_the_hub_is_read(tmp_path: Path, library: 
 
 
 def test_a_folder_that_save_to_disk_wrote_is_read(tmp_path: Path, library: Any) -> None:
-    rows_of_train = library.Dataset.from_list(ROWS)
-    rows_of_train.save_to_disk(tmp_path / "one")
-    library.DatasetDict({"train": rows_of_train, "test": library.Dataset.from_list(ROWS[1:])}).save_to_disk(
-        tmp_path / "d"
-    )
+    train, test = library.Dataset.from_list(ROWS), library.Dataset.from_list(ROWS[1:])
+    train.save_to_disk(tmp_path / "one")
+    library.DatasetDict({"train": train, "test": test}).save_to_disk(tmp_path / "d")
     assert read("huggingface", tmp_path / "one") == read("huggingface", tmp_path / "d") == PASSAGES
     assert [record for _, record in read("huggingface", tmp_path / "d", split="test")] == [r for _, r in PASSAGES[1:]]
     with pytest.raises(InputError, match=r"has no split 'dev'; it has train, test"):

@@ -55,17 +55,14 @@ def test_beir_gives_the_questions_of_the_split_with_what_is_rated_above_0(tmp_pa
 
 def test_beir_rejects_questions_without_a_readable_document_and_judgements_that_cannot_be_used(tmp_path: Path) -> None:
     path = beir(tmp_path, "q1\td3\t1\nq1\tnone\t1\nq2\td3\t1\nq2\td1\t1\nq9\td1\t1\nq1\td1\tyes\nq1\td1\n")
-    with (path / "qrels" / "test.tsv").open("ab") as file:
-        file.write(b"q2\t\xff\t1\n")
     records = read("beir", path)
-    assert [(question.source_id, question.gold_passages) for question in only(Question, records)] == [
-        ("q2", ids("One."))
-    ]
-    lost = "none of the 2 relevant documents ('d3', ...) of question 'q1' could be read"
-    assert (1, "no_gold_passage", lost) in rejects(records)
-    assert (6, "unknown_question", "test.tsv: there is no question 'q9'") in rejects(records)
-    unusable = {(number, reason) for number, reason, _ in rejects(records)}
-    assert {(7, "wrong_type"), (8, "malformed_row"), (9, "invalid_unicode")} < unusable
+    [question] = only(Question, records)
+    assert (question.source_id, question.gold_passages) == ("q2", ids("One."))
+    assert {
+        (1, "no_gold_passage", "none of the 2 relevant documents ('d3', ...) of question 'q1' could be read"),
+        (6, "unknown_question", "test.tsv: there is no question 'q9'"),
+    } < {*rejects(records)}
+    assert {(7, "wrong_type"), (8, "malformed_row")} < {(number, reason) for number, reason, _ in rejects(records)}
 
 
 def test_beir_without_judgements_or_texts(tmp_path: Path) -> None:
@@ -89,8 +86,6 @@ def test_beir_a_split_or_a_file_that_is_not_there_is_an_error(tmp_path: Path) ->
     for call in (lambda made: made.files(), lambda made: list(made.records())):
         with pytest.raises(InputError, match=r"has no judgements test\.tsv; it has train: choose one with split="):
             call(dataset("beir", path))
-    with pytest.raises(InputError, match=r"corpus\.jsonl is a file, and this format reads the folder that has"):
-        read("beir", path / "corpus.jsonl")
     (path / "queries.jsonl").unlink()
     with pytest.raises(InputError, match=r"queries\.jsonl does not exist"):
         read("beir", path, split="train")
@@ -109,9 +104,8 @@ def msmarco(folder: Path, **files: str) -> Path:
 
 
 def test_msmarco_reads_the_small_dev_split_if_none_is_named(tmp_path: Path) -> None:
-    path = msmarco(
-        tmp_path, **{"queries.train.tsv": "q7\tWhere?\n", "mine.tsv": "q5\tWhat?\n", "trec.txt": "q5 0 d1 3\n"}
-    )
+    further = {"queries.train.tsv": "q7\tWhere?\n", "mine.tsv": "q5\tWhat?\n", "trec.txt": "q5 0 d1 3\n"}
+    path = msmarco(tmp_path, **further)
     passages: Records = [(1, Passage("", 'One "x.', "d1")), (2, Passage("", '"Two."', "d2"))]
     assert read("msmarco", path) == [*passages, (1, Question("Who?", (), ids('"Two."'), (), "q1"))]
     assert read("msmarco", path, split="train") == [*passages, (1, Question("Where?", (), (), (), "q7"))]
@@ -123,18 +117,10 @@ def test_msmarco_reads_the_small_dev_split_if_none_is_named(tmp_path: Path) -> N
 
 
 def test_msmarco_rows_at_fault_are_rejects(tmp_path: Path) -> None:
-    path = msmarco(tmp_path, **{"collection.tsv": "d1\tone\ttwo\nd2\t \n\nd3\nd4\tFour.\r\n"})
-    with (path / "collection.tsv").open("ab") as file:
-        file.write(b"d5\t\xff\n")
-    records = read("msmarco", path)
+    records = read("msmarco", msmarco(tmp_path, **{"collection.tsv": "d1\tone\ttwo\nd2\t \n\nd3\nd4\tFour.\r\n"}))
     assert only(Passage, records) == [Passage("", "Four.", "d4")]
-    assert [(number, reason) for number, reason, _ in rejects(records)] == [
-        (1, "malformed_row"),
-        (2, "empty_text"),
-        (4, "malformed_row"),
-        (6, "invalid_unicode"),
-        (1, "no_gold_passage"),
-    ]
+    reasons = [(1, "malformed_row"), (2, "empty_text"), (4, "malformed_row"), (1, "no_gold_passage")]
+    assert [(number, reason) for number, reason, _ in rejects(records)] == reasons
     assert rejects(records)[0][2] == "collection.tsv: 3 fields instead of 2: 'id', 'text'"
 
 
@@ -149,7 +135,5 @@ def test_dpr_wiki_is_quoted_as_csv_is(tmp_path: Path) -> None:
     assert only(Passage, records) == [Passage("Aaron", 'Aaron ("or" Ahárôn)', "1"), Passage("A\tB", 'of "Moses"', "2")]
     assert rejects(records) == [(4, "malformed_row", "1 fields instead of 3: 'id', 'text', 'title'")]
     path.write_text("1\tA text.\tA title\n")
-    with pytest.raises(
-        InputError, match=r"the first line must name the columns id, text, title, .*it has '1', 'A text"
-    ):
+    with pytest.raises(InputError, match=r"the first line must name the columns id, text, title, .*it has '1', 'A te"):
         read("dpr_wiki", path)

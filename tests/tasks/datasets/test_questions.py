@@ -53,8 +53,8 @@ def test_nq_open_rows(tmp_path: Path) -> None:
 POPQA = ("id", "subj", "prop", "obj", "s_pop", "o_pop", "question", "possible_answers")
 
 
-def popqa(number: str, question: str, answers: str) -> tuple[str, ...]:
-    return number, "George Rankin", "occupation", "politician", "142", "25692", question, answers
+def popqa(number: str, question: str, answers: str, views: str = "142") -> tuple[str, ...]:
+    return number, "George Rankin", "occupation", "politician", views, "25692", question, answers
 
 
 def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
@@ -70,12 +70,11 @@ def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
 
 
 def test_popqa_can_be_cut_to_its_long_tail_and_rejects_what_is_no_list(tmp_path: Path) -> None:
-    rows = [("1", "s", "p", "o", views, "7", f"Who is {views}?", '["a"]') for views in ("99", "100", "12.5", "many")]
-    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a']"), popqa("1", "Who?", '["a", 1]'), POPQA[:3])
-    faults = [(6, "malformed_json"), (7, "wrong_type"), (8, "malformed_row")]
-    assert rejects(read("popqa", path)) == faults
+    rows = [popqa("1", f"Who is {views}?", '["a"]', views) for views in ("99", "100", "12.5", "many")]
+    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a']"), POPQA[:3])
+    assert rejects(read("popqa", path)) == [(6, "malformed_json"), (7, "malformed_row")]
     records = read("popqa", path, max_views="100")
-    assert [each.text for _, each in records if isinstance(each, Question)] == ["Who is 99?", "Who is 12.5?"]
+    assert [question.text for question in only(Question, records)] == ["Who is 99?", "Who is 12.5?"]
     assert rejects(records)[:2] == [(3, "left_out"), (5, "wrong_type")]
 
 
@@ -119,20 +118,14 @@ def test_arc_puts_its_options_into_the_question(tmp_path: Path, row: dict[str, A
 
 
 def test_arc_rejects_a_question_whose_right_option_is_not_plain(tmp_path: Path) -> None:
-    faults = {
-        "'answerKey' 'C' names 0 of the options: 'A', 'B'": arc(answerKey="C"),
-        "names 2 of": arc(question="Q?", choices={"text": ["a", "b"], "label": ["A", "A"]}),
-        "2 labels for 1 texts": arc(question="Q?", choices={"text": ["a"], "label": ["A", "B"]}),
-        "no 'choices'": arc(question="Q?"),
-    }
-    records = read("arc", lines(tmp_path, *faults.values()))
-    assert [reason for _, reason in rejects(records)] == [
-        "unknown_label",
-        "unknown_label",
-        "wrong_type",
-        "missing_column",
+    faults = [
+        arc(answerKey="C"),
+        arc(question="Q?", choices={"text": ["a", "b"], "label": ["A", "A"]}),
+        arc(question="Q?", choices={"text": ["a"], "label": ["A", "B"]}),
+        arc(question="Q?"),
     ]
-    assert all(detail in reject.detail for detail, reject in zip(faults, only(Reject, records), strict=True))
+    reasons = ["unknown_label", "unknown_label", "wrong_type", "missing_column"]
+    assert rejects(read("arc", lines(tmp_path, *faults))) == [*enumerate(reasons, 1)]
 
 
 # --- PubHealth
@@ -145,54 +138,29 @@ def claim(number: str, text: str, label: str, article: str = "An article.") -> t
 
 
 def test_pubhealth_gives_claims_and_rejects_rows_without_a_label_of_its_own(tmp_path: Path) -> None:
-    path = tsv(
-        tmp_path,
-        PUBHEALTH,
-        claim("1", "Tea cures.", "false", 'A long\n\n"article"\tof lines.'),
-        claim("2", "Tea is wet.", "true"),
-        claim("3", "Tea is old.", "mixture"),
-        claim("4", "Tea is hot.", ""),
-        claim("5", "Tea is cold.", "National"),
-        claim("6", "Short.", "true")[:7],
-    )
+    claims = [("It cures.", "false"), ("It is wet.", "true"), ("It is old.", "mixture"), ("It is cold.", "National")]
+    article = 'A long\n\n"one"\tof lines.'
+    rows = [claim(str(number), text, label, article) for number, (text, label) in enumerate(claims)]
+    path = tsv(tmp_path, PUBHEALTH, *rows, claim("6", "Short.", "true")[:7])
     records = read("pubhealth", path)
-    assert [(question.source_id, question.text, question.answers) for question in only(Question, records)] == [
-        ("1", "Tea cures.", ("false",)),
-        ("2", "Tea is wet.", ("true",)),
-        ("3", "Tea is old.", ("mixture",)),
-    ]
-    # The first article has two line breaks.
-    bad = [(7, "unknown_label"), (8, "unknown_label"), (9, "malformed_row")]
+    questions = [(question.source_id, question.text, question.answers) for question in only(Question, records)]
+    assert questions == [(str(number), text, (label,)) for number, (text, label) in enumerate(claims[:3])]
+    bad = [(11, "unknown_label"), (14, "malformed_row")]  # an article has three lines
     assert rejects(records) == bad
-    assert rejects(read("pubhealth", path, binary="true")) == [(6, "left_out"), *bad]
-
-
-def test_pubhealth_articles_can_be_the_corpus(tmp_path: Path) -> None:
-    rows = [claim("1", "Tea cures.", "false", " One. "), claim("2", "Tea is wet.", "true", ""), claim("3", "T.", "x")]
-    indexed = [(str(number), *row) for number, row in enumerate(rows)]  # test.tsv has a column without a name
-    for path in (tsv(tmp_path, PUBHEALTH, *rows), tsv(tmp_path, ("", *PUBHEALTH), *indexed)):
-        records = read("pubhealth", path, passages="true")
-        check(records)
-        assert [record for _, record in records[:3]] == [
-            Passage("", "One.", "1"),
-            Question("Tea cures.", ("false",), (passage_id("One."),), (), "1"),
-            Question("Tea is wet.", ("true",), source_id="2"),
-        ]
-        assert rejects(records) == [(4, "unknown_label")]
+    assert rejects(read("pubhealth", path, binary="true")) == [(8, "left_out"), *bad]
+    corpus = only(Question, read("pubhealth", path, passages="true"))  # the articles
+    assert {question.gold_passages for question in corpus} == {(passage_id(article),)}
 
 
 def test_pubhealth_reads_what_others_made_of_it(tmp_path: Path) -> None:
-    records = read(
-        "pubhealth",
-        lines(
-            tmp_path,
-            {"claim": "C", "question": "C", "label": "SUPPORTS", "answers": ["true"]},
-            {"claim": "C", "label": "REFUTES"},
-            {"question": "C", "label": False},
-            {"question": "C", "answers": ["true", "false"]},
-            {"claim": "C"},
-        ),
-    )
+    made: list[dict[str, Any]] = [
+        {"claim": "C", "question": "C", "label": "SUPPORTS", "answers": ["true"]},
+        {"claim": "C", "label": "REFUTES"},
+        {"question": "C", "label": False},
+        {"question": "C", "answers": ["true", "false"]},
+        {"claim": "C"},
+    ]
+    records = read("pubhealth", lines(tmp_path, *made))
     assert [question.answers for question in only(Question, records)] == [("true",), ("false",), ("false",)]
     assert rejects(records) == [(4, "unknown_label"), (5, "missing_column")]
 
@@ -200,17 +168,12 @@ def test_pubhealth_reads_what_others_made_of_it(tmp_path: Path) -> None:
 # --- QMSum
 
 
-def meeting(*turns: Any, specific: Any = (), general: Any = (), **changes: Any) -> dict[str, Any]:
+def meeting(*turns: Any, specific: Any = (), general: Any = ()) -> dict[str, Any]:
     """A meeting of (speaker, content) turns and (query, spans) questions."""
-    return {
-        "meeting_transcripts": [
-            {"speaker": turn[0], "content": turn[1]} if isinstance(turn, tuple) else turn for turn in turns
-        ],
-        "specific_query_list": [
-            {"query": query, "answer": "A.", "relevant_text_span": spans} for query, spans in specific
-        ],
-        "general_query_list": [{"query": query, "answer": "A."} for query in general],
-    } | changes
+    said = [{"speaker": turn[0], "content": turn[1]} if isinstance(turn, tuple) else turn for turn in turns]
+    asked = [{"query": query, "answer": "A.", "relevant_text_span": spans} for query, spans in specific]
+    broad = [{"query": query, "answer": "A."} for query in general]
+    return {"meeting_transcripts": said, "specific_query_list": asked, "general_query_list": broad}
 
 
 def facts(records: Records, question: Question) -> list[str]:
@@ -237,10 +200,9 @@ def test_qmsum_joins_turns_to_contexts_and_finds_the_gold_turns_in_them(tmp_path
     agrees, summary = only(Question, records)
     assert facts(records, agrees) == ["Ada: Oil burns , slowly .", "Bob: Yes .", last]
     assert agrees.gold_passages == (passage_id(first), passage_id(last))
-    assert agrees.source_id == "meeting 2/specific_query_list[0]"
     assert summary == Question("Summarize.", ("A.",), source_id="meeting 2/general_query_list[0]")
     [marked] = only(Passage, read("qmsum", lines(tmp_path, {"id": "ES1"} | row), marks="true"))
-    assert (marked.title, marked.source_id) == ("ES1", "ES1#0")
+    assert marked.source_id == "ES1#0"
     assert marked.text.startswith("Ada: Oil burns {vocalsound} , {disfmarker} slowly .\n\nBob: {vocalsound}\n\nBob: ")
 
 
@@ -249,13 +211,7 @@ def test_qmsum_cuts_a_long_turn_after_a_sentence_or_between_words(tmp_path: Path
     row = meeting(("Ada", content), specific=[("What?", [["0", "0"]])])
     records = read("qmsum", lines(tmp_path, row), words="10")
     texts = [passage.text for passage in only(Passage, records)]
-    assert texts == [
-        "Ada: One two three .",
-        "Ada: Four five six seven eight .",
-        "Ada: 0 1 2 3 4 5 6 7 8",
-        "Ada: 9 10 11 12 13 14 15 16 17",
-        "Ada: 18 19",
-    ]
+    assert texts[:3] == ["Ada: One two three .", "Ada: Four five six seven eight .", "Ada: 0 1 2 3 4 5 6 7 8"]
     assert facts(records, only(Question, records)[0]) == texts
 
 
@@ -266,13 +222,11 @@ def test_qmsum_rejects_the_question_at_fault_and_goes_on_past_turns_that_cannot_
     check(records)
     assert [passage.text for passage in only(Passage, records)] == ["Ada: Oil .\n\nYes ."]
     assert [facts(records, question) for question in only(Question, records)] == [["Ada: Oil ."], ["Yes ."]]
-    assert [(reject.reason, reject.detail.partition(":")[0]) for reject in only(Reject, records)[:4]] == [
+    assert [(reject.reason, reject.detail.partition(":")[0]) for reject in only(Reject, records)[:2]] == [
         ("missing_column", "meeting_transcripts[1]"),
         ("no_gold_passage", "specific_query_list[1]"),
-        ("wrong_type", "specific_query_list[3]"),
-        ("wrong_type", "general_query_list[0]"),
     ]
-    assert rejects(records)[4:] == [(2, "empty_text"), (3, "missing_column")]
+    assert rejects(records)[2:] == [(1, "wrong_type"), (1, "wrong_type"), (2, "empty_text"), (3, "missing_column")]
 
 
 # --- MS MARCO question answering
@@ -345,26 +299,22 @@ def test_contexts_are_passages_and_the_gold_ones_are_named(tmp_path: Path) -> No
 
 def test_answers_stand_where_dpr_and_self_rag_put_them(tmp_path: Path) -> None:
     places: list[dict[str, Any]] = [
-        {"answers": ["a", "b", "a"]},
-        {"possible_answers": '["a", "b"]'},
-        {"golden_answers": ["a", "b"]},
-        {"answer": "a"},
-        {"output": ["a"]},
-    ]
+        {"answers": ["a", "b", "a"]}, {"possible_answers": '["a", "b"]'}, {"golden_answers": ["a", "b"]},
+        {"answer": "a"}, {"output": ["a"]},
+    ]  # fmt: skip
     records = read("ctxs", lines(tmp_path, *({"question": "who?", "ctxs": []} | place for place in places)))
     assert [question.answers for question in only(Question, records)] == [("a", "b")] * 3 + [("a",)] * 2
 
 
 def test_the_part_at_fault_is_rejected(tmp_path: Path) -> None:
     faults: list[tuple[Any, list[type], str]] = [
-        (1, [Reject], "a number (1) instead of an object"),
         ({"question": "who?"}, [Reject], "no 'ctxs'"),
         (row({"text": "a", "isgold": 1}), [Reject, Question], "ctxs[0]: 'isgold' is a number"),
         (row({"text": "a"}, question=""), [Passage, Reject], "question: 'question' is blank"),
         (row({"text": "", "isgold": True}, {"text": "a"}), [Reject, Passage, Reject], "ctxs[0]: 'text' is blank"),
     ]
-    records = read("ctxs", write(tmp_path, [content for content, _, _ in faults]))
-    for number, (_, kinds, detail) in enumerate(faults, start=1):
-        assert [type(record) for offset, record in records if offset == number] == kinds
-        assert next(r.detail for offset, r in records if offset == number and isinstance(r, Reject)).startswith(detail)
+    for content, kinds, detail in faults:
+        records = read("ctxs", write(tmp_path, [content]))
+        assert [type(record) for _, record in records] == kinds
+        assert only(Reject, records)[0].detail.startswith(detail)
     assert records[-1][1] == Reject("no_gold_passage", "question: none of its 1 gold contexts could be read")

@@ -162,8 +162,7 @@ def test_a_quote_is_kept_as_the_text_has_it(monkeypatch: pytest.MonkeyPatch) -> 
     passage = GivenPassage(7, "", 'In May Jebe, “The Arrow”,\nled List<all>. "Why?"')
     said = reply(quote="Jebe, 'The Arrow', led List&lt;all>.", answer="Jebe")
     [found] = ask(monkeypatch, lambda prompt: said, passage, verify=False)
-    assert isinstance(found, WrittenQuestion)
-    assert found.quote == "Jebe, “The Arrow”, led List<all>."
+    assert getattr(found, "quote", "") == "Jebe, “The Arrow”, led List<all>."
 
 
 OUTSIDE = re.compile(r"<passage>\n.*?\n</passage>", re.DOTALL)

@@ -19,22 +19,15 @@ from vitalfew.storage.files.objects import bucket, client
 TABLE = pa.table({"id": [1, 2, 3], "text": ["ä", "b", ""]})
 ARTIFACT = Path("passages") / "0123456789abcdef"
 SHARD, JOURNAL = ARTIFACT / "00000.parquet", ARTIFACT / "journal" / "00000.jsonl"
+ARRAY = ARTIFACT / "probes.npy"
 MANIFEST, TEXT, STAGED = ARTIFACT / "manifest.json", Path("corpora", "ä b.txt"), ARTIFACT / "staging" / "run.arrow"
 OPERATIONS: list[tuple[str, Callable[[Path], Any]]] = [
-    (
-        "nothing is there",
-        lambda at: (files.exists(at / "x.json"), files.find(at), files.folders(at), files.tree_bytes(at)),
-    ),
-    ("a record", lambda at: files.write_json(at / MANIFEST, {"a": [1, "ä"]})),
-    ("it is read", lambda at: files.read_json(at / MANIFEST)),
+    ("nothing", lambda at: (files.exists(at / "x.json"), files.find(at), files.folders(at), files.tree_bytes(at))),
+    ("a record", lambda at: (files.write_json(at / MANIFEST, {"a": [1, "ä"]}), files.read_json(at / MANIFEST))),
     ("its size", lambda at: files.status(at / MANIFEST).size),
     ("it is found", lambda at: files.find(at, "*/*/manifest.json")),
-    (
-        "it is there",
-        lambda at: [files.exists(at / MANIFEST), files.exists(at / ARTIFACT), files.is_folder(at / ARTIFACT)],
-    ),
-    ("a table", lambda at: files.write_table(at / SHARD, TABLE)),
-    ("its rows", lambda at: files.read_table(at / SHARD).to_pylist()),
+    ("what is there", lambda at: (files.exists(at / MANIFEST), files.exists(at / ARTIFACT), files.is_folder(at))),
+    ("a table", lambda at: (files.write_table(at / SHARD, TABLE), files.read_table(at / SHARD).to_pylist())),
     ("a column", lambda at: files.read_table(at / SHARD, ["text"]).to_pylist()),
     ("its row groups", lambda at: files.open_table(at / SHARD).read_row_group(0).num_rows),
     ("its schema", lambda at: files.read_schema(at / SHARD).names),
@@ -43,23 +36,14 @@ OPERATIONS: list[tuple[str, Callable[[Path], Any]]] = [
     ("its copy", lambda at: files.local(at / SHARD).name),
     ("it is whole", lambda at: files.checked(at / SHARD, files.checksum(at / SHARD)).read_bytes()),
     ("it is not", lambda at: files.checked(at / SHARD, "0" * 32)),
-    (
-        "an array",
-        lambda at: files.write_array(at / ARTIFACT / "probes.npy", np.arange(6, dtype="float32").reshape(2, 3)),
-    ),
-    ("mapped", lambda at: files.map_array(at / ARTIFACT / "probes.npy").tolist()),
-    ("read", lambda at: files.read_array(at / ARTIFACT / "probes.npy").tolist()),
+    ("an array", lambda at: files.write_array(at / ARRAY, np.arange(6, dtype="float32").reshape(2, 3))),
+    ("mapped", lambda at: (files.map_array(at / ARRAY).tolist(), files.read_array(at / ARRAY).tolist())),
     ("rows", lambda at: files.write_rows(at / ARTIFACT / "rows.npy", (2, 3), [np.ones((2, 3), "float32")])),
     ("arrays", lambda at: files.write_arrays(at / ARTIFACT / "several.npz", {"a": np.arange(3)})),
     ("arrays read", lambda at: files.read_arrays(at / ARTIFACT / "several.npz")["a"].tolist()),
-    ("an arrow file", lambda at: files.write_arrow(at / STAGED, TABLE)),
-    ("its values", lambda at: files.read_arrow(at / STAGED).to_pylist()),
-    ("text", lambda at: files.write_text(at / TEXT, "ä\n")),
-    ("text read", lambda at: files.read_text(at / TEXT)),
-    ("its bytes", lambda at: files.read_bytes(at / TEXT)),
+    ("an arrow file", lambda at: (files.write_arrow(at / STAGED, TABLE), files.read_arrow(at / STAGED).to_pylist())),
+    ("text", lambda at: (files.write_text(at / TEXT, "ä\n"), files.read_text(at / TEXT), files.read_bytes(at / TEXT))),
     ("overwritten", lambda at: (files.write_text(at / TEXT, "b"), files.read_text(at / TEXT))),
-    ("a private record", lambda at: files.write_json(at / "list.json", [1, 2])),
-    ("no object", lambda at: files.read_json(at / "list.json")),
     ("what is no JSON", lambda at: (files.write_text(at / "bad.json", "{"), files.read_json(at / "bad.json"))),
     ("what is no table", lambda at: (files.write_text(at / "bad.parquet", "{"), files.read_table(at / "bad.parquet"))),
     ("entries", lambda at: files.find(at / ARTIFACT)),
@@ -67,26 +51,20 @@ OPERATIONS: list[tuple[str, Callable[[Path], Any]]] = [
     ("deeper ones", lambda at: files.find(at, "*/*/*.parquet")),
     ("folders", lambda at: (files.folders(at), files.folders(at / ARTIFACT), files.folders(at / "none"))),
     ("lines", lambda at: [files.append_line(at / JOURNAL, {"n": n}) for n in range(3)]),
-    ("lines read", lambda at: files.read_lines(at / JOURNAL)),
-    ("no lines", lambda at: files.read_lines(at / ARTIFACT / "journal" / "00001.jsonl")),
+    ("lines read", lambda at: (files.read_lines(at / JOURNAL), files.read_lines(at / JOURNAL.with_name("1.jsonl")))),
     ("journals", lambda at: files.find(at / ARTIFACT / "journal", "*.jsonl")),
     ("lines removed", lambda at: (files.remove_tree(at / JOURNAL), files.read_lines(at / JOURNAL))),
-    (
-        "a folder's copy",
-        lambda at: sorted(path.name for path in files.local(at / ARTIFACT).rglob("*") if path.is_file()),
-    ),
+    ("a folder's copy", lambda at: sorted(path.name for path in files.local(at / ARTIFACT).rglob("*.*"))),
     ("bytes of all but records", lambda at: files.tree_bytes(at / ARTIFACT / "staging")),
     ("what is not there", lambda at: files.read_bytes(at / "none.json")),
     ("nor its status", lambda at: files.status(at / "none.json")),
     ("nor its copy", lambda at: files.map_array(at / "none.npy")),
     ("nor its table", lambda at: files.read_table(at / "none.parquet")),
-    (
-        "a name inside",
-        lambda at: (files.is_inside(at, at / ARTIFACT), files.is_link(at / ARTIFACT), files.is_writable(at)),
-    ),
+    ("a name inside", lambda at: (files.is_inside(at, at / ARTIFACT), files.is_link(at / ARTIFACT))),
+    ("writable", files.is_writable),
     ("a lock", lambda at: locked(at / ARTIFACT / "lock")),
     ("removed", lambda at: [files.remove(at / "bad.json") for _ in range(2)]),
-    ("it is gone", lambda at: (files.exists(at / "bad.json"), files.exists(at / "list.json"))),
+    ("it is gone", lambda at: files.exists(at / "bad.json")),
     ("a tree removed", lambda at: [files.remove_tree(at / ARTIFACT) for _ in range(2)]),
     ("all of it", lambda at: (files.find(at, "*/*/manifest.json"), files.exists(at / ARTIFACT))),
 ]
@@ -103,17 +81,9 @@ def locked(path: Path) -> list[bool]:
 def answer(operation: Callable[[Path], Any], store: Path) -> Any:
     """With places as they are below the store, and errors by their kind."""
     try:
-        return below(operation(store), store)
+        return repr(operation(store)).replace(str(store), "").replace("BucketPath", "PosixPath")
     except (FileNotFoundError, Damaged, ValueError) as error:
         return type(error)
-
-
-def below(value: Any, store: Path) -> Any:
-    if isinstance(value, Path):
-        return value.relative_to(store).as_posix()
-    if isinstance(value, list | tuple):
-        return [below(item, store) for item in value]
-    return value
 
 
 def test_the_same_operations_have_the_same_answers(store: Path, tmp_path: Path) -> None:
@@ -123,7 +93,7 @@ def test_the_same_operations_have_the_same_answers(store: Path, tmp_path: Path) 
         assert in_bucket[name] == expected, name
     assert on_disk["what is no JSON"] is DamagedRecord
     assert on_disk["it is not"] is Damaged
-    assert on_disk["a lock"] == [True, False, True, True]
+    assert on_disk["a lock"] == "[True, False, True, True]"
 
 
 def test_what_is_written_once_stays(store: Path, proxy: FaultyProxy) -> None:
@@ -131,14 +101,10 @@ def test_what_is_written_once_stays(store: Path, proxy: FaultyProxy) -> None:
     assert files.write_json_once(marker, {"by": "first"})
     assert not files.write_json_once(marker, {"by": "second"})
     assert files.read_json(marker) == {"by": "first"}
-    with proxy.cut(kinds=("PUT",), within="00001.json", times=1):
-        assert files.write_json_once(marker.with_name("00001.json"), {"by": "first"}), (
-            "the answer was lost, not the marker"
-        )
-    with proxy.fail(409, kinds=("PUT",), within="00002.json", times=2):
-        assert files.write_json_once(marker.with_name("00002.json"), {"by": "first"}), (
-            "two at once, and neither was taken"
-        )
+    with proxy.cut(kinds=("PUT",), within="00001.json", times=1):  # the answer is lost, not the marker
+        assert files.write_json_once(marker.with_name("00001.json"), {"by": "first"})
+    with proxy.fail(409, kinds=("PUT",), within="00002.json", times=2):  # two at once, and neither is taken
+        assert files.write_json_once(marker.with_name("00002.json"), {"by": "first"})
 
 
 def test_a_large_object_goes_up_in_parts(store: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,10 +125,6 @@ def test_appended_lines_of_many_at_once(store: Path, proxy: FaultyProxy) -> None
         [*pool.map(lambda number: files.append_line(path, number), range(40))]
     proxy.clear()
     assert sorted(files.read_lines(path).values) == [*range(40)]
-    bucket._tails.clear()  # as another process has it
-    files.append_line(path, 40)
-    assert files.read_lines(path).values.count(40) == 1
-    assert len(files.read_lines(path).values) == 41
 
 
 def test_what_was_appended_before_a_kill_is_found(

@@ -34,10 +34,6 @@ def written(store: Path, name: str, megabytes: float = 1.9) -> Path:
     return path
 
 
-def fetched(proxy: FaultyProxy) -> int:
-    return proxy.count["GET"]
-
-
 def test_the_least_lately_used_goes_first(store: Path, own_cache: Path) -> None:
     names = ["a", "b", "c", "d"]
     paths = {name: written(store, name) for name in names}
@@ -53,11 +49,11 @@ def test_the_least_lately_used_goes_first(store: Path, own_cache: Path) -> None:
 def test_what_is_there_is_not_fetched_again(store: Path, proxy: FaultyProxy) -> None:
     path = written(store, "a")
     expected = files.checksum(path)
-    before = fetched(proxy)
+    before = proxy.count["GET"]
     for _ in range(3):
         files.checked(path, expected)
         files.read_array(path)
-    assert fetched(proxy) == before, "what was written here stays as a copy"
+    assert proxy.count["GET"] == before, "what was written here stays as a copy"
 
 
 def test_a_damaged_copy_is_fetched_again(store: Path) -> None:
