@@ -35,7 +35,7 @@ from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.costs import Quote, find_quote, save_quotes
+from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question
 from vitalfew.tasks.datasets.files import bytes_read
@@ -162,7 +162,12 @@ class Quoted:
 
     def check(self) -> None:
         """Raises DoesNotFit."""
-        _check_room(self.disk_bytes, self.free_bytes)
+        if self.disk_bytes > self.free_bytes:
+            raise DoesNotFit(
+                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
+                "free: free some space, use --store on another disk, or store less (--set index.layout=fused, "
+                "index.type=sq8, encode.units=[sentence])"
+            )
 
 
 class NothingToTry(InputError):
@@ -173,33 +178,12 @@ class DoesNotFit(ValueError):
     """The disk has less room than the run will need."""
 
 
-def _check_room(due: float, free: int) -> None:
-    if due > free:
-        raise DoesNotFit(
-            f"the run needs about {decimal(int(due))}, but the disk has {decimal(free)} free: free some space, "
-            "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
-            "encode.units=[sentence])"
-        )
-
-
 def check_room(plan: "IndexPlan") -> None:
-    """Raise DoesNotFit if the disk has no room for the artifacts of a run.
-
-    A disk that is ample for the sources passes at once. Otherwise stored quotes decide; if some are missing, the run is
-    quoted now.
-    """
-    free = files.free_bytes(plan.store)
+    """Raise DoesNotFit if the disk has no room for the artifacts of a run, which is quoted unless the disk is ample for
+    the sources."""
     sources = sum(files.status(path).size for path in plan.load.files)
     records = sum(dataset.total_records() or 0 for _, dataset in plan.load.datasets)
-    if free > AMPLE * (sources + records * RECORD):
-        return
-    missing = plan.missing()
-    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in missing]
-    if all(quotes):
-        due = sum(quote.disk_bytes for quote in quotes if quote)
-        done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
-        _check_room(due - done, free)
-    else:
+    if files.free_bytes(plan.store) <= AMPLE * (sources + records * RECORD):
         with suppress(NothingToTry):
             quote(plan).check()
 
