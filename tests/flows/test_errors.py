@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from logging.handlers import BufferingHandler
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -14,12 +13,10 @@ import pytest
 from prefect.context import FlowRunContext
 
 from vitalfew.configs.loading import ConfigError, parse_assignments
-from vitalfew.flows.errors import LOGGERS, explained, explanation
+from vitalfew.flows.errors import LOGGERS, explained
 from vitalfew.flows.execute import one_cap
 from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source
-from vitalfew.storage.runs import find_index
 from vitalfew.tasks.models.causal.engines.cap import CapReached, purse_now
-from vitalfew.tasks.registry import resolve
 
 
 @pytest.fixture(params=LOGGERS)
@@ -56,12 +53,6 @@ def test_a_bug_keeps_its_traceback(log: tuple[logging.Logger, BufferingHandler])
     assert "Encountered exception during execution" in line
 
 
-def test_which_errors_a_user_can_correct(tmp_path: Path) -> None:
-    assert "no index" in (explanation(raised(find_index, tmp_path, "wiki")) or "")
-    assert explanation(raised(resolve, "encoder", "minilmm"))
-    assert explanation(KeyError("a")) is None
-
-
 def form(**fields: object) -> EvaluateForm:
     return EvaluateForm.model_validate({"index": "wiki", **fields})
 
@@ -70,7 +61,6 @@ def form(**fields: object) -> EvaluateForm:
     ("fields", "message", "told"),
     [
         ({"questions": "jsonl:/no/q.jsonl?text=a"}, "/no/q.jsonl is lost.", "Questions: /no/q.jsonl is lost."),
-        ({}, "there is no index 'wiki'; known: demo", "Index: there is no index 'wiki'; known: demo"),
         ({}, "run it with `--set a.b=[1]`, or not", "run it with `a.b=[1]` in More, or not"),
         ({"alpha": 0.5}, "retrieve.alpha: an index of units", "Alpha: an index of units"),
     ],

@@ -99,17 +99,6 @@ def test_labels_of_a_run_are_learnt_from(place: Path) -> None:
     assert "has the labels of titles, answers; name one" in " ".join(result.output.split())
 
 
-def test_what_a_data_set_cannot_give_is_said(place: Path) -> None:
-    data, base = f"squad:{place / 'squad.json'}", [*SPARSE, f"base={place / 'llama'}"]
-    for settings, message in (
-        (["split=question", f"run_file={place / 'retrieved.jsonl'}"], "ranks passages for none of the 24 questions"),
-        (["split=file"], "split=file needs the data set to hold out"),
-    ):
-        result = command(place, "sparse_rag", data, settings=[*base, *settings])
-        assert result.exit_code == 1
-        assert message in " ".join(result.output.split())
-
-
 LITTLE = [
     "precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "epochs=1", "check_questions=1", "batch=2",
     "max_new_tokens=12", "generator={generator: tests.support.oreo:LastWord}",

@@ -11,12 +11,10 @@ from typing import IO, Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.support.evaluating import searchable
 from tests.support.serving import PATIENCE, experiment
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.main import app
 from vitalfew.flows.serving.entrance import parse_keys
 from vitalfew.flows.serving.running import checked_keys, known_origins, read_entries
 
@@ -73,19 +71,6 @@ def test_a_server_runs_until_it_is_asked_to_end(started: Any) -> None:
     rest = process.communicate(timeout=PATIENCE)[0]
     assert (process.returncode, "Stopped." in rest) == (0, True), rest
     assert "Velmar" not in printed + rest
-
-
-def refused(tmp_path: Path, *arguments: str) -> str:
-    done = CliRunner().invoke(app, ["serve", *arguments, "--store", str(searchable())])
-    assert done.exit_code == 1, done.output
-    return " ".join(done.output.split())
-
-
-def test_what_cannot_be_served_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = experiment(tmp_path)
-    monkeypatch.delenv("VITALFEW_SERVE_KEYS", raising=False)
-    assert "keys are needed" in refused(tmp_path, f"{file}:passages", "--index", "test", "--host", "0.0.0.0")
-    assert "has several methods" in refused(tmp_path, str(file), "--index", "test", "--port", "0")
 
 
 def test_a_file_names_configurations(tmp_path: Path) -> None:

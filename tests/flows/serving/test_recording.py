@@ -1,6 +1,5 @@
 """What a server tells of its requests: rows of `requests`, their macros, the dataset `requests:`, traces."""
 
-import shutil
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -112,16 +111,6 @@ def test_what_was_asked_can_be_asked_again(store: Path) -> None:
         questions(f"requests:store={store},until=2026-01-01")
 
 
-def test_a_dataset_is_fixed_while_the_server_writes_on(store: Path, tmp_path: Path, file: Path) -> None:
-    own = tmp_path / "store"
-    shutil.copytree(store, own)
-    opened = parse_dataset(f"requests:store={own}")[1]
-    before, identity = [*opened.records()], opened.identity()
-    serve(own, file, keep=True)
-    assert [*opened.records()] == before
-    assert parse_dataset(f"requests:store={own}")[1].identity() != opened.identity() == identity
-
-
 def test_questions_are_kept_only_where_that_is_wanted(tmp_path: Path, file: Path) -> None:
     serve(tmp_path, file, keep=False)
     assert query(tmp_path, "SELECT count(*), count(question) FROM requests").fetchall() == [(11, 0)]
@@ -184,6 +173,4 @@ def test_a_request_is_a_span_of_the_clients_trace(
     assert told["gen_ai.request.model"].string_value == "sentences"
     assert told["gen_ai.usage.input_tokens"].int_value > 0
     assert told["vitalfew.seconds.retrieve"].double_value > 0
-    assert answered.end_time_unix_nano > answered.start_time_unix_nano
-    assert {each.key: each.value.string_value for each in refused.attributes}["error.type"] == "422"
     assert not any(QUESTIONS[0] in str(span) for span in collector.spans)
