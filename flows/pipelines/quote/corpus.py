@@ -132,33 +132,37 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     )
 
 
-@dataclass(frozen=True)
-class Quoted:
-    """A quote per stage that is not finished, in order. `names`: of all stages.
+@dataclass(frozen=True, kw_only=True)
+class QuotedStages:
+    """A quote per stage that is not finished, in order. `start_seconds`: time outside the stages; `requests_usd`: the
+    part of the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
 
-    `known`: the share of passages whose vectors the store holds; `start_seconds`: time outside the stages;
-    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk; `requests_usd`: the
-    part of the USD that is for requests to servers.
-    """
+    stages: list[Quote]
+    workers: int
+    start_seconds: float = 0.0
+    requests_usd: float = 0.0
+    bases: Sequence[str] = ()
+
+    @property
+    def wall_seconds(self) -> float:
+        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quoted(QuotedStages):
+    """The quote of an index. `names`: of all stages; `known`: the share of passages whose vectors the store holds;
+    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk."""
 
     survey: Survey
-    stages: list[Quote]
     names: list[str]
-    workers: int
     known: float
-    start_seconds: float
     staging_bytes: float
     free_bytes: int
-    requests_usd: float = 0.0
 
     @property
     def disk_bytes(self) -> float:
         """The disk space that the run needs: permanent and temporary files."""
         return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
-
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
 
     def check(self) -> None:
         """Raises DoesNotFit."""
@@ -297,29 +301,13 @@ def _left(plan: "IndexPlan", stage: Stage, whole: Quote) -> Quote:
     return part(whole, len(stage.pending()) / len(stage.shards())) if done else whole
 
 
-@dataclass(frozen=True)
-class QuotedWriting:
-    """`stages`: the quote of the stage, empty if the questions are there; `bases`: what it rests on, in words;
-    `requests_usd`: the part of the USD that is for requests to servers."""
-
-    stages: list[Quote]
-    workers: int
-    start_seconds: float
-    requests_usd: float
-    bases: list[str]
-
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
-
-
-def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
+def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
     """Quote a run, as if every passage gave a question, and keep the quote for `costs`. Nothing is sent to a server:
     its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs. Raises the
     errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
-        return QuotedWriting([], workers, 0.0, 0.0, [])
+        return QuotedStages(stages=[], workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
     bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
@@ -335,7 +323,8 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
             bases.append(f"the time of {stage.model_name} is unknown and not included")
         quote = quoted or quote
     save_quotes(plan.store, [quote])
-    return QuotedWriting([quote], workers, start_seconds(plan.parameters, 1), of_requests(stage, quote), bases)
+    start, usd = start_seconds(plan.parameters, 1), of_requests(stage, quote)
+    return QuotedStages(stages=[quote], workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
 
 
 def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:

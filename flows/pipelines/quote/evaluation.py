@@ -216,7 +216,7 @@ class _Trial:
             for method, own in stages.items()
             for name, stage in own.items()
         }
-        due, read = [], set[str]()
+        due, read = list[tuple[Stage, Stage]](), set[str]()
         every = chain.from_iterable(in_order(stage for own in stages.values() for stage in own.values()))
         for stage in reversed([*every]):
             whole = planned[stage.artifact.name]

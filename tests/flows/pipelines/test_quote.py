@@ -247,7 +247,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         assert any("(mean of 12 earlier ones)" in basis for basis in second.bases)
         evaluating.run(store, settings, questions=later)
         new = server.prompts()[asked:]
-        tokens = sum(len(prompt.encode()) / BYTES + server.usage(prompt)[1] for prompt in new)
+        tokens = sum(len(prompt.encode()) / BYTES + PaidServer.usage(prompt)[1] for prompt in new)
         assert second.requests_usd == pytest.approx(PER_TOKEN * tokens, rel=0.3)
         assert second.methods[0].prompts == pytest.approx(len(new), rel=0.3)
         for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:

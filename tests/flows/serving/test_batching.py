@@ -24,7 +24,7 @@ class Recorder:
 
 def line(**bounds: Any) -> tuple[WaitingLine, Recorder]:
     record = Recorder()
-    return WaitingLine({"a": record, "b": record}, Bounds(**{"wait": 0.0, **bounds})), record
+    return WaitingLine({"a": record, "b": record}, Bounds(**bounds)), record
 
 
 def submitted(own: WaitingLine, *items: str, task: str = "a", size: int = 1) -> list[Any]:
