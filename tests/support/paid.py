@@ -75,18 +75,14 @@ class PaidServer(ChatServer):
         return sum(count - 1 for count in Counter(self.prompts()).values())
 
 
-def _engine(options: ServerOptions, section: str) -> OpenAI:
-    given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
-    return OpenAI(given, section)
-
-
 class _Asking:
     version: ClassVar[str] = "1"
     section: ClassVar[str]
 
     def __init__(self, options: Any) -> None:
         self.options = options
-        self.engine = _engine(options, self.section)
+        given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
+        self.engine = OpenAI(given, self.section)
         self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import evaluating
-from tests.support.evaluating import copied, searchable, values
+from tests.support.evaluating import values
 from tests.support.indexing import sql
 from vitalfew.configs.evaluation import Chosen, Evaluate, Questions
 from vitalfew.configs.loading import ConfigError
@@ -36,12 +36,6 @@ CHOICE: dict[str, Any] = {
         "pareto": {"retrieve": {"retriever": "core_context"}},
     },
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """A store of its own with an index in it."""
-    return copied(searchable(), tmp_path / "store")
 
 
 def parameters(store: Path, settings: Mapping[str, Any] = CHOICE, **given_settings: Any) -> Evaluate:

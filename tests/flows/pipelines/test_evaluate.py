@@ -46,12 +46,6 @@ THREE: dict[str, Any] = {
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """A store of its own with an index in it."""
-    return copied(searchable(), tmp_path / "store")
-
-
-@pytest.fixture
 def answered(tmp_path: Path) -> Path:
     """A store of its own in which the three methods were evaluated."""
     return copied(shared("evaluated-three", lambda folder: run(copied(searchable(), folder))), tmp_path / "answered")
@@ -149,7 +143,6 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
     few, more = asked(sample=5), asked(sample=20)
     assert few < more < every
     assert (len(few), more != asked(sample=20, seed=7)) == (5, True)
-    assert 0 < len(asked(where="len(text) % 2 = 0")) < len(every)
     with pytest.raises(InputError, match=r"no question matches it; there are \d+ of synthetic"):
         asked(where="text = 'nothing'")
     with pytest.raises(InputError, match=r"questions\.where"):

@@ -91,10 +91,8 @@ def test_a_stage_of_the_tree_may_be_a_section() -> None:
     assert section == stage
     assert [method.name for method in section.methods] == ["a noise=1", "a noise=3", "b"]
     first, _, last = recorded(section).values()
-    assert first["stages"] == {
-        "perturb": {"noise": 1, "order": "retrieved", "seed": 7}, "label": {"labeller": "gold", "answer": False}
-    }  # fmt: skip
-    assert "label" not in last["stages"]
+    assert first["stages"]["perturb"] == {"noise": 1, "order": "retrieved", "seed": 7}
+    assert ("label" in first["stages"], "label" in last["stages"]) == (True, False)
 
 
 @pytest.mark.parametrize("name", names())

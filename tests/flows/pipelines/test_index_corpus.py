@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from tests.support.shared import indexed
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import BadVectors
 from vitalfew.tasks.retrieve import Searcher
 
@@ -31,23 +29,6 @@ def command(store: Path, dataset: str, *options: str, encoder: str = "HashEncode
     words = ["index", dataset, "--name", "test", "--store", str(store), *options]
     settings = [f"encode.encoder=tests.support.fakes:{encoder}", f"load.shard_passages={shard}"]
     return [sys.executable, "-m", "vitalfew.flows.cli", *words, *(part for one in settings for part in ("--set", one))]
-
-
-@pytest.mark.parametrize("mode", ["exact", "late"])
-def test_context_modes(mode: str) -> None:
-    store = indexed("synthetic:passages=30,questions=1,seed=3", encode={"context": mode})
-    sentences = table(store, "sentences").to_pylist()
-    sizes: dict[int, int] = {}
-    for row in sentences:
-        sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
-    with_context = {row["sentence_id"] for row in sentences if sizes[row["passage_id"]] > 1}
-    kinds: dict[str, set[int]] = {"core": set(), "context": set(), "passage": set()}
-    for row in table(store, "vectors").to_pylist():
-        assert np.linalg.norm(row["vector"]) == pytest.approx(1, abs=1e-5)
-        kinds[row["kind"]].add(row["id"])
-    assert kinds["core"] == {row["sentence_id"] for row in sentences}
-    assert kinds["passage"] == set(sizes)
-    assert kinds["context"] == (with_context if mode == "exact" else set())
 
 
 def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
@@ -140,14 +121,6 @@ def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:
     for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32")):
         with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
             index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
-
-
-def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"body": "It is called otherwise."}\n')
-    with pytest.raises(InputError, match=r"rows\.jsonl.*missing_column.*body"):
-        index(tmp_path / "s", f"jsonl:{file}")
-    assert read_runs(tmp_path / "s")[-1].state == "failed"
 
 
 @pytest.mark.slow

@@ -1,14 +1,13 @@
 """Replicas on a Ray cluster: nothing is lost with one, and answers, errors and limits are those of one process."""
 
 import asyncio
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -24,8 +23,7 @@ import pytest
 from tests.flows.serving.test_command import until_ready
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
-from tests.support.object_store import s3_server
-from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
+from tests.support.ray_nodes import ROOT, Nodes, wait_for
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
@@ -50,7 +48,6 @@ class FakeHandle:
 
     outcomes: list[Any] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
-    cancelled: int = 0
 
     def remote(self, task: str, item: Any, size: int) -> "FakeHandle":
         self.asked.append(item)
@@ -68,7 +65,7 @@ class FakeHandle:
         return outcome
 
     def cancel(self) -> None:
-        self.cancelled += 1
+        """Nothing is under way."""
 
 
 @pytest.fixture
@@ -155,23 +152,13 @@ class RunningServer:
         return rest
 
 
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    folder = Path("/tmp") / f"serve-{os.getpid()}"  # sockets of Unix have short names
-    folder.mkdir()
-    with three_nodes(folder, apart=True) as nodes:
-        yield nodes
-    shutil.rmtree(folder)
-
-
 @contextmanager
 def serving(
     nodes: Nodes,
     folder: Path,
     *methods: str,
-    store: Path | str,
+    store: Path,
     replicas: str = "2",
-    environment: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """A server whose experiment no node sees. What is left of it ends with the block."""
     file = nodes.driver / "trial.yaml"
@@ -188,7 +175,6 @@ def serving(
             "PYTHONPATH": str(ROOT),
             "VITALFEW_TEST_HALT": str(folder),
             "VITALFEW_SERVE_KEYS": "",
-            **(environment or {}),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -260,33 +246,26 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path)
 
 @pytest.mark.slow
 def test_answers_errors_and_limits_are_those_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
-    """From a store in a bucket, whose key is in no file of Ray; and a server that ends answers what it accepted."""
+    """And a server that ends answers what it accepted."""
     store, texts = searchable(), questions(20)
-    with s3_server("served") as bucket:
-        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
-        away = f"s3://{bucket.bucket}/store"
-        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(store), away]
-        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
-        opened = serving(nodes, tmp_path, "sentences", "alone", store=away, replicas="1", environment=environment)
-        with opened as server, server.client() as client:
-            expected = answering(nodes, store, "sentences").answer(texts)
-            bodies = [{"question": text, "model": "sentences"} for text in texts]
-            assert all(same(client.post("/answer", json=body).json(), each)
-                       for body, each in zip(bodies, expected, strict=True))  # fmt: skip
-            refused = client.post("/search", json={"question": texts[0], "model": "alone"})
-            assert refused.status_code == 400
-            _full(server)
-            with ThreadPoolExecutor(8) as pool:
-                with server.halted():
-                    waiting = [pool.submit(server.answer, text, "sentences") for text in texts[:8]]
-                    soon(lambda: server.figure("waiting") == 8)
-                    server.process.send_signal(signal.SIGTERM)
-                assert {future.result().status_code for future in waiting} == {200}
-            assert "Stopped. All accepted requests were answered." in server.process.communicate(timeout=PATIENCE)[0]
-            assert server.process.returncode == 0
-        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
-    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
-    assert written.returncode == 1  # and no question either
+    opened = serving(nodes, tmp_path, "sentences", "alone", store=store, replicas="1")
+    with opened as server, server.client() as client:
+        expected = answering(nodes, store, "sentences").answer(texts)
+        bodies = [{"question": text, "model": "sentences"} for text in texts]
+        assert all(same(client.post("/answer", json=body).json(), each)
+                   for body, each in zip(bodies, expected, strict=True))  # fmt: skip
+        assert client.post("/search", json={"question": texts[0], "model": "alone"}).status_code == 400
+        _full(server)
+        with ThreadPoolExecutor(8) as pool:
+            with server.halted():
+                waiting = [pool.submit(server.answer, text, "sentences") for text in texts[:8]]
+                soon(lambda: server.figure("waiting") == 8)
+                server.process.send_signal(signal.SIGTERM)
+            assert {future.result().status_code for future in waiting} == {200}
+        assert "Stopped. All accepted requests were answered." in server.process.communicate(timeout=PATIENCE)[0]
+        assert server.process.returncode == 0
+    written = subprocess.run(["grep", "-rqs", "town of Velmar in the year", nodes.driver.parent])
+    assert written.returncode == 1  # Ray keeps no question
 
 
 def _full(server: RunningServer) -> None:
