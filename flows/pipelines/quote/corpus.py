@@ -21,10 +21,10 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
+    QuotedStages,
     Sample,
     estimate,
     measured,
-    part,
     start_seconds,
     take_over,
     timed,
@@ -43,7 +43,6 @@ from vitalfew.tasks.datasets.limits import CorpusSize, checked, shard_count, siz
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts
-from vitalfew.tasks.index import Index
 from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write
@@ -130,22 +129,6 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
         questions=len(questions) / share,
         sample=sorted(chosen.items())[:sample],
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuotedStages:
-    """A quote per stage that is not finished, in order. `start_seconds`: time outside the stages; `requests_usd`: the
-    part of the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
-
-    stages: list[Quote]
-    workers: int
-    start_seconds: float = 0.0
-    requests_usd: float = 0.0
-    bases: Sequence[str] = ()
-
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,15 +273,17 @@ def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, kn
     if isinstance(stage, Encode):
         tokens = (1 - known) * characters * sample.tokens / sample.units
         return estimate(stage, parameters, sample, characters, shards, tokens=tokens)
-    if isinstance(stage, Index):
-        shards = max(1, ceil(characters * sample.disk / sample.units / (parameters.index.shard_mb << 20)))
     return estimate(stage, parameters, sample, characters, shards)
 
 
 def _left(plan: "IndexPlan", stage: Stage, whole: Quote) -> Quote:
     """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
-    done = sum(record.shard >= 0 for record in stage.artifact.records())
-    return part(whole, len(stage.pending()) / len(stage.shards())) if done else whole
+    if not any(record.shard >= 0 for record in stage.artifact.records()):
+        return whole
+    share = len(stage.pending()) / len(stage.shards())
+    counts = {name: round(share * getattr(whole, name)) for name in ("rows", "tokens", "disk_bytes")}
+    others = ("wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
+    return replace(whole, **counts, **{name: share * getattr(whole, name) for name in others})
 
 
 def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:

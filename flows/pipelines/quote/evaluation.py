@@ -14,7 +14,6 @@ from itertools import chain
 from math import ceil
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +23,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
+    QuotedStages,
     Sample,
     estimate,
     measured,
@@ -54,8 +54,7 @@ SECONDS, MOST = 30.0, 32
 @dataclass(frozen=True)
 class MethodQuote:
     """The cost that a method adds to that of the methods before it. `there`: it is finished; tokens in and out are
-    the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models; `requests_usd`: the part of
-    `usd` that is for requests to servers."""
+    the generator's, `critic_tokens` the critic's, `other_tokens` those of all other models."""
 
     method: str
     there: bool
@@ -66,7 +65,6 @@ class MethodQuote:
     other_tokens: int = 0
     wall_seconds: float = 0.0
     usd: float = 0.0
-    requests_usd: float = 0.0
 
     @property
     def tokens(self) -> int:
@@ -75,45 +73,31 @@ class MethodQuote:
 
 @dataclass(frozen=True)
 class QuotedPart:
-    """One evaluation of a run: its questions, and its methods in their order. `bases`: what the figures rest on besides
-    the sample, in words; `stages`: kinds of stages that are not finished."""
+    """One evaluation of a run: its questions, its methods in their order, and its stages, of which `requests_usd` are
+    for requests to servers. `bases`: what the figures rest on besides the sample, in words."""
 
     name: str
     questions: int
     methods: list[MethodQuote]
+    stages: Sequence[Quote] = ()
+    requests_usd: float = 0.0
     bases: Sequence[str] = ()
-    stages: int = 0
 
     @property
     def tokens(self) -> int:
         return sum(method.tokens for method in self.methods)
 
 
-@dataclass(frozen=True)
-class QuotedEvaluation:
+@dataclass(frozen=True, kw_only=True)
+class QuotedEvaluation(QuotedStages):
     """The quote of a run. `is_open`: settings are not chosen yet, and those that take the most tokens are quoted."""
 
     parts: list[QuotedPart]
-    workers: int
-    start_seconds: float
     is_open: bool
 
     @property
     def methods(self) -> list[MethodQuote]:
         return [method for part in self.parts for method in part.methods]
-
-    @property
-    def bases(self) -> list[str]:
-        return [*dict.fromkeys(basis for part in self.parts for basis in part.bases)]
-
-    @property
-    def requests_usd(self) -> float:
-        """The part of the USD that is for requests to servers."""
-        return sum(method.requests_usd for method in self.methods)
-
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(method.wall_seconds for method in self.methods)
 
 
 def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> QuotedEvaluation:
@@ -125,34 +109,44 @@ def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: Non
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
         of_part = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), announce=announce)
         parts = [max(map(of_part, plans), key=lambda part: part.tokens) for plans in alternatives]
-    start = start_seconds(plan.parameters, sum(part.stages for part in parts))
-    return QuotedEvaluation(parts, worker_count(plan.parameters), start, any(len(plans) > 1 for plans in alternatives))
+    return QuotedEvaluation(
+        stages=[stage for part in parts for stage in part.stages],
+        workers=worker_count(plan.parameters),
+        start_seconds=start_seconds(plan.parameters, sum(len({each.stage for each in part.stages}) for part in parts)),
+        requests_usd=sum(part.requests_usd for part in parts),
+        bases=[*dict.fromkeys(basis for part in parts for basis in part.bases)],
+        parts=parts,
+        is_open=any(len(plans) > 1 for plans in alternatives),
+    )
 
 
 def _part(plan: EvaluationPlan, folder: Path, seconds: float, announce: Announce) -> QuotedPart:
     name = plan.parameters.name
-    missing = plan.missing()
-    if not missing:
+    if plan.done():
         asked = plan.manifest(plan.ask)
         assert asked
         return QuotedPart(name, asked.rows[plan.ask.table], [MethodQuote(each, there=True) for each in plan.by_method])
     trial = _Trial(plan, folder, announce)
     trial.run(seconds)
     methods = [*trial.methods()]
+    save_quotes(plan.store, trial.quotes)
     bases = [*trial.assumption.said.values(), *trial.bases]
-    return QuotedPart(name, len(trial.ids), methods, bases, len({stage.name for stage in missing}))
+    return QuotedPart(name, len(trial.ids), methods, trial.quotes, trial.requests_usd, bases)
 
 
 @dataclass
 class _Trial:
     """The stages of an evaluation on samples of its questions. `samples`: with the numbers of their questions, no
-    question in two; `measured`: by the artifact of the plan; `bases`: what the estimate rests on, in words."""
+    question in two; `measured`: by the artifact of the plan; `quotes`: of the stages, of which `requests_usd` are
+    for requests to servers; `bases`: what the estimate rests on, in words."""
 
     plan: EvaluationPlan
     folder: Path
     announce: Announce
     samples: list[tuple[int, Stages]] = field(default_factory=list)
     measured: dict[str, Sample] = field(default_factory=dict)
+    quotes: list[Quote] = field(default_factory=list)
+    requests_usd: float = 0.0
     bases: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -226,26 +220,25 @@ class _Trial:
         return due
 
     def methods(self) -> Iterator[MethodQuote]:
-        """Quote every method, without the stages that it shares with an earlier one. Saves the quotes."""
+        """Quote every method, without the stages that it shares with an earlier one."""
         counted = set[str]()
         for method, stages in self.plan.by_method.items():
-            row, quotes = MethodQuote(method, there=all(map(self.plan.manifest, stages.values()))), []
+            row = MethodQuote(method, there=all(map(self.plan.manifest, stages.values())))
             for stage in stages.values():
                 if stage.artifact.name in self.measured.keys() - counted:
-                    row, quote = self._with(row, stage)
-                    quotes.append(quote)
+                    row = self._with(row, stage)
                 counted.add(stage.artifact.name)
-            save_quotes(self.plan.store, quotes)
             yield row
 
-    def _with(self, row: MethodQuote, stage: Stage) -> tuple[MethodQuote, Quote]:
-        """Add one more stage to the figures of a method. Returns that stage's quote too."""
+    def _with(self, row: MethodQuote, stage: Stage) -> MethodQuote:
+        """Quote one more stage, and add it to the figures of a method."""
         if isinstance(stage, Generate):
             row, tokens = self._asked(row, stage)
         else:
             sample = self.measured[stage.artifact.name]
             tokens = self._left(stage) * sample.tokens / sample.units - sum(entry.tokens for entry in _paid(stage))
-        quote = self._quote(stage, max(0.0, tokens))
+        self.quotes.append(quote := self._quote(stage, max(0.0, tokens)))
+        self.requests_usd += of_requests(stage, quote)
         kind = "critic_tokens" if isinstance(stage, Critique) else "other_tokens"
         others = quote.tokens
         if isinstance(stage, Generate):
@@ -254,9 +247,8 @@ class _Trial:
             row,
             usd=row.usd + quote.usd,
             wall_seconds=row.wall_seconds + quote.wall_seconds,
-            requests_usd=row.requests_usd + of_requests(stage, quote),
             **{kind: getattr(row, kind) + others},
-        ), quote
+        )
 
     def _quote(self, stage: Stage, tokens: float) -> Quote:
         parameters, name, left = self.plan.parameters, stage.artifact.name, self._left(stage)
@@ -352,9 +344,6 @@ def _answers(store: Path, engine: str) -> tuple[float, int]:
         for file in manifest.files()
         if file.table == Generate.table
     ]
-    if not (local := [str(files.local(path)) for path in whole_bases(store, own)]):
-        return 0.0, 0
-    with duckdb.connect() as connection:
-        rows = connection.from_parquet(local).filter("error = ''")
-        mean, count = rows.aggregate("avg(completion_tokens), count(*)").fetchall()[0]
-    return mean or 0.0, count
+    tables = [files.read_table(path, ["completion_tokens", "error"]) for path in whole_bases(store, own)]
+    lengths = [row["completion_tokens"] for table in tables for row in table.to_pylist() if not row["error"]]
+    return sum(lengths) / max(1, len(lengths)), len(lengths)
