@@ -1,6 +1,8 @@
 """The figures of GET /metrics, in Prometheus' text format."""
 
 from collections.abc import Mapping
+from functools import partial
+from operator import attrgetter
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -52,9 +54,9 @@ class Metrics:
             paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
             paid.set_function(purse.till.paid)
         for name, each in served.items():
-            again.labels(name).set_function(lambda each=each: each.line.again)
-            waiting.labels(name).set_function(lambda each=each: each.line.waiting)
-            ready.labels(name).set_function(lambda each=each: each.ready)
+            again.labels(name).set_function(partial(attrgetter("line.again"), each))
+            waiting.labels(name).set_function(partial(attrgetter("line.waiting"), each))
+            ready.labels(name).set_function(partial(attrgetter("ready"), each))
 
     def request(self, record: RequestRecord) -> None:
         path = record.path if record.path in self.paths else OTHER

@@ -80,7 +80,7 @@ class Asked(list[Evaluate]):
 
     def __call__(self, parameters: Evaluate) -> Evaluated:
         self.append(parameters)
-        return graph(parameters).run(run_serially)  # type: ignore[return-value]
+        return graph(parameters).run(run_serially)
 
 
 def index(parameters: IndexCorpus) -> Outcome:

@@ -180,7 +180,7 @@ FAULTS: list[tuple[str, Any, int, str]] = [
     ("/answer", {"question": QUESTION}, 400, "name a model: sentences, passages, alone"),
     ("/answer", {"question": " ", "model": "alone"}, 422, "question: the question is empty"),
     ("/answer", {"question": "x" * (MOST + 1), "model": "alone"}, 422, f"at most {MOST:,} are answered"),
-    ("/v1/chat/completions", {"model": "alone", "messages": [IMAGE]}, 422, "text"),
+    ("/v1/chat/completions", {"model": "alone", "messages": [IMAGE]}, 400, "only parts of type 'text'"),
     ("/answer", {"question": QUESTION, "model": "\ud800"}, 404, "there is no model"),
     ("/answer", {"question": QUESTION, "model": "alone", "k": 1}, 422, "k: Extra inputs are not permitted"),
     ("/v1/chat/completions", {"model": "alone", "messages": []}, 422, "messages: "),
