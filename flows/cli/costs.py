@@ -138,7 +138,7 @@ def _plan_writing(given: list[dict[str, Any]]) -> None:
     out.print(shown)
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
-    out.print(_with_workers(quoted, quoted.stages, plan.parameters) + ".")
+    out.print(_with_workers(quoted, plan.parameters) + ".")
 
 
 def _telling(status: Status) -> Callable[[str], None]:
@@ -191,18 +191,18 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         out.print(NOTHING)
         return
     out.print(
-        _with_workers(quoted, quoted.stages, parameters)
+        _with_workers(quoted, parameters)
         + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
     )
 
 
-def _with_workers(quoted: Any, costs: Sequence[Any], parameters: Execution) -> str:
-    """Say how long a run takes and what it costs. `costs`: the quotes that have the USD."""
+def _with_workers(quoted: Any, parameters: Execution) -> str:
+    """Say how long a run takes and what it costs."""
     requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
     return (
         f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
         f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(each.usd for each in costs):.4f} USD at the prices in configs/prices.yaml{requests}"
+        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}"
     )
 
 
@@ -219,7 +219,7 @@ def _show_evaluation(parameters: Execution, quoted: Any) -> None:
     out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
-    out.print(_with_workers(quoted, quoted.methods, parameters) + ".")
+    out.print(_with_workers(quoted, parameters) + ".")
 
 
 _QUOTED = {

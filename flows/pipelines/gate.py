@@ -205,7 +205,7 @@ class _Gate:
 
     def _quote(self, plan: EvaluationPlan) -> None:
         quoted = quote_evaluation(plan)
-        tokens, usd = sum(part.tokens for part in quoted.parts), sum(method.usd for method in quoted.methods)
+        tokens, usd = sum(part.tokens for part in quoted.parts), sum(stage.usd for stage in quoted.stages)
         questions = sum(part.questions for part in quoted.parts)
         logger.info(
             f"The gate of {self.name} asks {questions:,} questions twice: about {tokens:,} tokens, "

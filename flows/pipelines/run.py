@@ -49,8 +49,8 @@ class StageProgress:
     rows of every node if several nodes of a cluster have worked.
     """
 
-    def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None, unit: str = "rows") -> None:
-        self.stage, self.hook, self.unit = stage, hook, unit
+    def __init__(self, stage: str, hook: Callable[[float, str], None] | None = None) -> None:
+        self.stage, self.hook = stage, hook
         self.total = self.rows = self.tokens = 0
         self.by_node: Counter[str] = Counter()
         """Rows of every node that has worked on this, or does so now."""
@@ -64,7 +64,7 @@ class StageProgress:
                 TextColumn("{task.description:<8}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn(self.unit),
+                TextColumn("rows"),
                 TextColumn("{task.fields[speed]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
@@ -123,7 +123,7 @@ class StageProgress:
 
     def line(self) -> str:
         """'1,024 of 9,179 rows, 16,204 tokens/s, 38 s left, 3 nodes'."""
-        parts = [f"{self.rows:,} of {self.total:,} {self.unit}" if self.total else f"{self.rows:,} {self.unit}"]
+        parts = [f"{self.rows:,} of {self.total:,} rows" if self.total else f"{self.rows:,} rows"]
         if self.tokens:
             parts.append(self._speed())
         if 0 < self.rows < self.total:
@@ -136,7 +136,7 @@ class StageProgress:
         if not self._nodes():
             return self.line()
         of_nodes = (
-            f"{node} {rows:,} {self.unit}{'' if node in self._at_work or not self._at_work else ', idle'}"
+            f"{node} {rows:,} rows{'' if node in self._at_work or not self._at_work else ', idle'}"
             for node, rows in sorted(self.by_node.items())
         )
         return f"{self.line()} ({'; '.join(of_nodes)})"

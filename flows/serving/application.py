@@ -148,7 +148,7 @@ def application(
     app = FastAPI(title="Vital Few", description=ABOUT, lifespan=life, redoc_url=None, responses=errors.DESCRIBED)
     app.state.service = service
     _add_own(app, service)
-    metrics = Metrics([], service.served, rows)
+    metrics = Metrics(service.served, rows)
     _add_answering(app, service)
     _add_watching(app, service, metrics)
     metrics.paths = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))

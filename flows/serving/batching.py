@@ -24,12 +24,11 @@ FAULTS = 2
 class Bounds:
     """The bounds of a line and its batches.
 
-    `wait`: seconds that the first request of a batch waits for others. None, because those that come while a batch is
-    computed make the next one: waiting made no client faster (docs/results/serve.md). `requests` and `characters`: of a
-    batch (one request may be longer); `room`: requests that wait at a time.
+    No request waits for others: those that come while a batch is computed make the next one, and waiting made no client
+    faster (docs/results/serve.md). `requests` and `characters`: of a batch (one request may be longer); `room`:
+    requests that wait at a time.
     """
 
-    wait: float = 0.0
     requests: int = 32
     characters: int = 100_000
     room: int = 128
@@ -71,13 +70,12 @@ class RequestLine(Protocol):
 
 @dataclass(eq=False)
 class QueuedRequest:
-    """A request in the line. `size`: characters that are computed for it; `arrived`: seconds of the monotonic clock."""
+    """A request in the line. `size`: characters that are computed for it."""
 
     task: str
     item: Any
     size: int
     future: "Future[Any]" = field(default_factory=Future)
-    arrived: float = field(default_factory=time.monotonic)
 
 
 class WaitingLine:
@@ -145,10 +143,6 @@ class WaitingLine:
                 self._changed.wait_for(lambda: self._jobs or self._closed)
                 if not self._jobs:
                     return []
-                remaining = self._jobs[0].arrived + self.bounds.wait - time.monotonic()
-                if remaining > 0 and not self._closed and self._fitting() == len(self._jobs) < self.bounds.requests:
-                    self._changed.wait(remaining)
-                    continue
                 jobs = [self._jobs.popleft() for _ in range(self._fitting())]
                 if taken := [job for job in jobs if job.future.set_running_or_notify_cancel()]:
                     return taken

@@ -1,7 +1,8 @@
 """The figures of GET /metrics, in Prometheus' text format."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -15,12 +16,12 @@ OTHER = "other"
 
 
 class Metrics:
-    """Counts since the server's start. Two applications share none."""
+    """Counts since the server's start. Two applications share none. `paths`: addresses that are counted by name."""
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, paths: Iterable[str], served: Mapping[str, Served], rows: RequestRows | None = None) -> None:
-        self.paths = frozenset(paths)
+    def __init__(self, served: Mapping[str, Served], rows: RequestRows | None) -> None:
+        self.paths = frozenset[str]()
         self.registry = CollectorRegistry()
         self.requests = Counter("vitalfew_requests", "Requests", ["path", "status"], registry=self.registry)
         self.seconds = Histogram(
@@ -53,9 +54,9 @@ class Metrics:
             paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
             paid.set_function(purse.till.paid)
         for name, each in served.items():
-            again.labels(name).set_function(partial(_again, each))
-            waiting.labels(name).set_function(partial(_waiting, each))
-            ready.labels(name).set_function(partial(_ready, each))
+            again.labels(name).set_function(partial(attrgetter("line.again"), each))
+            waiting.labels(name).set_function(partial(attrgetter("line.waiting"), each))
+            ready.labels(name).set_function(partial(attrgetter("ready"), each))
 
     def request(self, record: RequestRecord) -> None:
         path = record.path if record.path in self.paths else OTHER
@@ -75,15 +76,3 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
-
-
-def _waiting(served: Served) -> float:
-    return served.line.waiting
-
-
-def _again(served: Served) -> float:
-    return served.line.again
-
-
-def _ready(served: Served) -> float:
-    return float(served.ready)

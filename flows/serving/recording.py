@@ -4,14 +4,14 @@ A request has a `RequestRecord` from its arrival on, and whoever handles it fill
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from vitalfew.flows.pipelines.answering import RagAnswer, RagContext
+from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.storage.requests import RequestLog
 
@@ -54,8 +54,8 @@ class RequestRecord:
     def found(self, result: Any) -> None:
         """Note the result of a task of a line; one without hits is nothing to note."""
         if isinstance(result, RagAnswer):
-            self.answer, self.hits, self.error = result, [*_sources(result.contexts)], result.error
-            self.fingerprint = result.fingerprint
+            self.answer, self.error, self.fingerprint = result, result.error, result.fingerprint
+            self.hits = [_span(source) for context in result.contexts for source in context.sources]
         elif isinstance(result, Sequence):
             self.hits = [_span(hit) for hit in result if isinstance(hit, FoundUnit)]
 
@@ -99,10 +99,6 @@ def begin(path: str, traceparent: str) -> RequestRecord:
 def current() -> RequestRecord:
     """The record of the request that this task, or a thread that it started, handles."""
     return _current.get() or RequestRecord("")
-
-
-def _sources(contexts: Iterable[RagContext]) -> Iterable[Span]:
-    return (_span(source) for context in contexts for source in context.sources)
 
 
 def _span(place: Any) -> Span:

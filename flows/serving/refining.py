@@ -28,8 +28,8 @@ class RefinersLine:
 
     name = "refine"
 
-    def __init__(self, bounds: Bounds | None = None) -> None:
-        self.line = WaitingLine({"refine": _refined}, bounds or Bounds(), "serve refine")
+    def __init__(self) -> None:
+        self.line = WaitingLine({"refine": _refined}, Bounds(), "serve refine")
 
 
 def _refined(requests: Sequence[PassagesToRefine]) -> list[list[RagContext]]:

@@ -280,12 +280,12 @@ class Replicated(Served):
     """A configuration whose replicas compute. Its `Answering` loads no model: it says what is served, and reads
     passages."""
 
-    def __init__(self, served: Served, replicas: Replicas, presence: Any, bounds: Bounds | None = None) -> None:
-        """Start the replicas, and return before they are there. `bounds`: of a replica's batch, and with `room` of the
-        requests that may wait while every replica computes a batch."""
+    def __init__(self, served: Served, replicas: Replicas, presence: Any) -> None:
+        """Start the replicas, and return before they are there. As many requests as have room may wait while every
+        replica computes a batch."""
         super().__init__(served.name, served.answering)
         self.line: ReplicasLine
-        bounds = bounds or Bounds()
+        bounds = Bounds()
         self.application = f"vitalfew-{re.sub(r'[^A-Za-z0-9]+', '-', self.name)[-60:]}-{token_hex(4)}"
         self._options = options(self.answering, replicas, bounds)
         self._plan = self._planned(bounds, presence)

@@ -137,8 +137,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def run(app: FastAPI, listening: socket.socket, ready: Callable[[float], None], drain: int = DRAIN) -> None:
-    """Serve until SIGTERM or SIGINT; then accept nothing more, and finish what was accepted within `drain` seconds.
+def run(app: FastAPI, listening: socket.socket, ready: Callable[[float], None]) -> None:
+    """Serve until SIGTERM or SIGINT; then accept nothing more, and finish what was accepted within DRAIN seconds.
     `ready` gets the seconds until every model was warmed."""
     config = uvicorn.Config(
         app,
@@ -148,7 +148,7 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[float], None], 
         log_level="warning",
         access_log=False,  # an address may hold what was asked
         server_header=False,
-        timeout_graceful_shutdown=drain,
+        timeout_graceful_shutdown=DRAIN,
         h11_max_incomplete_event_size=2**16,
     )
     for number in (signal.SIGINT, signal.SIGTERM):

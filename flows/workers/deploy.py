@@ -18,7 +18,6 @@ from prefect.client.schemas.objects import (
     ConcurrencyLimitConfig,
     ConcurrencyLimitStrategy,
     ConcurrencyOptions,
-    DeploymentSchedule,
 )
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
@@ -214,7 +213,8 @@ def _applied(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse 
     try:
         if there is None:
             if not dry_run:
-                _create(client, each)
+                flow = client.create_flow_from_name(each.flow)
+                client.create_deployment(flow, each.name, schedules=_scheduled(each), **each.settings)
             return Change(str(each), "new", schedule=schedule)
         differing = [name for name, value in each.settings.items() if _value(there, name) != value]
         if differing and not dry_run:
@@ -229,13 +229,8 @@ def _applied(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse 
     return Change(str(each), "updated" if differing else "unchanged", tuple(differing), schedule)
 
 
-def _create(client: SyncPrefectClient, each: Wanted) -> None:
-    scheduled = [_scheduled(each.schedule)] if each.schedule else []
-    client.create_deployment(client.create_flow_from_name(each.flow), each.name, schedules=scheduled, **each.settings)
-
-
-def _scheduled(schedule: CronSchedule) -> DeploymentScheduleCreate:
-    return DeploymentScheduleCreate(schedule=schedule, slug=OF_THE_CORPUS)
+def _scheduled(each: Wanted) -> list[DeploymentScheduleCreate]:
+    return [DeploymentScheduleCreate(schedule=each.schedule, slug=OF_THE_CORPUS)] if each.schedule else []
 
 
 def _value(there: DeploymentResponse, name: str) -> Any:
@@ -246,19 +241,15 @@ def _value(there: DeploymentResponse, name: str) -> Any:
 
 def _reschedule(client: SyncPrefectClient, each: Wanted, there: DeploymentResponse, dry_run: bool) -> bool:
     """Replace the schedule of the corpus's file where that has changed: one that somebody has paused stays paused."""
-    old = [schedule for schedule in there.schedules if _is_of_the_corpus(schedule)]
+    old = [schedule for schedule in there.schedules if schedule.slug == OF_THE_CORPUS]
     if [schedule.schedule for schedule in old] == ([each.schedule] if each.schedule else []):
         return False
     if not dry_run:
         for schedule in old:
             client.delete_deployment_schedule(there.id, schedule.id)
         if each.schedule:
-            client.create_deployment_schedules(there.id, [_scheduled(each.schedule)])
+            client.create_deployment_schedules(there.id, _scheduled(each))
     return True
-
-
-def _is_of_the_corpus(schedule: DeploymentSchedule) -> bool:
-    return schedule.slug == OF_THE_CORPUS
 
 
 def _gone(client: SyncPrefectClient, pool: str, kept: set[str]) -> list[DeploymentResponse]:

@@ -10,7 +10,6 @@ from prefect.utilities.schema_tools.validation import ValidationError as Refused
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
-from tests.support.indexing import index
 from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.loading import ConfigError, build, parse_assignments
 from vitalfew.configs.schema import IndexCorpus
@@ -18,10 +17,8 @@ from vitalfew.flows.cli.demo import CORPUS, INDEX, KEYWORDS
 from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source, WriteForm
 from vitalfew.flows.index_corpus import index_corpus
-from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.named import corpora, find_corpus, read_corpora
 from vitalfew.flows.pipelines.re_encode import index_parameters
-from vitalfew.storage.runs import IndexNotFound
 from vitalfew.tasks.registry import METHODS, UnknownName, resolve
 
 
@@ -38,13 +35,12 @@ def refusal(**parameters: Any) -> str:
 def test_a_form_becomes_an_evaluation() -> None:
     more = ("generate.generator=tests.support.fakes:FirstWords",)
     form = EvaluateForm(experiment="ten_contexts", index="wiki", alpha=0.5, top_k=3, sample=20, more=more)
-    made = form.evaluation()
+    made = form.model_copy(update={"questions": "squad:mine.json"}).evaluation()
     naive, pareto = made.methods[1:]
-    assert made.name == "ten_contexts"
-    assert made.questions.sample == 20
+    assert (made.name, made.questions.sample, made.questions.dataset) == ("ten_contexts", 20, "squad:mine.json")
     assert naive.index == pareto.index == "wiki"
-    assert pareto.retrieve is not None
-    assert pareto.generate is not None
+    assert pareto.retrieve
+    assert pareto.generate
     assert (pareto.retrieve.alpha, pareto.retrieve.top_k) == (0.5, 3)
     assert pareto.generate.generator == "tests.support.fakes:FirstWords"
     assert EvaluateForm(context="exact", index="w").evaluation().methods[2].variant == {"encode": {"context": "exact"}}
@@ -71,12 +67,14 @@ def test_wrong_values_name_their_field() -> None:
         EvaluateForm(index="w", more=("retrieve.alhpa=1",)).evaluation()
 
 
-def test_a_form_becomes_a_corpus() -> None:
+def test_a_form_becomes_a_corpus_and_one_becomes_written_questions() -> None:
     sources = [{"format": "synthetic", "path": "passages=30"}, {"format": "jsonl", "path": "mine.jsonl?text=body"}]
     form = IndexForm.model_validate({"name": "mine", "sources": sources, "context": "late", "bm25": True})
     made = form.corpus()
     assert made.datasets == ("synthetic:passages=30", "jsonl:mine.jsonl?text=body")
     assert (made.encode.context, made.bm25.enabled) == ("late", True)
+    writing = WriteForm(index="handbook", n=7, more=("write.seed=3",)).writing()
+    assert (writing.index, writing.write.n, writing.write.seed) == ("handbook", 7, 3)
 
 
 def test_corpora_of_ones_own(tmp_path: Path) -> None:
@@ -105,48 +103,16 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
         corpora(tmp_path / "store", tmp_path / "nowhere")
 
 
-def test_a_form_becomes_written_questions(tmp_path: Path) -> None:
-    form = WriteForm(index="handbook", n=7, more=("write.seed=3",), store=tmp_path)
-    whole = form.writing()
-    assert (whole.index, whole.write.n, whole.write.seed, whole.store) == ("handbook", 7, 3, tmp_path)
-    with pytest.raises(ConfigError, match="sead"):
-        WriteForm(index="handbook", more=("sead=3",), store=tmp_path).writing()
-
-
-def test_a_wrong_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    """Names are texts in a form: they are looked for when a run begins."""
-    store = tmp_path / "store"
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "mine.yaml").write_text("methods: {naive: {retrieve: {retriever: passage}}}\n")
-    assert [method.name for method in EvaluateForm(experiment="mine", store=store).evaluation().methods] == ["naive"]
-    with pytest.raises(UnknownName, match=r"did you mean 'mine'.*known:.*mine"):
-        EvaluateForm(experiment="mime", store=store).evaluation()
-    index(store, name="wiki")
-    with pytest.raises(IndexNotFound, match=r"no index 'wkii'.*there are: wiki"):
-        graph(EvaluateForm(index="wkii", experiment="mine", store=store).evaluation())
-
-
 def test_a_path_is_due_where_the_format_reads_one() -> None:
     assert Source(format="python_manual").specification() == "python_manual"
     for name in METHODS["dataset"]:
         method = resolve("dataset", name)
-        bare = {"name": "mine", "sources": [{"format": name}]}
-        empty = {"name": "mine", "sources": [{"format": name, "path": ""}]}
-        refused = [bool(refusal(**form)) for form in (bare, empty)]
-        assert refused == [method.reads_path] * 2
+        for source in ({"format": name}, {"format": name, "path": ""}):
+            told = refusal(name="mine", sources=[source])
+            assert ("parameters.sources[0]" in told) == method.reads_path
         if method.reads_path:
             with pytest.raises(ValidationError, match=f"format '{name}' needs a path, for example"):
                 Source(format=name)
-    told = refusal(name="mine", sources=[{"format": "jsonl"}])
-    assert "parameters.sources[0]" in told
-    assert "'path' is a required property" in told
-
-
-def test_the_questions_of_ones_own() -> None:
-    form = EvaluateForm(index="w", questions="squad:mine.json", sample=5)
-    asked = form.evaluation().questions
-    assert (asked.dataset, asked.sample) == ("squad:mine.json", 5)
-    assert EvaluateForm(index="w").evaluation().questions.dataset is None
 
 
 def test_a_flow_takes_its_form_or_what_the_form_stands_for() -> None:

@@ -57,18 +57,13 @@ def test_schedules_follow_the_files_of_the_corpora(client: SyncPrefectClient, tm
     by_hand = {"by hand": ("0 5 * * *", True)}
     assert look() == by_hand | {"one": ("0 1 * * *", True)}
     write("two", "cron: '0 2 * * *'")
-    (folder / "bad.yaml").write_text("datasets: {")
     write("never", "cron: 'at noon'")
     assert look() == by_hand | {"one": ("0 1 * * *", True), "two": ("0 2 * * *", True)}
     told = {check.what: check for check in operations(store)}
-    assert told["corpus two"].found == "re-encoded at 0 2 * * *"
-    assert not told["corpus never"].fine
-    assert "'at noon'" in told["corpus never"].found
+    assert ("'at noon'" in told["corpus never"].found, told["corpus never"].fine) == (True, False)
     write("two", "cron: '0 3 * * *'")
-    assert look()["two"] == ("0 3 * * *", True)
-    write("two")
     (folder / "one.yaml").unlink()
-    assert look() == by_hand
+    assert look() == by_hand | {"two": ("0 3 * * *", True)}
 
 
 # Of workers: `vitalfew deploy`
@@ -114,9 +109,7 @@ def test_deploying_again_changes_what_differs_and_nothing_else(client: SyncPrefe
     (schedule,) = there(client)["notes"].schedules
     assert schedule.schedule == CronSchedule(cron="0 4 * * *", timezone="UTC")
     notes.unlink()
-    write(target.store.parent, "second", "cron: 'at noon'")
     assert changed(target) == {"re-encode/notes": ("removed",)}
-    assert there(client)["second"].schedules == []
 
 
 def test_what_people_schedule_and_pause_in_the_page_stays(client: SyncPrefectClient, target: Target) -> None:
@@ -141,18 +134,12 @@ def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, tar
     secrets, variables = {"AWS_SECRET_ACCESS_KEY": "aws-key"}, {"AWS_REGION": "eu-central-1"}
     changed(Target(target.pool, target.store, variables=variables, secrets=secrets))
     evaluate, notes = (there(client)[name] for name in ("evaluate", "notes"))
-    assert notes.tags == ["vitalfew", "corpus:notes"]
-    assert notes.version
-    assert notes.entrypoint == "vitalfew.flows.re_encode.re_encode"
-    assert notes.parameters == {"parameters": {"corpus": "notes"}}
-    for each, limit, strategy in (
-        (notes, 1, ConcurrencyLimitStrategy.CANCEL_NEW),
-        (evaluate, 2, ConcurrencyLimitStrategy.ENQUEUE),
-    ):
+    assert (notes.tags, notes.parameters) == (["vitalfew", "corpus:notes"], {"parameters": {"corpus": "notes"}})
+    for each, limit in ((notes, 1), (evaluate, 2)):
         assert each.global_concurrency_limit
-        assert each.concurrency_options
-        assert (each.global_concurrency_limit.limit, each.concurrency_options.collision_strategy) == (limit, strategy)
-        assert "a stage is retried up to 2 times" in (each.description or "")
+        assert each.global_concurrency_limit.limit == limit
+    assert notes.concurrency_options
+    assert notes.concurrency_options.collision_strategy == ConcurrencyLimitStrategy.CANCEL_NEW
     assert evaluate.job_variables["env"] == {
         "PREFECT_LOGGING_EXTRA_LOGGERS": "vitalfew",
         "VITALFEW_STORE": str(target.store),
@@ -160,9 +147,6 @@ def test_a_deployment_says_what_operators_ask_for(client: SyncPrefectClient, tar
         "AWS_SECRET_ACCESS_KEY": "{{ prefect.blocks.secret.aws-key }}",
     }
     assert "hidden-value" not in evaluate.model_dump_json()
-    assert evaluate.pull_steps == [
-        {"prefect.deployments.steps.set_working_directory": {"directory": str(target.store.parent)}}
-    ]
 
 
 def test_what_belongs_to_others_is_refused(client: SyncPrefectClient, target: Target, tmp_path: Path) -> None:
@@ -196,8 +180,3 @@ def test_beside_a_bucket_a_deployment_carries_corpora_and_experiments(
     assert [method.name for method in EvaluateForm(experiment="mine", store=bucket).evaluation().methods] == ["naive"]
     monkeypatch.setenv("VITALFEW_STORE", str(bucket))
     assert EvaluateForm().store == bucket
-    (folder / "corpora" / "notes.yaml").unlink()
-    assert changed(Target(target.pool, bucket)) == {
-        **dict.fromkeys([*FLOWS, "re-encode/demo"], ("updated", "pull_steps")),
-        "re-encode/notes": ("removed",),
-    }

@@ -19,11 +19,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as websocket
 from websockets.typing import Origin, Subprotocol
 
-from tests.support.fakes import ChatServer, Reply
+from tests.support.fakes import ChatServer
 from tests.support.indexing import index, reused, sql
 from tests.support.prefect_ui import ROOT, Ui, wait
 from vitalfew.storage.catalog.database import QueryError
-from vitalfew.storage.runs import read_runs, remove_index
+from vitalfew.storage.runs import read_runs
 
 pytestmark = pytest.mark.slow
 
@@ -42,13 +42,6 @@ def passages(path: Path, count: int) -> Path:
     rows = ({"title": f"Town {n}", "text": f"Town {n} has a mill. It was built in {1700 + n}."} for n in range(count))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-@pytest.fixture(scope="module")
-def hook() -> Iterator[ChatServer]:
-    """A webhook, which is any server that takes a POST of JSON."""
-    with ChatServer(lambda path, body, attempt: Reply({})) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +111,7 @@ def test_a_schedule_fires_and_an_unchanged_corpus_is_left_alone(ui: Ui) -> None:
     scheduled = [run for run in ui.runs("re-encode") if run["auto_scheduled"]]
     assert {run["state_type"] for run in scheduled} == {"COMPLETED"}
     told = {run["id"]: run["state"]["message"] for run in scheduled}
-    (first,) = [
-        run
-        for run, message in told.items()
-        if message.startswith("Done: load, split, encode, index. towns stands for generation 1 (")
-    ]
-    others = [message for run, message in told.items() if run != first]
-    assert all(message.startswith(("Another run is re-encoding towns", "Unchanged")) for message in others)
+    (first,) = [run for run, message in told.items() if message.startswith("Done: load, split, encode, index. ")]
     assert sql(ui.store, "SELECT count(*) FROM passages WHERE title LIKE 'Town %'") == [(60,)]
     (table,) = [each for each in ui.artifacts(first) if each["key"] == "costs"]
     assert [row["stage"] for row in json.loads(table["data"])] == ["load", "split", "encode", "index"]
@@ -207,17 +194,11 @@ def test_a_run_that_fails_is_tried_again_and_then_tells(ui: Ui, hook: ChatServer
 
 def test_what_is_wrong_is_refused_by_name(ui: Ui) -> None:
     """By the server where the form's schema says it; a name that is not there, by the run when it begins."""
-    for field, value, known in (("alpha", 2, "1"), ("critic", "x", "judge")):
-        status, told = ui.refused("evaluate", **{field: value})
-        assert (status, f"parameters.{field}" in told, known in told) == (409, True, True), told
-    index(ui.store, name="soon-gone")
-    remove_index(ui.store, "soon-gone")
+    status, told = ui.refused("evaluate", critic="x")
+    assert (status, "parameters.critic" in told, "judge" in told) == (409, True, True), told
     runs = {
         "unknown corpus 'twons' (did you mean 'towns'?); known: demo": ui.run("re-encode", corpus="twons"),
-        "unknown experiment 'quikstart' (did you mean 'quickstart'?); known: ": ui.run(
-            "evaluate", index="demo", experiment="quikstart"
-        ),
-        f"no index 'soon-gone' in {ui.store}; there are: demo": ui.run("evaluate", index="soon-gone"),
+        f"no index 'gone' in {ui.store}; there are: demo": ui.run("evaluate", index="gone"),
     }
     for message, run in runs.items():
         state = ui.ended(run)
@@ -234,7 +215,6 @@ def test_an_evaluation_over_rest(ui: Ui) -> None:
     assert str(ui.store / "reports") in found["report"]["data"]
     plots = [each for key, each in found.items() if key.startswith("plot-")]
     assert len(plots) >= 3
-    assert all(each["type"] == "markdown" for each in plots)  # of an image, Prefect prints the address below it
     assert all(re.match(r"!\[.+\]\(data:image/svg\+xml;base64,[\w+/=]+\)$", each["data"]) for each in plots)
     quoted = json.loads(found["costs"]["data"])
     assert {"stage", "USD", "quoted USD"} <= set(quoted[0])
@@ -278,10 +258,7 @@ def test_a_stranger_changes_nothing(ui: Ui, tmp_path: Path) -> None:
     assert ui.answer("GET", "/api/health") == 200
 
 
-SOCKETS = ["events/out", "events/in", "logs/out", "task_runs/subscriptions/scheduled", "work_pools/a/workers/connect"]
-
-
-@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize("path", ["events/out", "logs/out", "work_pools/a/workers/connect"])
 def test_a_stranger_hears_nothing(ui: Ui, path: str) -> None:
     url, subprotocols = f"ws://127.0.0.1:{ui.port}/api/{path}", [Subprotocol("prefect")]
     for origin in ("http://evil.example", f"http://evil.example:{ui.port}", "null"):
@@ -318,10 +295,6 @@ def test_nothing_secret_lies_in_the_store_or_opens_by_the_database_alone(ui: Ui)
         assert holders(ui.store, secret) == []
     arguments = [argument for process in ui.family() for argument in process.cmdline()]
     assert not [argument for argument in arguments if key in argument or ui.secret in argument]
-    files = [path for path in ui.state_home.rglob("*") if path.is_file() and path.stat().st_size]
-    assert {path.name: path.stat().st_mode & 0o077 for path in files} == {path.name: 0 for path in files}
-    folders = (ui.state_home / "vitalfew", ui.home, ui.state_home / "vitalfew" / "keys")
-    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
     with pytest.raises(QueryError, match="Permission"):
         sql(ui.store, f"SELECT * FROM read_text('{ui.home}/ui.json')")
 

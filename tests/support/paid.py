@@ -6,7 +6,7 @@ import math
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,11 +40,9 @@ CONCURRENCY = 4
 
 
 class PaidServer(ChatServer):
-    """Answers every prompt in a way of its own, and counts other tokens for each. `watch` is called with how many
-    requests for an answer have come, as each comes."""
+    """Answers every prompt in a way of its own, and counts other tokens for each."""
 
-    def __init__(self, watch: Callable[[int], Any] = lambda requests: None) -> None:
-        self.watch = watch
+    def __init__(self) -> None:
         super().__init__(self._reply)
 
     def _reply(self, path: str, body: Any, attempt: int) -> Reply:
@@ -52,7 +50,6 @@ class PaidServer(ChatServer):
             return Reply({"object": "list", "data": []})
         if path != "/v1/chat/completions":
             return Reply({"error": "no"}, status=404)
-        self.watch(len(self.prompts()))
         prompt = body["messages"][0]["content"]
         top = [{"token": token, "logprob": math.log(0.1)} for token in ("Yes", "No", *"12345")]
         reply = completion(f"to {len(prompt)}", logprobs={"content": [{**top[0], "top_logprobs": top}]})
@@ -78,18 +75,14 @@ class PaidServer(ChatServer):
         return sum(count - 1 for count in Counter(self.prompts()).values())
 
 
-def _engine(options: ServerOptions, section: str) -> OpenAI:
-    given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
-    return OpenAI(given, section)
-
-
 class _Asking:
     version: ClassVar[str] = "1"
     section: ClassVar[str]
 
     def __init__(self, options: Any) -> None:
         self.options = options
-        self.engine = _engine(options, self.section)
+        given = OpenAI.Options(model="tiny", temperature=0, base_url=options.base_url, concurrency=options.concurrency)
+        self.engine = OpenAI(given, self.section)
         self.uses_gpu, self.workers = self.engine.uses_gpu, self.engine.workers
 
     def identity(self) -> dict[str, Any]:
@@ -151,11 +144,11 @@ class Lister(_Asking):
 class Corpus:
     """An index of 60 passages, its questions, and their hits by keywords: what paid stages work on."""
 
-    def __init__(self, store: Path, questions: int = 24, batch: int = 10) -> None:
-        index(store, f"synthetic:passages=60,questions={questions},seed=3", bm25={"enabled": True})
+    def __init__(self, store: Path) -> None:
+        index(store, "synthetic:passages=60,questions=24,seed=3", bm25={"enabled": True})
         self.index = find_index(store, "test")
         self.passages = self.index.located(store)["passages"]
-        ask = Ask(store, self.passages, Questions(batch=batch))
+        ask = Ask(store, self.passages, Questions(batch=10))
         ask.run("before")
         self.store, self.asked = store, ask.artifact
 

@@ -60,17 +60,8 @@ class Ui:
             self.environment.pop(name, None)
 
     def command(self) -> list[str]:
-        return [
-            sys.executable,
-            "-u",
-            "-m",
-            "vitalfew.flows.cli",
-            "ui",
-            "--port",
-            str(self.port),
-            "--store",
-            str(self.store),
-        ]
+        words = ["ui", "--port", str(self.port), "--store", str(self.store)]
+        return [sys.executable, "-u", "-m", "vitalfew.flows.cli", *words]
 
     def start(self) -> float:
         """Seconds until it is ready."""

@@ -88,13 +88,13 @@ class Held:
 class Running:
     """The server of an application, which ends with the block as SIGTERM ends it."""
 
-    def __init__(self, make: Any, drain: int = 30) -> None:
+    def __init__(self, make: Any) -> None:
         """`make(hosts)`: returns the application."""
         self.listening = listen("127.0.0.1", 0)
         port = self.listening.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}"
         self.app: FastAPI = make(known_origins("127.0.0.1", port))
-        config = uvicorn.Config(self.app, log_config=None, access_log=False, timeout_graceful_shutdown=drain)
+        config = uvicorn.Config(self.app, log_config=None, access_log=False, timeout_graceful_shutdown=30)
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listening]}, daemon=True)
 

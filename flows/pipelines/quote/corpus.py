@@ -21,10 +21,10 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.flows.pipelines.paying import of_requests
 from vitalfew.flows.pipelines.quote.sample import (
     Announce,
+    QuotedStages,
     Sample,
     estimate,
     measured,
-    part,
     start_seconds,
     take_over,
     timed,
@@ -35,7 +35,7 @@ from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.costs import Quote, find_quote, save_quotes
+from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question
 from vitalfew.tasks.datasets.files import bytes_read
@@ -43,7 +43,6 @@ from vitalfew.tasks.datasets.limits import CorpusSize, checked, shard_count, siz
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts
-from vitalfew.tasks.index import Index
 from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write
@@ -132,37 +131,30 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
     )
 
 
-@dataclass(frozen=True)
-class Quoted:
-    """A quote per stage that is not finished, in order. `names`: of all stages.
-
-    `known`: the share of passages whose vectors the store holds; `start_seconds`: time outside the stages;
-    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk; `requests_usd`: the
-    part of the USD that is for requests to servers.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Quoted(QuotedStages):
+    """The quote of an index. `names`: of all stages; `known`: the share of passages whose vectors the store holds;
+    `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk."""
 
     survey: Survey
-    stages: list[Quote]
     names: list[str]
-    workers: int
     known: float
-    start_seconds: float
     staging_bytes: float
     free_bytes: int
-    requests_usd: float = 0.0
 
     @property
     def disk_bytes(self) -> float:
         """The disk space that the run needs: permanent and temporary files."""
         return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
 
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
-
     def check(self) -> None:
         """Raises DoesNotFit."""
-        _check_room(self.disk_bytes, self.free_bytes)
+        if self.disk_bytes > self.free_bytes:
+            raise DoesNotFit(
+                f"the run needs about {decimal(int(self.disk_bytes))}, but the disk has {decimal(self.free_bytes)} "
+                "free: free some space, use --store on another disk, or store less (--set index.layout=fused, "
+                "index.type=sq8, encode.units=[sentence])"
+            )
 
 
 class NothingToTry(InputError):
@@ -173,33 +165,12 @@ class DoesNotFit(ValueError):
     """The disk has less room than the run will need."""
 
 
-def _check_room(due: float, free: int) -> None:
-    if due > free:
-        raise DoesNotFit(
-            f"the run needs about {decimal(int(due))}, but the disk has {decimal(free)} free: free some space, "
-            "use --store on another disk, or store less (--set index.layout=fused, index.type=sq8, "
-            "encode.units=[sentence])"
-        )
-
-
 def check_room(plan: "IndexPlan") -> None:
-    """Raise DoesNotFit if the disk has no room for the artifacts of a run.
-
-    A disk that is ample for the sources passes at once. Otherwise stored quotes decide; if some are missing, the run is
-    quoted now.
-    """
-    free = files.free_bytes(plan.store)
+    """Raise DoesNotFit if the disk has no room for the artifacts of a run, which is quoted unless the disk is ample for
+    the sources."""
     sources = sum(files.status(path).size for path in plan.load.files)
     records = sum(dataset.total_records() or 0 for _, dataset in plan.load.datasets)
-    if free > AMPLE * (sources + records * RECORD):
-        return
-    missing = plan.missing()
-    quotes = [find_quote(plan.store, stage.artifact.fingerprint) for stage in missing]
-    if all(quotes):
-        due = sum(quote.disk_bytes for quote in quotes if quote)
-        done = sum(file.bytes for stage in missing for record in stage.artifact.records() for file in record.files)
-        _check_room(due - done, free)
-    else:
+    if files.free_bytes(plan.store) <= AMPLE * (sources + records * RECORD):
         with suppress(NothingToTry):
             quote(plan).check()
 
@@ -302,40 +273,26 @@ def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, kn
     if isinstance(stage, Encode):
         tokens = (1 - known) * characters * sample.tokens / sample.units
         return estimate(stage, parameters, sample, characters, shards, tokens=tokens)
-    if isinstance(stage, Index):
-        shards = max(1, ceil(characters * sample.disk / sample.units / (parameters.index.shard_mb << 20)))
     return estimate(stage, parameters, sample, characters, shards)
 
 
 def _left(plan: "IndexPlan", stage: Stage, whole: Quote) -> Quote:
     """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
-    done = sum(record.shard >= 0 for record in stage.artifact.records())
-    return part(whole, len(stage.pending()) / len(stage.shards())) if done else whole
+    if not any(record.shard >= 0 for record in stage.artifact.records()):
+        return whole
+    share = len(stage.pending()) / len(stage.shards())
+    counts = {name: round(share * getattr(whole, name)) for name in ("rows", "tokens", "disk_bytes")}
+    others = ("wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
+    return replace(whole, **counts, **{name: share * getattr(whole, name) for name in others})
 
 
-@dataclass(frozen=True)
-class QuotedWriting:
-    """`stages`: the quote of the stage, empty if the questions are there; `bases`: what it rests on, in words;
-    `requests_usd`: the part of the USD that is for requests to servers."""
-
-    stages: list[Quote]
-    workers: int
-    start_seconds: float
-    requests_usd: float
-    bases: list[str]
-
-    @property
-    def wall_seconds(self) -> float:
-        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
-
-
-def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
+def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
     """Quote a run, as if every passage gave a question, and keep the quote for `costs`. Nothing is sent to a server:
     its tokens follow from the lengths of the passages and of the longest reply, its time from earlier runs. Raises the
     errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
-        return QuotedWriting([], workers, 0.0, 0.0, [])
+        return QuotedStages(stages=[], workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
     bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
@@ -351,7 +308,8 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedWriting:
             bases.append(f"the time of {stage.model_name} is unknown and not included")
         quote = quoted or quote
     save_quotes(plan.store, [quote])
-    return QuotedWriting([quote], workers, start_seconds(plan.parameters, 1), of_requests(stage, quote), bases)
+    start, usd = start_seconds(plan.parameters, 1), of_requests(stage, quote)
+    return QuotedStages(stages=[quote], workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
 
 
 def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:

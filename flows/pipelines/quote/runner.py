@@ -79,20 +79,13 @@ def _size(plan: Any) -> tuple[float, int]:
     if plan.flow == "index_corpus":
         from vitalfew.flows.pipelines.quote.corpus import survey  # a finished run estimates nothing
 
-        datasets = [dataset for _, dataset in plan.load.datasets]
-        surveyed = survey(datasets, plan.parameters.load, SAMPLE, SURVEY_SECONDS)
+        surveyed = survey([own for _, own in plan.load.datasets], plan.parameters.load, SAMPLE, SURVEY_SECONDS)
         return surveyed.passages, shard_count(surveyed.size, plan.parameters.load)
     if plan.flow == "write_questions":
         settings = plan.parameters.write
         return settings.n * settings.spare, max(1, ceil(settings.n / settings.batch))
-    asked = _questions(plan)
-    return asked * (2 if hasattr(plan, "whole") else 1), max(1, ceil(asked / plan.parameters.questions.batch))
-
-
-def _questions(plan: Any) -> float:
-    """The questions that are asked, at most; a choice asks both halves."""
-    if done := plan.manifest(plan.ask):
-        return float(done.rows["asked"])
     loaded = plan.ask.inputs["passages"].manifest()
     there = loaded.rows["questions"] if loaded else QUESTIONS
-    return float(min(there, plan.parameters.questions.sample or there))
+    asked = min(there, plan.parameters.questions.sample or there)
+    # A choice asks both halves.
+    return asked * (2 if hasattr(plan, "whole") else 1), max(1, ceil(asked / plan.parameters.questions.batch))

@@ -32,6 +32,22 @@ GROWTH = 4
 RAY_WORKER = 115 << 20
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuotedStages:
+    """A quote per stage that is not finished, in order. `start_seconds`: time outside the stages; `requests_usd`: the
+    part of the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
+
+    stages: list[Quote]
+    workers: int
+    start_seconds: float = 0.0
+    requests_usd: float = 0.0
+    bases: Sequence[str] = ()
+
+    @property
+    def wall_seconds(self) -> float:
+        return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+
 @dataclass(frozen=True)
 class Sample:
     """The costs of a stage on a sample of `units`, such as questions; times in seconds, sizes in bytes. `loading_*`: of
@@ -133,13 +149,6 @@ def estimate(
         disk_bytes=round(share * sample.disk),
         usd=charge(cpu, gpu, tokens, stage.model_name),
     )
-
-
-def part(quote: Quote, share: float) -> Quote:
-    """A share of what is quoted, such as what a killed run has left to do."""
-    names = ("wall_seconds", "cpu_seconds", "gpu_seconds", "usd")
-    whole = {name: round(share * getattr(quote, name)) for name in ("rows", "tokens", "disk_bytes")}
-    return replace(quote, **whole, **{name: share * getattr(quote, name) for name in names})
 
 
 def timed(store: Path, stage: Stage, quote: Quote) -> Quote | None:

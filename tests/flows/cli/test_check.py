@@ -30,7 +30,6 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     evaluate(store, settings())
     written = run("check", "trial", "--write", folder / "baseline.json", "--store", store)
     assert written.exit_code == 0, written.output
-    assert "45 questions" in written.output
     return folder
 
 
@@ -52,36 +51,20 @@ def margin(loss: float, metric: str = RECALL) -> tuple[str, str]:
     return "--margin", f"{metric}={loss}"
 
 
-def test_the_same_run_is_no_worse_within_a_wide_margin_and_in_doubt_within_a_narrow_one(folder: Path) -> None:
-    status, shown = check(folder, *margin(0.3))
-    assert (status, "keywords is no worse than the baseline, on 45 questions" in shown) == (0, True), shown
-    status, shown = check(folder, *margin(0.02), "--junit", folder / "check.xml")
-    assert status == 2, shown
-    assert ElementTree.parse(folder / "check.xml").getroot()[0].attrib["errors"] == "1"
-    assert f"{RECALL} is in doubt with 45 questions: about 390 would settle it" in shown
-    assert "No setting, model or version of a method has changed." in shown
-
-
-def test_fewer_hits_are_worse_and_the_report_says_what_changed_and_which_questions_lost(folder: Path) -> None:
-    evaluate(folder / "store", settings(top_k=1))
+def test_the_verdict_in_files(folder: Path) -> None:
     markdown, junit = folder / "out" / "check.md", folder / "out" / "check.xml"
-    status, shown = check(
-        folder, *margin(0.02), *margin(0.5, "passage_recall@1"), "--markdown", markdown, "--junit", junit
-    )
-    assert status == 1, shown
-    assert "keywords is worse than the baseline" in shown
-    assert "Changed: retrieve.top_k, 10 → 1." in shown
-    assert "Questions that became worse" in shown
-    assert "corrected for 2 metrics" in shown
+    files = ("--markdown", markdown, "--junit", junit)
+    assert check(folder, *margin(0.02), *files)[0] == 2
+    assert ElementTree.parse(junit).getroot()[0].attrib["errors"] == "1"
+    evaluate(folder / "store", settings(top_k=1))
+    assert check(folder, *margin(0.02), *margin(0.5, "passage_recall@1"), *files)[0] == 1
     text = markdown.read_text()
     assert text.startswith("### keywords is worse than the baseline, on 45 questions\n")
-    assert "| **worse** |" in text
-    assert "| **no worse** |" in text
+    assert ("| **worse** |" in text, "| **no worse** |" in text) == (True, True)
     (suite,) = ElementTree.parse(junit).getroot()
-    assert suite.attrib | {"tests": "2", "failures": "1", "errors": "0"} == suite.attrib
-    cases = {case.attrib["name"]: case for case in suite}
-    assert cases[RECALL].find("failure") is not None
-    assert cases["passage_recall@1"].find("failure") is None
+    assert {case.attrib["name"]: case.find("failure") is None for case in suite} == {
+        RECALL: False, "passage_recall@1": True
+    }  # fmt: skip
 
 
 def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: Path) -> None:
@@ -96,11 +79,9 @@ def test_other_questions_are_refused_unless_those_of_both_are_asked_for(folder: 
 
 
 def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: Path, tmp_path: Path) -> None:
-    notes = [{"text": f"The bridge of {name} was built in {year}.", "id": name} for name, year in TOWNS.items()]
-    asked = [
-        {"question": f"When was the bridge of {name} built?", "answers": [str(year)], "source": name}
-        for name, year in TOWNS.items()
-    ]
+    names = [f"town{number:02d}" for number in range(20)]
+    notes = [{"text": f"The bridge of {name} was built long ago.", "id": name} for name in names]
+    asked = [{"question": f"Which bridge is of {name}?", "answers": [name], "source": name} for name in names]
     corpora = {"all": notes, "most": notes[:-4]}
     store = tmp_path / "towns"
     (tmp_path / "asked.jsonl").write_text("".join(json.dumps(each) + "\n" for each in asked))
@@ -121,18 +102,12 @@ def test_another_corpus_is_refused_and_lost_gold_passages_are_left_out(folder: P
     assert "different corpora" in shown
 
 
-TOWNS = {f"{stem}{end}": 1700 + 7 * place + number for number, end in enumerate(("mar", "in", "ow", "eth"))
-         for place, stem in enumerate(("Vel", "Kess", "Orr", "Tam", "Dun"))}  # fmt: skip
-
-
 def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path) -> None:
     both = {name: {"retrieve": {"retriever": "bm25", "top_k": k}} for name, k in (("keywords", 10), ("five", 5))}
     evaluate(folder / "store", settings(methods=both))
     status, shown = check(folder, *margin(0.3))
     assert (status, "several methods; name one by --method: keywords, five" in shown) == (3, True), shown
-    status, shown = check(folder, *margin(0.3), "--method", "five")
-    assert status == 3
-    assert "has no method 'five'; it has: keywords. Write it anew: vitalfew check RUN --write" in shown
+    assert "has no method 'five'; it has: keywords" in check(folder, *margin(0.3), "--method", "five")[1]
     assert check(folder, *margin(0.3), "--method", "keywords")[0] == 0
 
 
@@ -140,7 +115,6 @@ def test_a_run_of_several_methods_needs_one_which_the_baseline_has(folder: Path)
     ("arguments", "words"),
     [
         ((), "give the metrics to decide by"),
-        (margin(0.1, "recall"), "no metric 'recall' in run"),
         (margin(2), "a margin of 2 accepts any loss (2 % are 0.02)"),
         (("--margin", f"{RECALL}=nan"), "a margin is the loss that is accepted, 0 or more"),
         (margin(0.1, "gold_words"), "neither better high nor low"),
@@ -153,25 +127,10 @@ def test_options_that_do_not_fit_end_with_a_status_of_their_own(
     assert (status, words in shown) == (3, True), shown
 
 
-def rewritten(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
-    def rewrite(path: Path) -> None:
-        value = {name: member for name, member in json.loads(path.read_text()).items() if name != "seal"}
-        value.pop("vitalfew")
-        change(value)
-        path.unlink()  # it is a hard link
-        path.write_text(json.dumps(value))
-
-    return rewrite
-
-
 def flipped(path: Path) -> None:
     content = path.read_text().replace("1.0", "0.0", 1)
     path.unlink()
     path.write_text(content)
-
-
-def of_another_metric(value: dict[str, Any]) -> None:
-    value["methods"]["keywords"]["metrics"][RECALL]["version"] = "0.9"
 
 
 @pytest.mark.parametrize(
@@ -179,8 +138,6 @@ def of_another_metric(value: dict[str, Any]) -> None:
     [
         (Path.unlink, "there is no baseline"),
         (flipped, "it differs from what was written (seal)"),
-        (rewritten(lambda value: value["questions"].pop()), "do not have its questions_fingerprint"),
-        (rewritten(of_another_metric), "was computed by version 0.9"),
     ],
 )
 def test_a_baseline_that_cannot_be_used_says_how_to_write_it_anew(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -48,39 +49,15 @@ def test_a_single_list_and_what_is_refused(prices: Path) -> None:
         charge(1, 1, 1)
 
 
-class Gpu:
-    """What stands in for NVML: a GPU that takes 500 J between two looks."""
-
-    NVMLError = RuntimeError
-
-    def __init__(self) -> None:
-        self.millijoules = 0
-
-    def nvmlInit(self) -> None:
-        """Always there."""
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        return index
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, device: int) -> int:
-        self.millijoules += 500_000
-        return self.millijoules
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(sys.modules, "pynvml", Gpu())
+@pytest.mark.parametrize(("share", "joules"), [(0.5, 250), (0.0, None)])
+def test_energy_is_charged_by_share(monkeypatch: pytest.MonkeyPatch, share: float, joules: float | None) -> None:
+    """Of a GPU that takes 500 J between two looks, in the words of NVML."""
+    nvml = mock.Mock(NVMLError=RuntimeError)
+    nvml.nvmlDeviceGetTotalEnergyConsumption.side_effect = range(0, 10_000_000, 500_000)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     usage._gpu.cache_clear()
-    yield
+    with Meter(share) as meter:
+        sum(range(1000))
     usage._gpu.cache_clear()
-
-
-@pytest.mark.usefixtures("gpu")
-def test_energy_is_charged_by_share() -> None:
-    with Meter(0.5) as half:
-        sum(range(1000))
-    assert half.cost.gpu_joules == 250
-    with Meter() as none:
-        sum(range(1000))
-    assert none.cost.gpu_joules is None
+    assert meter.cost.gpu_joules == joules

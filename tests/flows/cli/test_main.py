@@ -8,14 +8,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Column
 from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
 from vitalfew.flows.cli.main import app
-from vitalfew.flows.cli.terminal import table
 from vitalfew.flows.forms import IndexForm
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -32,32 +28,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_index_search_sql(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    done = run("index", SYNTHETIC, "--name", "demo", "--store", store, *FAKE)
-    assert done.exit_code == 0, done.output
-    for word in ("load", "split", "encode", "index", "Index demo is ready"):
-        assert word in done.output
-    found = run("search", "Who built the mill?", "--index", "demo", "--store", store, "--top-k", 3, "--json")
-    hits = json.loads(found.stdout)
-    assert [hit["rank"] for hit in hits] == [1, 2, 3]
-    assert {"score", "core", "context", "text", "passage", "title"} <= set(hits[0])
-    shown = run("search", "Who built the mill?", "--index", "demo", "--store", store, "--top-k", 3)
-    assert hits[0]["title"] in shown.output
-    again = run("index", SYNTHETIC, "--name", "demo", "--store", store, *FAKE)
-    assert "Nothing to do" in again.output
-
-
 def test_sql_formats(store: Path) -> None:
-    query = "SELECT stage, count(*) AS shards FROM costs WHERE shard >= 0 GROUP BY 1 ORDER BY 1"
-    assert "encode" in run("sql", query, "--store", store).output
-    csv = run("sql", query, "--store", store, "--format", "csv").stdout.splitlines()
-    assert csv == ["stage,shards", "encode,4", "index,1", "load,4", "split,4"]
-    assert "\r" not in run("sql", query, "--store", store, "--format", "csv").stdout  # "$(… | tail -1)" would keep it
-    rows = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
-    assert rows[0] == {"stage": "encode", "shards": 4}
-    parquet = run("sql", query, "--store", store, "--format", "parquet").stdout_bytes
-    assert pl.read_parquet(io.BytesIO(parquet)).rows() == [("encode", 4), ("index", 1), ("load", 4), ("split", 4)]
+    formula = run("sql", "SELECT '=1+1' AS a, -2 AS b", "--store", store, "--format", "csv").stdout
+    assert formula == "a,b\n'=1+1,-2\n"
+    query = "SELECT stage, count(*) AS shards FROM costs WHERE stage IN ('encode', 'index') AND shard >= 0 GROUP BY 1"
+
+    def printed(form: str) -> bytes:
+        return run("sql", f"{query} ORDER BY 1", "--store", store, "--format", form).stdout_bytes
+
+    assert printed("csv") == b"stage,shards\nencode,4\nindex,1\n"  # "$(… | tail -1)" would keep a carriage return
+    assert json.loads(printed("json"))[0] == {"stage": "encode", "shards": 4}
+    assert pl.read_parquet(io.BytesIO(printed("parquet"))).rows() == [("encode", 4), ("index", 1)]
 
 
 def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
@@ -70,14 +51,6 @@ def test_search_marks_what_matched_and_names_its_place(store: Path) -> None:
         assert shown.count("«") == 2
     assert "core " in full
     assert " ".join(first["passage"].split()[-3:]) in " ".join(full.split())
-
-
-def test_text_of_a_store_is_no_formula_in_a_spreadsheet(store: Path) -> None:
-    query = "SELECT '=1+1' AS \"=a\", '-x' AS b, '-1.5' AS c, -2 AS d, '\t@x' AS e, 'a=b' AS f, NULL AS g"
-    csv = run("sql", query, "--store", store, "--format", "csv").stdout
-    assert csv == "'=a,b,c,d,e,f,g\n'=1+1,'-x,-1.5,-2,'\t@x,a=b,\n"
-    (row,) = json.loads(run("sql", query, "--store", store, "--format", "json").stdout)
-    assert row["=a"] == "=1+1"
 
 
 def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
@@ -96,9 +69,7 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
         (["index", "hotpotqq:x.json", "--name", "n"], ["unknown dataset format 'hotpotqq'", "did you mean 'hotpotqa'"]),
         (["index", "../handbook"], ["vitalfew index folder:../handbook --name handbook"]),
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
-        (["index", "hotpotqa:missing.json", "--name", "n"], ["missing.json", "does not exist"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
-        (["index", SYNTHETIC, "--name", "../n"], ["name"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
         (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
@@ -110,12 +81,6 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
-
-
-@pytest.mark.parametrize(("command", "word"), [("datasets", "hotpotqa"), ("doctor", "torch")])
-def test_commands_that_explain(command: str, word: str, store: Path) -> None:
-    shown = run(command, *(["--store", store] if command == "doctor" else []))
-    assert (shown.exit_code, word in shown.output) == (0, True), shown.output
 
 
 def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
@@ -149,8 +114,7 @@ def test_an_address_that_is_no_stores_is_refused_and_no_folder_made(
     file = tmp_path / "settings.yaml"
     file.write_text(f"store: {place}\n")
     make = ["index", SYNTHETIC, "--name", "n", *FAKE]
-    for arguments in ([*make, "--store", place], [*make, "--set", f"store={place}"], [*make, "--config", file],
-                      ["sql", "SELECT 1", "--store", place], ["store", "ls", "--store", place]):  # fmt: skip
+    for arguments in ([*make, "--set", f"store={place}"], [*make, "--config", file], ["store", "ls", "--store", place]):
         done = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "400"})
         assert done.exit_code in (1, 2), done.output
         assert words in " ".join(done.output.split()), done.output
@@ -158,17 +122,3 @@ def test_an_address_that_is_no_stores_is_refused_and_no_folder_made(
     with pytest.raises(ValueError, match=re.escape(words)):
         IndexForm.model_validate({"name": "n", "sources": [{"format": "synthetic", "path": "x"}], "store": place})
     assert [path.name for path in tmp_path.iterdir()] == ["settings.yaml"]
-
-
-@pytest.mark.parametrize("width", [60, 120])
-def test_every_figure_of_a_table_is_whole_where_texts_take_several_lines(width: int) -> None:
-    figures = ("1,254,184", "12,345.6", "0.00370", "20,480")
-    made = table("stage", Column("model", overflow="fold"), figures=("tokens", "wall s", "USD", "peak MiB"))
-    made.add_row("refine", "a model with a name of several words", *figures)
-    made.add_row("generate", "reader", *reversed(figures))
-    console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(made)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
-    assert max(map(cell_len, text.splitlines())) <= width
-    assert [text.count(figure) for figure in figures] == [2] * 4

@@ -53,12 +53,6 @@ def test_options_come_with_type_default_and_meaning() -> None:
     assert "retrieve.top_k = 10  (integer, from 1)" in output[output.index("Options of every retriever:") :]
 
 
-def test_an_unknown_name_is_told() -> None:
-    result = CliRunner().invoke(app, ["methods", "core_cntext"])
-    assert result.exit_code == 1
-    assert "did you mean 'core_context'" in " ".join(result.output.split())
-
-
 def test_a_method_of_ones_own() -> None:
     assert "select.sharpness = 1.0  (number, from 0)" in shown("methods", "tests.tasks.test_registry:Mine")
 

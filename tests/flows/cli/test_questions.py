@@ -55,10 +55,6 @@ def test_questions_are_written_shown_exported_and_asked(store: str) -> None:
     assert gold == {row["id"]: [passages[int(row["id"].partition("/")[2])]] for row in rows}
 
 
-def asked(dataset: str) -> list[str]:
-    return ["--set", f"questions.dataset={dataset}", "--runner", "serial"]
-
-
 def test_an_edited_file_is_not_written_over(store: str) -> None:
     done("questions", "write", "--index", "towns", "--n", "3", "--name", "few", "--runner", "serial")
     Path("few.jsonl").write_text("edited")

@@ -50,15 +50,9 @@ def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
     without(HEAVY | {"pandas"}, *([*command, "--store", store] for command in commands))
 
 
-FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
-
-
-def test_a_finished_index_imports_no_heavy_library(store: str) -> None:
-    index = ["index", SYNTHETIC, "--name", "test", "--store", store]
-    without(HEAVY - {"faiss"}, [*index, *FAKE])
-
-
-def test_a_search_imports_only_what_it_searches_with(store: str) -> None:
+def test_a_finished_index_and_a_search_import_only_what_they_search_with(store: str) -> None:
+    settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
+    without(HEAVY - {"faiss"}, ["index", SYNTHETIC, "--name", "test", "--store", store, *settings])
     without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from prefect.blocks.system import Secret
 from typer.testing import CliRunner
@@ -28,7 +27,7 @@ from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
-from vitalfew.tasks.report import read_report, write_report
+from vitalfew.tasks.report import read_report
 from vitalfew.tasks.reports.runs import NoReport, find_run
 from vitalfew.tasks.stage import Stage
 
@@ -44,12 +43,6 @@ THREE: dict[str, Any] = {
         "pareto": {"retrieve": {"retriever": "core_context"}},
     },
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """A store of its own with an index in it."""
-    return copied(searchable(), tmp_path / "store")
 
 
 @pytest.fixture
@@ -69,16 +62,17 @@ def run(store: Path, settings: dict[str, Any] = THREE, **given: Any) -> Evaluate
 def test_three_methods_from_questions_to_a_table(answered: Path) -> None:
     store = answered
     outcome = run(store)
-    assert outcome.run.state == "completed"
     assert [*outcome.methods["none"]] == ["ask", "generate", "score"]
-    asked = outcome.methods["naive"]["ask"].rows["asked"]
-    assert asked == sql(store, "SELECT count(*) FROM questions")[0][0]
-    for method in outcome.methods:
-        assert outcome.methods[method]["generate"].rows["candidates"] == asked
     pareto = values(store, outcome, "pareto")
-    assert pareto["passage_recall@5"] is not None
-    assert 0 < pareto["passage_recall@5"] <= 1
+    assert 0 < (pareto["passage_recall@5"] or 0) <= 1
     assert values(store, outcome, "none")["passage_recall@5"] is None
+    done = CliRunner().invoke(app, ["report", outcome.run.run_id[:15], "--store", str(store)])
+    assert (done.exit_code, "pareto" in done.output) == (0, True), done.output
+    # the collector keeps what the latest evaluation refers to
+    assert CliRunner().invoke(app, ["store", "gc", "--delete", "--store", str(store)]).exit_code == 0
+    assert read_report(store, find_run(store, "trial")) == read_report(store, outcome.run)
+    with pytest.raises(NoReport, match="no evaluation 'nothing'"):
+        find_run(store, "nothing")
     # every rank once, best first
     lists = "SELECT list(rank ORDER BY rank), list(score ORDER BY rank) FROM hits GROUP BY question_id, fingerprint"
     for ranks, scores in sql(store, lists):
@@ -146,11 +140,9 @@ def test_questions_are_chosen_by_condition_and_seed(store: Path) -> None:
         artifact = outcome.methods["none"]["ask"].artifact.split("/")[1]
         return {row[0] for row in sql(store, f"SELECT question_id FROM asked WHERE fingerprint = '{artifact}'")}
 
-    few, more, other = asked(sample=5), asked(sample=20), asked(sample=20, seed=7)
-    assert len(few) == 5
+    few, more = asked(sample=5), asked(sample=20)
     assert few < more < every
-    assert more != other
-    assert 0 < len(asked(where="len(text) % 2 = 0")) < len(every)
+    assert (len(few), more != asked(sample=20, seed=7)) == (5, True)
     with pytest.raises(InputError, match=r"no question matches it; there are \d+ of synthetic"):
         asked(where="text = 'nothing'")
     with pytest.raises(InputError, match=r"questions\.where"):
@@ -172,32 +164,10 @@ def test_questions_of_a_data_set_of_their_own(store: Path, tmp_path: Path) -> No
     assert sql(store, "SELECT count(*) FROM candidates WHERE error <> ''")[0][0] == 3
 
 
-def test_reports_are_read_from_the_store(answered: Path) -> None:
-    store = answered
-    outcome = run(store)
-    made = read_report(store, find_run(store, "trial"))
-    assert made == read_report(store, outcome.run)
-    files = write_report(store, made)
-    assert [method.label for method in made.methods] == ["none", "naive", "pareto (late)"]  # the index's context mode
-    assert "<svg" in files.html.read_text()
-    assert pq.read_table(files.parquet).num_rows == 3
-    assert files.csv.read_text().count("\n") == 4
-    done = CliRunner().invoke(app, ["report", outcome.run.run_id[:15], "--store", str(store)])
-    assert done.exit_code == 0, done.output
-    assert "pareto" in done.output
-    with pytest.raises(NoReport, match="no evaluation 'nothing'"):
-        find_run(store, "nothing")
-    # the collector keeps what the latest evaluation refers to
-    kept = CliRunner().invoke(app, ["store", "gc", "--delete", "--store", str(store)])
-    assert kept.exit_code == 0, kept.output
-    assert read_report(store, outcome.run) == made
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
         ({"retrieve": {"alhpa": 0.5}}, ConfigError, "'retrieve.alhpa'.*did you mean 'retrieve.alpha'"),
-        ({"retrieve": {"alpha": [0.5, 2]}}, ConfigError, "retrieve.alpha.*less than or equal to 1"),
         ({"generate": {"generator": "raeder"}}, UnknownName, r"unknown generator 'raeder' \(did you mean 'reader'"),
         ({"index": "other"}, IndexNotFound, r"no index 'other'.*there are: test"),
         ({"index": None}, ConfigError, "there are no questions; name an index"),

@@ -64,13 +64,10 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     assert "make room" in told
     assert "Traceback" not in done.stdout
     assert ".tmp" not in second
-    assert [run.state for run in read_runs(after)] in (["failed", "completed"], ["interrupted", "completed"])
     made = contents(Path(f"{after}-full"))
     assert made
     assert made.items() < whole.items()  # what lies under a final name is whole
     assert contents(after) == whole
-    kept = [path for path in made if "passages" in path]
-    assert all((after / path).stat().st_mtime_ns == (Path(f"{after}-full") / path).stat().st_mtime_ns for path in kept)
 
 
 FITS = """
@@ -107,17 +104,12 @@ def test_a_catalog_for_which_there_is_no_room_is_not_left_without_its_tables(tmp
 SHORT = [f"Passage {n} is here. It is short." for n in range(30)]
 
 
-def append(path: Path) -> None:
-    with path.open("a") as file:
-        file.write('{"text": "One more passage. It came late."}\n')
-
-
 def rewrite(path: Path) -> None:
     """As many bytes, others."""
     path.write_text(path.read_text().replace("short", "brief"))
 
 
-@pytest.mark.parametrize("change", [append, rewrite, Path.unlink])
+@pytest.mark.parametrize("change", [rewrite, Path.unlink])
 def test_a_source_that_changes_while_it_is_read(
     tmp_path: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +142,7 @@ def other_json(path: Path) -> None:
     path.write_text('{"shards": [{}], "preparation": null}')
 
 
-RECORDS = ["*/*/manifest.json", "*/*/stage.json", "*/*/done/*.json", "runs/*.json", "indexes/*.json"]
+RECORDS = ["*/*/manifest.json", "*/*/done/*.json", "runs/*.json", "indexes/*.json"]
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +154,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "store"
 
 
-@pytest.mark.parametrize(("records", "damage"), [*zip(RECORDS, [halve, other_json] * 3, strict=False)])
+@pytest.mark.parametrize(("records", "damage"), [*zip(RECORDS, [halve, other_json] * 2, strict=True)])
 def test_damaged_records_of_a_whole_store(
     tmp_path: Path, short: Path, records: str, damage: Callable[[Path], None]
 ) -> None:

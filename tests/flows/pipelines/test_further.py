@@ -45,12 +45,8 @@ def test_stages_have_their_place_and_the_next_read_what_they_wrote(store: Path) 
         "all": 4,
         "few": 2,
     }
-    again = run(store)
-    assert not again.new()
-
-
-def test_a_table_that_no_list_has_is_a_view_with_its_comments(store: Path) -> None:
-    run(store)
+    assert not run(store).new()
+    # A table that no list has is a view with its comments.
     longest = "SELECT max(tokens) FROM longest JOIN methods USING (fingerprint) WHERE method = 'all'"
     evidence = "SELECT max(tokens) FROM evidence JOIN methods USING (fingerprint) WHERE method = 'all'"
     assert sql(store, longest) == sql(store, evidence) != [(None,)]

@@ -9,19 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.indexing import SYNTHETIC, contents, index, parameters, reused, sql, table
+from tests.support.indexing import SYNTHETIC, contents, index, reused, sql, table
 from tests.support.shared import indexed
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import read_runs
-from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import BadVectors
 from vitalfew.tasks.retrieve import Searcher
 
@@ -33,37 +29,6 @@ def command(store: Path, dataset: str, *options: str, encoder: str = "HashEncode
     words = ["index", dataset, "--name", "test", "--store", str(store), *options]
     settings = [f"encode.encoder=tests.support.fakes:{encoder}", f"load.shard_passages={shard}"]
     return [sys.executable, "-m", "vitalfew.flows.cli", *words, *(part for one in settings for part in ("--set", one))]
-
-
-def test_tables_of_a_corpus(tmp_path: Path) -> None:
-    outcome = index(tmp_path)
-    load, split, encode, faiss = outcome.manifests
-    assert load.rows == {"passages": 60, "questions": 10, "rejects": 0}
-    assert split.rows_in == 60
-    assert encode.rows_in == split.rows["sentences"]
-    # passage mode: a core vector per sentence and one vector per passage, whose sentences share it as context
-    assert encode.rows["vectors"] == split.rows["sentences"] + 60
-    assert faiss.rows["faiss"] == encode.rows["vectors"]
-    assert len(load.shards) == 4
-    assert outcome.run.state == "completed"
-    assert reused(outcome) == set()
-
-
-@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
-def test_context_modes(mode: str) -> None:
-    store = indexed("synthetic:passages=30,questions=1,seed=3", encode={"context": mode})
-    sentences = table(store, "sentences").to_pylist()
-    sizes: dict[int, int] = {}
-    for row in sentences:
-        sizes[row["passage_id"]] = sizes.get(row["passage_id"], 0) + 1
-    with_context = {row["sentence_id"] for row in sentences if sizes[row["passage_id"]] > 1}
-    kinds: dict[str, set[int]] = {"core": set(), "context": set(), "passage": set()}
-    for row in table(store, "vectors").to_pylist():
-        assert np.linalg.norm(row["vector"]) == pytest.approx(1, abs=1e-5)
-        kinds[row["kind"]].add(row["id"])
-    assert kinds["core"] == {row["sentence_id"] for row in sentences}
-    assert kinds["passage"] == set(sizes)
-    assert kinds["context"] == (with_context if mode == "exact" else set())
 
 
 def test_the_same_work_is_not_done_twice(tmp_path: Path) -> None:
@@ -137,17 +102,7 @@ def test_two_runs_of_one_corpus_at_once(tmp_path: Path) -> None:
     assert sql(tmp_path, "SELECT count(*) FROM costs GROUP BY stage, shard HAVING count(*) > 1") == []
 
 
-def test_a_missing_shard_is_noticed_by_the_next_plan_and_made_again(tmp_path: Path) -> None:
-    shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
-    before = contents(tmp_path)
-    next(tmp_path.glob("vectors/*/00001.parquet")).unlink()
-    plan = graph(parameters(tmp_path))
-    assert [stage.name for stage in plan.missing()] == ["encode"]
-    assert [manifest.stage for manifest in plan.run(run_serially).new()] == ["encode"]
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("table", ["passages", "sentences", "vectors", "faiss"])
+@pytest.mark.parametrize("table", ["sentences", "faiss"])
 def test_changed_bytes_are_refused_by_name_and_rebuilt(tmp_path: Path, table: str) -> None:
     shutil.copytree(indexed(), tmp_path, dirs_exist_ok=True)
     before = contents(tmp_path)
@@ -166,14 +121,6 @@ def test_an_encoder_that_gives_nonsense_is_named(tmp_path: Path) -> None:
     for encoder, words in (("NaNEncoder", "not finite"), ("WideEncoder", "dimension 64, expected 32")):
         with pytest.raises(BadVectors, match=rf"tests\.support\.fakes:{encoder}.*shard 0.*{words}"):
             index(tmp_path, encode={"encoder": f"tests.support.fakes:{encoder}", "context": "passage"})
-
-
-def test_a_corpus_without_a_usable_row_says_why(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"body": "It is called otherwise."}\n')
-    with pytest.raises(InputError, match=r"rows\.jsonl.*missing_column.*body"):
-        index(tmp_path / "s", f"jsonl:{file}")
-    assert read_runs(tmp_path / "s")[-1].state == "failed"
 
 
 @pytest.mark.slow

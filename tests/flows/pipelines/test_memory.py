@@ -8,9 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tests.support.indexing import index, sql
 
 ROOT = Path(__file__).parents[3]
@@ -44,15 +41,6 @@ def test_copies_of_a_long_passage(tmp_path: Path) -> None:
     assert peak(tmp_path / "s", f"jsonl:{file}") < 450
     assert rejected(tmp_path / "s") == [("duplicate", 1499, "the same id as row 2 of jsonl:f.jsonl")]
     assert sql(tmp_path / "s", "SELECT count(*) FROM passages") == [(2,)]
-
-
-def test_a_parquet_file_whose_rows_share_a_long_title(tmp_path: Path) -> None:
-    """The file has 1.1 kB: a dictionary's page with the title, and a number for every row."""
-    rows = pa.table({"title": ["t" * 1_000_000] * 400 + ["Good"], "text": [f"Passage {n}." for n in range(401)]})
-    pq.write_table(rows, tmp_path / "f.parquet", compression="zstd", use_dictionary=["title"])
-    assert peak(tmp_path / "s", f"parquet:{tmp_path / 'f.parquet'}") < 700
-    detail = "title: 1,000,000 characters; load.max_name_chars is 10,000"
-    assert rejected(tmp_path / "s") == [("over_long", 400, detail)]
 
 
 def test_a_json_string_without_end(tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
-"""What was paid for is not paid for again after a kill, and is in the ledger: of every stage that asks a paid model."""
+"""What was paid for is not paid for again after a run that ended, and is in the ledger: of every stage that asks a paid
+model. `max_usd`: what a server charges never passes it, and more money goes on where it stopped."""
 
-import pickle
-import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,20 +13,31 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support import tiny_models
+from tests.support import evaluating, tiny_models
 from tests.support.fakes import Reply
-from tests.support.paid import CONCURRENCY, Corpus, PaidServer
+from tests.support.paid import Corpus, PaidServer
+from tests.support.prices import PER_TOKEN, priced
 from tests.support.stages import staged
 from vitalfew.configs.evaluation import GenerateConfig
+from vitalfew.configs.loading import ConfigError
+from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines.evaluate import EvaluationPlan
+from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.quote import cap
+from vitalfew.flows.pipelines.quote.cap import AboveCap, check_cap
+from vitalfew.flows.pipelines.run import StageProgress
+from vitalfew.flows.ray_pool import Workers, ray_cluster
 from vitalfew.storage import files, journals
+from vitalfew.storage.runs import read_runs
 from vitalfew.storage.upkeep import inventory, verify
 from vitalfew.tasks.generate import Generate
-from vitalfew.tasks.models.causal.engines.remote import Unanswered
+from vitalfew.tasks.models.causal.engines.cap import CapReached, NoPrice, Purse, capped, spending
+from vitalfew.tasks.models.causal.engines.remote import FRAME_TOKENS, Unanswered
 from vitalfew.tasks.stage import Stage
 
-ROOT = Path(__file__).parents[3]
 STAGES = ("generate", "critique", "label", "refine", "split")
-RUN = "import pickle, sys; stage = pickle.load(sys.stdin.buffer)\nwith stage.artifact.locked(): stage.run(sys.argv[1])"
+MODELS = ("openai:tiny", "judge:tiny", "tests.support.paid:Lister")
+MAX_TOKENS = 150
 
 
 @pytest.fixture(scope="module")
@@ -99,32 +107,16 @@ def interrupted(stage: Stage, after: int) -> bool:
     return False
 
 
-def killed(stage: Stage, server: PaidServer, after: int, delay: float = 0.0) -> bool:
-    """Run a stage in a process of its own, and kill it once so many more requests have come, `delay` seconds later."""
-    process = subprocess.Popen([sys.executable, "-c", RUN, f"killed-{after}"], stdin=subprocess.PIPE, cwd=ROOT)
-    last = len(server.prompts()) + after
-
-    def watch(requests: int) -> None:
-        if requests >= last:
-            time.sleep(delay)
-            process.kill()
-
-    server.watch = watch
-    process.communicate(pickle.dumps(stage))
-    server.watch = lambda requests: None
-    server.wait()
-    assert process.returncode in (0, -signal.SIGKILL)
-    return process.returncode != 0
-
-
 class Undisturbed:
-    """What a run without a kill asks, pays and gives, in a store of its own."""
+    """What a run to the end, without a cap, asks, pays and gives, in a store of its own."""
 
     def __init__(self, corpus: Corpus, name: str, server: PaidServer) -> None:
         stage = corpus.copied(corpus.store.with_name("undisturbed")).stage(name, server.url)
         stage.run("alone")
         assert server.paid_again() == 0
         self.requests, self.tokens, self.rows = len(server.prompts()), tokens(stage), rows(stage)
+        self.usd = usd(server)
+        self.most = PER_TOKEN * (max(len(prompt.encode()) for prompt in server.prompts()) + FRAME_TOKENS + MAX_TOKENS)
         server.asked.clear()
 
 
@@ -158,20 +150,6 @@ def test_a_local_model_computes_no_batch_twice(corpus: Corpus, tmp_path: Path) -
     due.run("second")
     assert rows(due).equals(rows(alone))
     assert tokens(alone) <= tokens(due) <= tokens(alone) + 2 * entries[-1].tokens
-
-
-def test_a_run_that_was_killed_pays_for_the_rest_alone(corpus: Corpus, server: PaidServer) -> None:
-    due = Undisturbed(corpus, "generate", server)
-    stage = corpus.stage("generate", server.url)
-    assert killed(stage, server, after=7)
-    asked = {*server.prompts()}
-    paid = journals.entries(journals.place(stage.artifact, 0))
-    assert 7 - CONCURRENCY <= len(paid) <= len(asked) <= 7 + CONCURRENCY
-    stage.run("second")
-    assert server.paid_again() <= CONCURRENCY
-    assert server.paid_again() == len(asked) - len(paid)
-    assert tokens(stage) == due.tokens == server.tokens_due()
-    assert rows(stage).equals(due.rows)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -215,7 +193,7 @@ def test_one_request_that_fails_holds_up_its_shard_alone(corpus: Corpus, server:
     assert "out of memory" in error
 
 
-@pytest.mark.parametrize("count", [-7, float("inf"), "many", None])
+@pytest.mark.parametrize("count", [-7, "many"])
 def test_whatever_a_server_counts_its_answers_are_kept(corpus: Corpus, server: PaidServer, count: Any) -> None:
     reply = server.behave
 
@@ -262,17 +240,128 @@ def test_whenever_and_however_often_a_run_ends(indexed: Corpus, server: PaidServ
     files.remove_tree(store)
 
 
+# Caps
+
+
+@pytest.fixture(autouse=True)
+def _prices(tmp_path: Path) -> Iterator[None]:
+    with priced(tmp_path, *MODELS):
+        yield
+
+
+def usd(server: PaidServer) -> float:
+    """What the server has charged for all that it was asked."""
+    return PER_TOKEN * sum(sum(server.usage(prompt)) for prompt in server.prompts())
+
+
+@pytest.mark.parametrize("name", ["generate", "critique", "split"])
+def test_more_money_goes_on_where_the_cap_stopped(corpus: Corpus, server: PaidServer, name: str) -> None:
+    due = Undisturbed(corpus, name, server)
+    stage, most = corpus.stage(name, server.url), due.most + due.usd / 3
+    with capped(most), pytest.raises(CapReached):
+        stage.run("first")
+    charged = usd(server)
+    assert 0 < charged <= most
+    assert len(server.prompts()) < due.requests
+    with capped(0), pytest.raises(CapReached):
+        stage.run("nothing")
+    assert usd(server) == charged
+    with capped(due.most + due.usd):
+        stage.run("second")
+    assert server.paid_again() == 0
+    assert usd(server) == pytest.approx(due.usd)
+    assert PER_TOKEN * tokens(stage) == pytest.approx(due.usd)
+
+
+def experiment(server: PaidServer) -> dict[str, Any]:
+    generate = {"generator": "openai", "model": "tiny", "temperature": 0, "base_url": server.url, "concurrency": 4}
+    return {
+        "index": "test",
+        "questions": {"sample": 24, "batch": 10},
+        "generate": generate,
+        "methods": {"none": {"retrieve": None}, "naive": {"retrieve": {"retriever": "bm25", "top_k": 1}}},
+    }
+
+
+def planned(store: Path, server: PaidServer, **given: Any) -> EvaluationPlan:
+    plan = graph(evaluating.parameters(store, experiment(server), **given))
+    assert isinstance(plan, EvaluationPlan)
+    return plan
+
+
+def test_a_run_says_what_was_paid_and_what_is_left(store: Path, server: PaidServer) -> None:
+    with pytest.raises(CapReached) as first:
+        evaluating.run(store, experiment(server), max_usd=1.2)
+    charged, asked = usd(server), len(server.prompts())
+    assert 0 < charged <= 1.2
+    said = str(first.value)
+    assert said.startswith(f"the cap of 1.2000 USD is reached: {charged:.4f} USD are paid")
+    assert f"Generate: {asked} of 24 prompts are answered; the rest is quoted at " in said
+    with pytest.raises(CapReached, match=rf"earlier runs have paid {charged:.4f} USD"):
+        evaluating.run(store, experiment(server), max_usd=0)
+    outcome = evaluating.run(store, experiment(server), max_usd=50)
+    assert server.paid_again() == 0
+    assert outcome.run.state == "completed"
+
+
+def test_both_halves_of_a_choice_have_one_cap(store: Path, server: PaidServer) -> None:
+    chosen = experiment(server) | {"choose": {"retrieve.top_k": [1, 2], "by": "accuracy"}}
+    chosen |= {"questions": {"sample": 24, "batch": 10}, "methods": {"naive": {"retrieve": {"retriever": "bm25"}}}}
+    with pytest.raises(CapReached):
+        evaluating.run(store, chosen, max_usd=2)
+    assert 0 < (before := usd(server)) <= 2
+    with suppress(CapReached):
+        evaluating.run(store, chosen, max_usd=2)
+    assert before < usd(server) <= before + 2
+    evaluating.run(store, chosen, max_usd=20)
+    assert server.paid_again() == 0
+    assert [run.state for run in read_runs(store)][-2:] == ["completed", "completed"]
+
+
+def test_a_quote_above_the_cap_asks_first(store: Path, server: PaidServer) -> None:
+    said: list[str] = []
+
+    def no(question: str) -> bool:
+        said.append(question)
+        return False
+
+    with mock.patch.object(cap, "requests_usd", return_value=0.0712):
+        for ask in (None, no):
+            with pytest.raises(AboveCap, match=r"above the cap of 0\.0500 USD\. Nothing was sent.*--max-usd 0\.072\)"):
+                check_cap(planned(store, server, max_usd=0.05), ask)
+        check_cap(planned(store, server, max_usd=0.05), lambda question: True)
+        check_cap(planned(store, server, max_usd=0.08), no)
+    assert [question.startswith("The quote is 0.0712 USD") for question in said] == [True]
+    for plan in (planned(store, server), planned(store, server, max_usd=0.05, until_cap=True)):
+        check_cap(plan)
+        assert plan.quoted_usd is None
+    assert server.prompts() == []
+
+
+def test_a_model_without_a_price_is_told_before_anything_runs(store: Path, server: PaidServer) -> None:
+    changed = experiment(server)
+    changed["generate"]["model"] = "huge"
+    plan = graph(evaluating.parameters(store, changed, max_usd=1))
+    with pytest.raises(NoPrice, match=r"price of openai:huge"):
+        check_cap(plan)
+    assert not plan.manifest(plan.stages[0])
+    with pytest.raises(ConfigError, match="max_usd"):
+        planned(store, server, max_usd=-1)
+
+
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path: Path, server: PaidServer) -> None:
-    corpus = Corpus(tmp_path / "store", questions=200, batch=48)
-    stage = corpus.stage("generate", server.url)
-    moments = random.Random(8)
-    kills = 0
-    while kills < 20:
-        kills += killed(stage, server, moments.randint(1, 9), moments.choice([0, moments.random() / 50]))
-        assert stage.artifact.manifest() is None, "more questions are due for as many kills"
-    stage.run("last")
-    distinct = {*server.prompts()}
-    assert len(distinct) == len(rows(stage)["prompt_id"].unique())
-    assert len(server.prompts()) <= len(distinct) + kills * CONCURRENCY
-    assert tokens(stage) == server.tokens_due()
+def test_workers_of_ray_share_a_cap(corpus: Corpus, server: PaidServer) -> None:
+    """Two processes of four threads each."""
+    due = Undisturbed(corpus, "generate", server)
+    stage, most = corpus.stage("generate", server.url), due.most + due.usd / 3
+    stage.workers = None
+    purse, pool = Purse.of(most), Workers(2)
+    with ray_cluster(Execution(workers=2, store=corpus.store)), StageProgress("generate") as progress:
+        with spending(purse), pytest.raises(CapReached):
+            pool.run(stage, "first", progress)
+        assert usd(server) == pytest.approx(purse.till.paid())
+        assert due.usd / 3 < usd(server) <= most
+        with spending(Purse.of(due.most * 9)):
+            pool.run(stage, "second", progress)
+    assert server.paid_again() == 0
+    assert PER_TOKEN * tokens(stage) == pytest.approx(due.usd)

@@ -1,88 +1,61 @@
-"""Recipes on tiny stand-ins of the data sets that their papers train on, by the command, to the end."""
+"""A recipe on what its paper trains on: contexts that came with the questions, labels of a run."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.support.evaluating import run
 from tests.support.indexing import index
-from tests.support.oreo import reader
-from tests.support.stand_ins import NAMES, question, write_stand_ins
 from tests.support.tiny_models import llama
 from vitalfew.flows.cli.main import app
 
+NAMES = ("Velmar", "Kessin", "Orrel", "Tamsin", "Dunmore", "Harrow", "Lindel", "Marrow", "Pernod", "Quill", "Sarn")
 SPARSE = [
     "yes=.", 'no="?"', "steps=1", "precision=fp32", "threads=1", "contexts=3", "fewest=3", "rank=2", "targets=[q_proj]",
-    "check_questions=2",
+    "check_questions=2", "split=question", "held_out=2", "choosing=1",
 ]  # fmt: skip
-BY_QUESTION = ["split=question", "held_out=2", "choosing=1"]
-
-
-@pytest.fixture(autouse=True)
-def _by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To convert a network for OpenVINO takes longer than these trainings."""
-    monkeypatch.setattr("vitalfew.tasks.models.compiled.is_usable", lambda: False)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data sets, models, and a store with an index of the contexts."""
-    folder = write_stand_ins(tmp_path_factory.mktemp("place"))
+    """Questions about towns: `popqa.tsv`, which has no passages, and `retrieved.jsonl`, Self-RAG's lines with contexts,
+    of which the second has the answer; a model, and a store with an index of the contexts."""
+    folder = tmp_path_factory.mktemp("place")
     llama(folder / "llama", positions=1024)
+    years = [str(1700 + 7 * number) for number in range(len(NAMES))]
+    asked = [f"When was the mill of {name} built?" for name in NAMES]
+    rows = [f'{n}\t{NAMES[n]}\t{asked[n]}\t"[""{years[n]}""]"\t{n}' for n in range(len(NAMES))]
+    (folder / "popqa.tsv").write_text("\n".join(["id\tsubj\tquestion\tpossible_answers\ts_pop", *rows]) + "\n")
+    passages = [
+        {"title": name, "text": f"{name} lies on a river. The mill of {name} was built in {year}."}
+        for name, year in zip(NAMES, years, strict=True)
+    ]
+    with (folder / "retrieved.jsonl").open("w") as file:
+        for n, year in enumerate(years):
+            own = [passages[(n + other) % len(NAMES)] for other in (3, 0, 5)]
+            file.write(json.dumps({"question": asked[n], "answers": [year], "ctxs": own}) + "\n")
     index(folder / "store", f"ctxs:{folder / 'retrieved.jsonl'}")
     return folder
 
 
-@pytest.fixture(scope="module")
-def tiny(place: Path) -> Path:
-    """The weights of a tiny reader."""
-    return reader(place / "tiny")
-
-
-def command(place: Path, recipe: str, *data: str, settings: list[str]) -> Any:
-    """`vitalfew train`; the model goes to `out`."""
-    given = ["train", recipe, *data, "--store", str(place / "store"), "--runner", "serial", "--out", str(place / "out")]
-    return CliRunner().invoke(app, [*given, *(part for one in settings for part in ("--set", one))])
-
-
-def train(place: Path, recipe: str, *data: str, settings: list[str]) -> str:
-    """Train, and return the card of the model."""
-    result = command(place, recipe, *data, settings=settings)
-    assert result.exit_code == 0, result.output
-    return (place / "out" / "README.md").read_text()
-
-
-def sparse(place: Path, recipe: str, *data: str, settings: list[str]) -> str:
-    return train(place, recipe, *data, settings=[*SPARSE, f"base={place / 'llama'}", *settings])
-
-
-def held_out(place: Path) -> list[str]:
-    return (place / "out" / "held_out.txt").read_text().splitlines()
+def trained(place: Path, *data: str, settings: list[str], status: int = 0) -> str:
+    """Train `sparse_rag`; return what the command prints, and the card of the model."""
+    whole = [*SPARSE, f"base={place / 'llama'}", *settings]
+    given = ["--store", str(place / "store"), "--runner", "serial", "--out", str(place / "out")]
+    words = [word for setting in whole for word in ("--set", setting)]
+    result = CliRunner().invoke(app, ["train", "sparse_rag", *data, *given, *words])
+    assert result.exit_code == status, result.output
+    return " ".join(result.output.split()) + (place / "out" / "README.md").read_text()
 
 
 def test_questions_without_gold_passages_learn_from_the_contexts_they_came_with(place: Path) -> None:
     data = f"popqa:{place / 'popqa.tsv'}", "--passages", f"ctxs:{place / 'retrieved.jsonl'}"
-    settings = [*BY_QUESTION, f"run_file={place / 'retrieved.jsonl'}", "label.labeller=answer_text"]
-    card = sparse(place, "sparse_rag", *data, settings=settings)
-    assert "9 questions to learn from" in card
+    card = trained(place, *data, settings=[f"run_file={place / 'retrieved.jsonl'}", "label.labeller=answer_text"])
+    assert "8 questions to learn from" in card
     assert "2 questions held out, chosen by a hash with seed 100" in card
     assert "3 to 3 contexts per question, the first as a file ranks them" in card
-    assert set(held_out(place)) < {question(number) for number in range(len(NAMES))}
-
-
-def test_a_data_set_of_its_own_is_held_out(place: Path) -> None:
-    settings = ["split=file", f"held_out=squad:{place / 'squad-dev.json'}", "choosing=4"]
-    data = f"squad:{place / 'squad.json'}"
-    card = sparse(place, "sparse_rag", data, settings=settings)
-    assert "vitalfew train recipe.yaml squad:squad.json --out DIR" in card
-    # "When was the mill built?" is asked of every town, so that it is held out, too
-    assert "5 questions to learn from" in card
-    assert "4 questions held out, of a data set of their own" in card
-    assert held_out(place) == sorted(
-        ["When was the mill built?", *(f"How many people live in {town}?" for town in NAMES[:3])]
-    )
 
 
 def test_labels_of_a_run_are_learnt_from(place: Path) -> None:
@@ -91,41 +64,7 @@ def test_labels_of_a_run_are_learnt_from(place: Path) -> None:
     methods = {"titles": {"label": {"labeller": "title"}}, "answers": {"label": {"labeller": "answer_text"}}}
     settings = {"index": "test", "generate": None, "retrieve": retrieve, "methods": methods}
     found = run(place / "store", settings, score={"metrics": ["passage_recall"]})
-    given = [*BY_QUESTION, f"labels={found.run.run_id}:titles"]
-    card = sparse(place, "sparse_rag", f"ctxs:{file}", settings=given)
+    card = trained(place, f"ctxs:{file}", settings=[f"labels={found.run.run_id}:titles"])
     assert "which are relevant is said by the labels of a run" in card
-    ambiguous = [*SPARSE, f"base={place / 'llama'}", "split=question", f"labels={found.run.run_id}"]
-    result = command(place, "sparse_rag", f"ctxs:{file}", settings=ambiguous)
-    assert "has the labels of titles, answers; name one" in " ".join(result.output.split())
-
-
-def test_what_a_data_set_cannot_give_is_said(place: Path) -> None:
-    data, base = f"squad:{place / 'squad.json'}", [*SPARSE, f"base={place / 'llama'}"]
-    for settings, message in (
-        (["split=question", f"run_file={place / 'retrieved.jsonl'}"], "ranks passages for none of the 24 questions"),
-        (["split=file"], "split=file needs the data set to hold out"),
-    ):
-        result = command(place, "sparse_rag", data, settings=[*base, *settings])
-        assert result.exit_code == 1
-        assert message in " ".join(result.output.split())
-
-
-LITTLE = [
-    "precision=fp32", "threads=1", "batch_tokens=256", "steps=1", "epochs=1", "check_questions=1", "batch=2",
-    "max_new_tokens=12", "generator={generator: tests.support.oreo:LastWord}",
-]  # fmt: skip
-
-
-def test_oreo_holds_a_data_set_out(place: Path, tiny: Path) -> None:
-    reads = f"retrieve={{retriever: run_file, top_k: 4, file: {place / 'hotpotqa.json'}}}"
-    collects = f"collect.reader={{generator: reader, model: {tiny}}}"
-    alone = ["contrastive=null", "ppo=null", *(f"sft.{one}" for one in (*LITTLE, "layers=1", f"base={tiny}"))]
-    held = f"collect.held_out=hotpotqa:{place / 'hotpotqa-dev.json'}"
-    given = [f"questions.dataset=hotpotqa:{place / 'hotpotqa.json'}", "collect.split=file", held, "collect.choosing=2"]
-    index(place / "store", f"hotpotqa:{place / 'hotpotqa.json'}", name="hotpotqa")
-    settings = ["index=hotpotqa", reads, collects, *given, *alone]
-    card = train(place, "oreo", "--index", "test", settings=settings)
-    assert "7 questions with an evidence text to learn from" in card
-    assert "3 questions held out" in card
-    without = command(place, "oreo", "--index", "test", settings=["collect.split=file", held])
-    assert "collect.split=file needs the data set to learn from" in " ".join(without.output.split())
+    ambiguous = trained(place, f"ctxs:{file}", settings=[f"labels={found.run.run_id}"], status=1)
+    assert "has the labels of titles, answers; name one" in ambiguous

@@ -62,26 +62,23 @@ def test_no_other_host_is_answered(host: str) -> None:
         assert (status == 421) is not own
 
 
-@pytest.mark.parametrize("host", ["", "127.0.0.1:4201", "127.0.0.1.evil.example:4200", "0.0.0.0:4200"])
-def test_a_name_that_only_looks_like_its_own_is_another(host: str) -> None:
-    assert client().get("/api/any", headers={"Host": host}).status_code == 421
-    assert not heard(None, host)
+def test_a_name_that_only_looks_like_its_own_is_another() -> None:
+    for host in ("", "127.0.0.1:4201", "127.0.0.1.evil.example:4200", "0.0.0.0:4200"):
+        assert client().get("/api/any", headers={"Host": host}).status_code == 421
+        assert not heard(None, host)
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:4200"])
-@pytest.mark.parametrize("method", METHODS)
-def test_a_page_of_another_origin_writes_nothing(method: str, origin: str) -> None:
-    status = client().request(method, "/api/any", headers={"Origin": origin}).status_code
-    assert status == (200 if method == "GET" else 403)
-    assert not heard(origin)
-
-
-@pytest.mark.parametrize("origin", ["http://localhost:4200", None])
-@pytest.mark.parametrize("method", METHODS)
-def test_its_own_pages_and_programs_write(method: str, origin: str | None) -> None:
+@pytest.mark.parametrize(
+    ("origin", "is_own"),
+    [("http://evil.example", False), ("null", False), ("https://127.0.0.1:4200", False),
+     ("http://localhost:4200", True), (None, True)],
+)  # fmt: skip
+def test_only_its_own_pages_and_programs_write(origin: str | None, is_own: bool) -> None:
     headers = {"Origin": origin} if origin else {}
-    assert client().request(method, "/api/any", headers=headers).status_code == 200
-    assert heard(origin)
+    for method in METHODS:
+        status = client().request(method, "/api/any", headers=headers).status_code
+        assert status == (200 if is_own or method == "GET" else 403)
+    assert heard(origin) == is_own
 
 
 def test_the_configured_host_is_answered_too() -> None:
@@ -119,10 +116,8 @@ def test_a_link_also_gives_the_cookie_of_the_pages() -> None:
     given = server.post(START, content=server.post(LINK, headers=OWN).text)
     name, _, rest = given.headers["Set-Cookie"].partition("=")
     value, *attributes = (part.strip() for part in rest.split(";"))
-    assert name == "vitalfew-4200"
     assert {"HttpOnly", "SameSite=strict", "Path=/vitalfew"} <= {*attributes}
-    assert len(value) > 40
-    assert value not in (KEY, SECRET)
+    assert (name, len(value) > 40, value in (KEY, SECRET)) == ("vitalfew-4200", True, False)
     assert "Set-Cookie" not in server.post(START, content=b"guessed").headers
 
 

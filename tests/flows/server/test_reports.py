@@ -55,16 +55,8 @@ def test_the_page_of_a_report_has_nothing_of_it_and_runs_its_own_script_alone(cl
     assert f"script-src 'sha256-{digest}';" in page.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"/reports/{RUN}/methods.csv",
-        f"/reports/{RUN}/../../report.html",
-        "/reports/%2e%2e/report.html",
-        "/reports/..%2f..%2f/report.html",
-        f"/reports/{RUN}/report.html%00",
-        "/reports/of-no-run/report.html",
-    ],
-)
-def test_nothing_else_of_the_store_is_served(client: TestClient, path: str) -> None:
-    assert client.get(path, headers=OWN).status_code == 404
+def test_nothing_else_of_the_store_is_served(client: TestClient) -> None:
+    for name in ("../../report.html", "methods.csv", "report.html%00", "..%2f..%2f/report.html"):
+        assert client.get(f"/reports/{RUN}/{name}", headers=OWN).status_code == 404
+    for path in ("%2e%2e/report.html", "of-no-run/report.html"):
+        assert client.get(f"/reports/{path}", headers=OWN).status_code == 404

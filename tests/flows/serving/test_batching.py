@@ -1,13 +1,12 @@
 """A line of requests before one thread."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.support.serving import PATIENCE
-from vitalfew.flows.serving.batching import Bounds, Full, WaitingLine
+from vitalfew.flows.serving.batching import Bounds, WaitingLine
 
 
 class Recorder:
@@ -25,7 +24,7 @@ class Recorder:
 
 def line(**bounds: Any) -> tuple[WaitingLine, Recorder]:
     record = Recorder()
-    return WaitingLine({"a": record, "b": record}, Bounds(**{"wait": 0.0, **bounds})), record
+    return WaitingLine({"a": record, "b": record}, Bounds(**bounds)), record
 
 
 def submitted(own: WaitingLine, *items: str, task: str = "a", size: int = 1) -> list[Any]:
@@ -53,42 +52,4 @@ def test_one_requests_fault_is_not_the_others() -> None:
     assert results([good, fine]) == ["A", "C"]
     with pytest.raises(ValueError, match="bad"):
         bad.result(PATIENCE)
-    own.close()
-
-
-def test_a_cancelled_request_frees_its_place() -> None:
-    own, record = line(room=2)
-    first, second = submitted(own, "a", "b")
-    with pytest.raises(Full) as full:
-        own.submit("a", "c", 1)
-    assert full.value.retry_after >= 1
-    assert first.cancel()
-    assert own.waiting == 1
-    third = own.submit("a", "c", 1)
-    own.start()
-    assert results([second, third]) == ["B", "C"]
-    assert record.batches == [["b", "c"]]
-    own.close()
-
-
-def test_many_threads_get_their_results() -> None:
-    own, record = line(wait=0.001, room=10_000, requests=7)
-    own.start()
-    wrong: list[str] = []
-
-    def ask(thread: int) -> None:
-        for number in range(50):
-            future = own.submit("a", f"q{thread}-{number}", 1)
-            if number % 5 == 0:
-                future.cancel()
-            elif future.result(PATIENCE) != f"Q{thread}-{number}":
-                wrong.append(f"{thread}-{number}")
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not wrong
-    assert max(map(len, record.batches)) <= 7
     own.close()

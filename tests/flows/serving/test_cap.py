@@ -1,11 +1,9 @@
 """A server that may pay no more refuses questions, and goes on searching."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp import Client
 from typer.testing import CliRunner
 
 import vitalfew as vf
@@ -47,18 +45,6 @@ def usd(provider: PaidServer) -> float:
     return PER_TOKEN * sum(sum(provider.usage(prompt)) for prompt in provider.prompts())
 
 
-def told(address: str) -> str:
-    """What an agent is told instead of an answer."""
-
-    async def ask() -> str:
-        async with Client(f"{address}/mcp") as agent:
-            result = await agent.call_tool("answer", {"question": QUESTIONS[0]})
-            assert result.is_error
-            return str(result.content)
-
-    return asyncio.run(ask())
-
-
 def spent(running: Running, file: Path, provider: PaidServer) -> None:
     """Ask until both configurations refuse."""
     with running.ready().client() as client:
@@ -85,7 +71,6 @@ def test_all_configurations_share_the_cap_of_a_server(file: Path, provider: Paid
     served = opened(searchable(), entries(file), Purse.of(1.2))
     with Running(lambda hosts: application(served, hosts=hosts)) as running:
         spent(running, file, provider)
-        assert "the cap of 1.2000 USD is reached" in told(running.address)
 
 
 @pytest.mark.slow

@@ -5,18 +5,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.support.evaluating import searchable
 from tests.support.serving import PATIENCE, experiment
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.main import app
 from vitalfew.flows.serving.entrance import parse_keys
 from vitalfew.flows.serving.running import checked_keys, known_origins, read_entries
 
@@ -38,54 +35,31 @@ def until_ready(output: IO[str]) -> tuple[str, str]:
     return printed, found[1]
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Any]:
-    """A server with a file of two configurations: its process, its output until it is ready, and its address."""
+def test_a_server_runs_until_it_is_asked_to_end(tmp_path: Path) -> None:
+    """With a file of two configurations."""
     file = experiment(tmp_path)
     (tmp_path / "serve.yaml").write_text(
         f"index: test\nconfigurations:\n  fine: {{method: '{file}:sentences'}}\n"
         f"  few: {{method: '{file}:passages', set: {{retrieve: {{top_k: 1}}}}}}\n"
     )
-    command = [sys.executable, "-m", "vitalfew.flows.cli", "serve", str(tmp_path / "serve.yaml"), "--port", "0"]
-    command += ["--store", str(searchable())]
+    words = ["serve", str(tmp_path / "serve.yaml"), "--port", "0", "--store", str(searchable())]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "VITALFEW_SERVE_KEYS": ""}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout
-    printed, address = until_ready(process.stdout)
-    yield process, printed, address
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_server_runs_until_it_is_asked_to_end(started: Any) -> None:
-    process, printed, address = started
+    command = [sys.executable, "-m", "vitalfew.flows.cli", *words]
+    pipes: Any = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
+        try:
+            printed, address = until_ready(process.stdout)
+            body = {"question": "Who founded the town of Velmar?", "model": "few"}
+            with httpx.Client(base_url=address, timeout=PATIENCE) as client:
+                assert client.get("/ready").status_code == 200
+                assert len(client.post("/answer", json=body).raise_for_status().json()["contexts"]) == 1
+            process.send_signal(signal.SIGTERM)
+            rest = process.communicate(timeout=PATIENCE)[0]
+        finally:
+            process.kill()
     assert "fine: index test, not evaluated in this store" in printed
-    assert re.search(r"Ready after \d+\.\d s", printed)
-    body = {"question": "Who founded the town of Velmar?", "model": "few"}
-    with httpx.Client(base_url=address, timeout=PATIENCE) as client:
-        assert client.get("/ready").status_code == 200
-        assert len(client.post("/answer", json=body).raise_for_status().json()["contexts"]) == 1
-    process.send_signal(signal.SIGTERM)
-    rest = process.communicate(timeout=PATIENCE)[0]
     assert (process.returncode, "Stopped." in rest) == (0, True), rest
     assert "Velmar" not in printed + rest
-
-
-def refused(tmp_path: Path, *arguments: str) -> str:
-    done = CliRunner().invoke(app, ["serve", *arguments, "--store", str(searchable())])
-    assert done.exit_code == 1, done.output
-    return " ".join(done.output.split())
-
-
-def test_what_cannot_be_served_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = experiment(tmp_path)
-    monkeypatch.delenv("VITALFEW_SERVE_KEYS", raising=False)
-    assert "keys are needed" in refused(tmp_path, f"{file}:passages", "--index", "test", "--host", "0.0.0.0")
-    assert "has several methods" in refused(tmp_path, str(file), "--index", "test", "--port", "0")
 
 
 def test_a_file_names_configurations(tmp_path: Path) -> None:

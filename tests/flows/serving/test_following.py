@@ -1,29 +1,19 @@
 """An index that moves, and one that is damaged, while questions are asked."""
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.support.evaluating import searchable
-from tests.support.indexing import parameters, without_catalog
+from tests.support.indexing import index
 from tests.support.serving import Running, experiment, served, until
-from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.storage import generations
-from vitalfew.storage.runs import find_index
 
 QUESTION = "Who founded the town of Velmar?"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(searchable(), tmp_path / "store"))
 
 
 def serving(store: Path, file: Path, *others: Any) -> Running:
@@ -39,7 +29,8 @@ def fingerprint(client: httpx.Client) -> str:
 
 def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Path) -> None:
     """Promoted and rolled back while requests come; a candidate is not answered from before it is promoted."""
-    _candidate(store)
+    index(store, "synthetic:passages=50,questions=5,seed=9")
+    generations.rollback(store, "test")
     with serving(store, experiment(tmp_path)) as running:
         running.ready()
         ended = Event()
@@ -67,17 +58,6 @@ def test_generations_are_followed_and_no_request_fails(store: Path, tmp_path: Pa
                 ended.set()
             for future in asked:
                 assert set(future.result()) <= {before, after}
-
-
-def _candidate(store: Path) -> None:
-    """Another build of the index, beside the one that is searched."""
-    plan = graph(parameters(store, "synthetic:passages=50,questions=5,seed=9", name="test"))
-    plan.promoted = False
-    with without_catalog():
-        plan.run(run_serially)
-    assert plan.generation
-    assert plan.generation.number == 2
-    assert find_index(store, "test").generation == 1
 
 
 def test_a_damaged_index_is_said_and_others_are_served_on(store: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +46,17 @@ def ask(client: httpx.Client) -> int:
     return client.post("/answer", json={"question": QUESTION}).status_code
 
 
-@contextmanager
-def many_files(count: int) -> Iterator[None]:
-    """This process may open that many files; where the system does not allow it, the test is skipped."""
-    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most != resource.RLIM_INFINITY and most < count:
-        pytest.skip(f"a process may open {most} files here, and {count} are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before, count), most))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
-
-
 @pytest.mark.slow
 def test_ten_thousand_connections_keep_nobody_out(running: Running) -> None:
     connections = running.server.server_state.connections
     host, port = running.listening.getsockname()
     command = [sys.executable, "-c", HOLDING, host, str(port), str(CONNECTIONS)]
     pipe = subprocess.PIPE
-    with many_files(CONNECTIONS + FILES), running.client() as client:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < CONNECTIONS + FILES:
+        pytest.skip(f"a process may open {most} files here, and {CONNECTIONS + FILES} are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (CONNECTIONS + FILES, most))
+    with running.client() as client:
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holding:
             assert holding.stdout is not None
             assert holding.stdout.readline() == "open\n"

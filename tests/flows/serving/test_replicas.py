@@ -1,15 +1,13 @@
 """Replicas on a Ray cluster: nothing is lost with one, and answers, errors and limits are those of one process."""
 
 import asyncio
-import os
-import pickle
 import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,23 +19,17 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from typer.testing import CliRunner
 
 from tests.flows.serving.test_command import until_ready
 from tests.support.evaluating import searchable
 from tests.support.indexing import index
-from tests.support.object_store import s3_server
-from tests.support.ray_nodes import ROOT, Nodes, three_nodes, wait_for
+from tests.support.ray_nodes import ROOT, Nodes, wait_for
 from tests.support.serving import EXPERIMENT, PATIENCE, until
 from vitalfew.configs.loading import ConfigError
-from vitalfew.flows.cli.main import app
 from vitalfew.flows.pipelines.answering import Answering, RagAnswer, configured
-from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Bounds, Lost
-from vitalfew.flows.serving.errors import place
-from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine, portable
+from vitalfew.flows.serving.replicas import ReplicaResult, Replicas, ReplicasLine
 from vitalfew.storage import generations
-from vitalfew.tasks.datasets.base import InputError
 
 # Without a cluster
 
@@ -50,32 +42,12 @@ def test_replicas_are_a_number_or_a_range() -> None:
             Replicas.parse(text)
 
 
-def test_the_command_says_what_it_cannot_do_before_it_opens_anything() -> None:
-    done = CliRunner().invoke(app, ["serve", "nothing:here", "--replicas", "2"])
-    assert (done.exit_code, "needs --runner ray" in done.output) == (1, True), done.output
-
-
-class Unpicklable(OSError):
-    def __init__(self, one: str, two: str) -> None:
-        super().__init__(f"{one} and {two}")
-
-
-def test_an_error_travels_with_its_place() -> None:
-    try:
-        raise Unpicklable("a", "b")  # as damage
-    except Exception as error:
-        arrived = pickle.loads(pickle.dumps(portable(error)))
-    assert (type(arrived), str(arrived)) == (RuntimeError, "Unpicklable")
-    assert re.fullmatch(r"Unpicklable at .*/test_replicas\.py:\d+", place(arrived))
-
-
 @dataclass
 class FakeHandle:
     """Stands for Ray Serve's handle: answers with the next of `outcomes`, an exception is raised; waits while empty."""
 
     outcomes: list[Any] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
-    cancelled: int = 0
 
     def remote(self, task: str, item: Any, size: int) -> "FakeHandle":
         self.asked.append(item)
@@ -93,7 +65,7 @@ class FakeHandle:
         return outcome
 
     def cancel(self) -> None:
-        self.cancelled += 1
+        """Nothing is under way."""
 
 
 @pytest.fixture
@@ -180,23 +152,13 @@ class RunningServer:
         return rest
 
 
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    folder = Path("/tmp") / f"serve-{os.getpid()}"  # sockets of Unix have short names
-    folder.mkdir()
-    with three_nodes(folder, apart=True) as nodes:
-        yield nodes
-    shutil.rmtree(folder)
-
-
 @contextmanager
 def serving(
     nodes: Nodes,
     folder: Path,
     *methods: str,
-    store: Path | str,
+    store: Path,
     replicas: str = "2",
-    environment: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """A server whose experiment no node sees. What is left of it ends with the block."""
     file = nodes.driver / "trial.yaml"
@@ -213,7 +175,6 @@ def serving(
             "PYTHONPATH": str(ROOT),
             "VITALFEW_TEST_HALT": str(folder),
             "VITALFEW_SERVE_KEYS": "",
-            **(environment or {}),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -285,47 +246,26 @@ def test_a_replica_that_is_killed_loses_no_request(nodes: Nodes, tmp_path: Path)
 
 @pytest.mark.slow
 def test_answers_errors_and_limits_are_those_of_one_process(nodes: Nodes, tmp_path: Path) -> None:
-    """From a store in a bucket, whose key is in no file of Ray; and a server that ends answers what it accepted."""
+    """And a server that ends answers what it accepted."""
     store, texts = searchable(), questions(20)
-    with s3_server("served") as bucket:
-        environment = {**bucket.environment, "VITALFEW_CACHE": str(tmp_path / "copies")}
-        away = f"s3://{bucket.bucket}/store"
-        copy = [sys.executable, "-m", "vitalfew.flows.cli", "store", "copy", str(store), away]
-        subprocess.run(copy, env={**os.environ, **environment}, check=True, capture_output=True)
-        opened = serving(nodes, tmp_path, "sentences", "alone", store=away, replicas="1", environment=environment)
-        with opened as server, server.client() as client:
-            _as_one_process(client, answering(nodes, store, "sentences"), texts)
-            refused = client.post("/search", json={"question": texts[0], "model": "alone"})
-            with pytest.raises(InputError) as error:
-                searching.search(answering(nodes, store, "alone"), texts[:1])
-            assert (refused.status_code, refused.json()["error"]["message"]) == (400, str(error.value))
-            _full(server)
-            with ThreadPoolExecutor(8) as pool:
-                with server.halted():
-                    waiting = [pool.submit(server.answer, text, "sentences") for text in texts[:8]]
-                    soon(lambda: server.figure("waiting") == 8)
-                    server.process.send_signal(signal.SIGTERM)
-                assert {future.result().status_code for future in waiting} == {200}
-            assert "Stopped. All accepted requests were answered." in server.process.communicate(timeout=PATIENCE)[0]
-            assert server.process.returncode == 0
-        key = bucket.environment["AWS_SECRET_ACCESS_KEY"]
-    written = subprocess.run(["grep", "-rqsE", f"{key}|town of Velmar in the year", nodes.driver.parent])
-    assert written.returncode == 1  # and no question either
-
-
-def _as_one_process(client: httpx.Client, direct: Answering, texts: list[str]) -> None:
-    """Answers, hits and ranks are those of this process."""
-    expected = direct.answer(texts)
-    assert all(same(client.post("/answer", json={"question": text, "model": "sentences"}).json(), each)
-               for text, each in zip(texts, expected, strict=True))  # fmt: skip
-    hits = client.post("/search", json={"question": texts[0], "model": "sentences"}).json()["hits"]
-    assert [hit["text"] for hit in hits] == [hit.text for hit in searching.search(direct, texts[:1])[0]]
-    documents = ["A river.", "The founder of the town of Velmar."]
-    ranked = client.post("/v1/rerank", json={"query": texts[0], "documents": documents, "model": "sentences"})
-    scores = searching.rerank(direct, [searching.Documents(texts[0], documents)])[0]
-    assert {each["index"]: each["relevance_score"] for each in ranked.json()["results"]} == pytest.approx(
-        dict(enumerate(scores))
-    )
+    opened = serving(nodes, tmp_path, "sentences", "alone", store=store, replicas="1")
+    with opened as server, server.client() as client:
+        expected = answering(nodes, store, "sentences").answer(texts)
+        bodies = [{"question": text, "model": "sentences"} for text in texts]
+        assert all(same(client.post("/answer", json=body).json(), each)
+                   for body, each in zip(bodies, expected, strict=True))  # fmt: skip
+        assert client.post("/search", json={"question": texts[0], "model": "alone"}).status_code == 400
+        _full(server)
+        with ThreadPoolExecutor(8) as pool:
+            with server.halted():
+                waiting = [pool.submit(server.answer, text, "sentences") for text in texts[:8]]
+                soon(lambda: server.figure("waiting") == 8)
+                server.process.send_signal(signal.SIGTERM)
+            assert {future.result().status_code for future in waiting} == {200}
+        assert "Stopped. All accepted requests were answered." in server.process.communicate(timeout=PATIENCE)[0]
+        assert server.process.returncode == 0
+    written = subprocess.run(["grep", "-rqs", "town of Velmar in the year", nodes.driver.parent])
+    assert written.returncode == 1  # Ray keeps no question
 
 
 def _full(server: RunningServer) -> None:
