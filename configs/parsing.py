@@ -26,7 +26,9 @@ def _check_depth(text: str) -> None:
     for event in yaml.parse(text, _Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise ValueError(f"line {event.start_mark.line + 1}: the values nest too deeply (more than {DEEPEST} times)")
+            raise ValueError(
+                f"line {event.start_mark.line + 1}: the values nest too deeply (more than {DEEPEST} times)"
+            )
 
 
 _BASE_TEN = {
