@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from vitalfew.configs.parsing import parse
 
-_FIELD = re.compile(r"([\w.-]+) *[:=](?: +(.*))?")
+_FIELD = re.compile(r"([\w.-]+) *(?::(?= |$)|=)(.*)")
 _MOST_FIELDS = 1000
 _CODE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)")
 _DIRECTIVE = re.compile(r"\{([\w:+.-]+)\}\s*(.*)")
@@ -79,7 +79,7 @@ def _fields(lines: list[str]) -> Iterator[tuple[str, Any]]:
     """The lines that are a name and a value."""
     for line in lines:
         if match := _FIELD.fullmatch(line.rstrip()):
-            written = (match[2] or "").strip()
+            written = match[2].strip()
             try:
                 value = parse(written)
             except ValueError:

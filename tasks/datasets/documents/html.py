@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument, heading_of_all
 
@@ -17,6 +17,7 @@ _CLOSED = "[hidden], [aria-hidden=true], dialog:not([open])"
 _LINKS_TO_ITSELF = "a[href^='#'], a.headerlink, a.anchor"
 _MAIN = ("main", "[role=main]", "article")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_OPENING = {"button", "dt", *_HEADINGS}
 _BLOCKS = set(_HEADINGS) | set(
     re.findall(
         r"\w+",
@@ -36,7 +37,10 @@ _DEEPEST = 100
 
 def read_html(content: str) -> ReadDocument:
     """Read a page. Its `<title>`, which often names the site too, counts where no heading stands above all others."""
-    tree = LexborHTMLParser(content)
+    try:
+        tree = LexborHTMLParser(content)
+    except SelectolaxError as error:
+        raise MemoryError("any text is HTML: nothing else can fail") from error
     named = tree.css_first("title")
     title = _spaced(named.text()) if named else ""
     _remove_unshown(tree)
@@ -73,7 +77,9 @@ def _can_be_opened(node: Any, opened: Collection[str | None]) -> bool:
     before = node.prev
     while before is not None and before.tag == "-text":
         before = before.prev
-    has_control = before is not None and before.css_matches("summary, button, [aria-expanded], :has(button)")
+    has_control = before is not None and (
+        before.css_matches("[aria-expanded]") or (before.tag in _OPENING and before.css_matches("button"))
+    )
     is_panel = node.attributes.get("role") == "tabpanel" or node.attributes.get("hidden") == "until-found"
     return has_control or is_panel or node.attributes.get("id", "") in opened
 

@@ -20,7 +20,7 @@ import psutil
 
 from vitalfew.tasks.datasets.base import RowError
 from vitalfew.tasks.datasets.documents.blocks import DocumentPart, parts
-from vitalfew.tasks.datasets.documents.readers import read_document
+from vitalfew.tasks.datasets.documents.readers import read_document, reader_of
 
 _OUT_OF_MEMORY = 70
 """The exit code of a process that may take no more memory."""
@@ -120,6 +120,7 @@ def main(bounds: Bounds) -> None:
     while line := sys.stdin.buffer.readline():
         request = json.loads(line)
         content = sys.stdin.buffer.read(request.pop("size"))
+        reader_of(request["name"])  # what it imports is no part of the document
         taken = psutil.Process().memory_info().vms
         resource.setrlimit(resource.RLIMIT_AS, (taken + (bounds.memory << 20), resource.RLIM_INFINITY))
         signal.setitimer(signal.ITIMER_REAL, bounds.seconds)

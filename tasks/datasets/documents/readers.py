@@ -52,13 +52,18 @@ def missing(name: str) -> Sequence[str]:
     return [package for package in READERS.get(ending(name), _TEXT).packages if find_spec(package) is None]
 
 
+def reader_of(name: str) -> Callable[[Any], ReadDocument]:
+    """The function that reads a file of this name, with the packages that it needs."""
+    module, _, function = READERS.get(ending(name), _TEXT).function.partition(":")
+    read: Callable[[Any], ReadDocument] = getattr(import_module(f"{__package__}.{module}"), function)
+    return read
+
+
 def read_document(name: str, content: bytes, encoding: str | None = None) -> ReadDocument:
     """Read a file. `encoding`: of a text that neither states its own nor is UTF-8. Raises RowError, also for the errors
     that a reader has with a broken file: they are of any kind."""
-    reader = READERS.get(ending(name), _TEXT)
-    given: Any = content if reader.is_binary else decoded(content, encoding, reader is _HTML)
-    module, _, function = reader.function.partition(":")
-    read: Callable[[Any], ReadDocument] = getattr(import_module(f"{__package__}.{module}"), function)
+    read, is_html = reader_of(name), READERS.get(ending(name)) is _HTML
+    given: Any = content if is_binary(name) else decoded(content, encoding, is_html)
     try:
         document = read(given)
         if not any(block.text.strip() and not block.level for block in document.blocks):

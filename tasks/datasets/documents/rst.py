@@ -28,6 +28,7 @@ _VERSIONS = {
     "versionchanged": "Changed in version ",
     "deprecated": "Deprecated since version ",
 }
+_UNDERLINE = re.compile(r"([^\w\s])\1{2,}\s*")
 _INCLUDES = re.compile(r"^\s*\.\. +(?:literal)?include::", re.MULTILINE)
 SETTINGS = {
     "line_length_limit": sys.maxsize,
@@ -65,6 +66,10 @@ class _Unknown(Directive):
         if self.arguments:
             inline, _ = self.state.inline_text(self.arguments[0], self.lineno)
             held += nodes.paragraph("", "", nodes.Text(_VERSIONS.get(self.name, "")), *inline)
+        for number in range(1, len(self.content)):
+            # docutils takes no heading here and would lose it: it is a paragraph.
+            if _UNDERLINE.fullmatch(self.content[number]) and self.content[number - 1][:1].strip():
+                self.content[number] = ""
         self.state.nested_parse(self.content, self.content_offset, held)
         return [held]
 
