@@ -170,7 +170,7 @@ def cut(text: str, words: int) -> Iterator[str]:
         shortest = quarter.match(text, start)
         end = _boundary(text, shortest.end() if shortest else start, longest.end())
         yield text[start:end].rstrip()
-        start = _NO_SPACE.search(text, end).start()
+        start = next(_NO_SPACE.finditer(text, end)).start()
     yield text[start:]
 
 

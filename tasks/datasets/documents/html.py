@@ -106,8 +106,9 @@ def _mark_breaks(tree: LexborHTMLParser) -> None:
 def _main_part(tree: LexborHTMLParser) -> Any:
     """The element that holds the page's own text: one that says so, if it has half of all text; else the body."""
     roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
-    enough = len(_spaced(tree.body.text())) / 2
-    return next((root for root in roots if len(_spaced(root.text())) >= enough), tree.body)
+    body: Any = tree.body
+    enough = len(_spaced(body.text())) / 2
+    return next((root for root in roots if len(_spaced(root.text())) >= enough), body)
 
 
 def _blocks(root: Any) -> Iterator[Block]:
@@ -170,7 +171,7 @@ def _rows(texts: Sequence[Any]) -> Iterator[str]:
     cells = _grouped(texts, ("td", "th", "caption"))
     shown = {cell: _joined(nodes) for cell, nodes in cells.items()}
     for nodes in _grouped([nodes[0] for nodes in cells.values()], ("tr", "caption", "table")).values():
-        row = next((each for each in _around(nodes[0]) if each.tag in ("tr", "caption", "table")), None)
+        row: Any = next((each for each in _around(nodes[0]) if each.tag in ("tr", "caption", "table")), None)
         is_row = row is not None and row.tag == "tr"
         own = [shown.get(cell.mem_id, "") for cell in row.iter()] if is_row else [_joined(nodes)]
         yield " | ".join(own).rstrip(" |")

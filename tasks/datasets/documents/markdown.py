@@ -15,17 +15,19 @@ from vitalfew.tasks.datasets.documents.dialects import front_matter, plain
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_MDX = MarkdownIt("commonmark").enable("table").disable("code")
 _WHOLE = ("fence", "code_block", "table_open")
 
 
 def read_markdown(text: str) -> ReadDocument:
     """Read a Markdown text."""
-    return _read(text, MarkdownIt("commonmark").enable("table"))
+    return _read(text, _MARKDOWN)
 
 
 def read_mdx(text: str) -> ReadDocument:
     """Read a text of MDX, in which an indented line is no code."""
-    return _read(text, MarkdownIt("commonmark").enable("table").disable("code"), is_mdx=True)
+    return _read(text, _MDX, is_mdx=True)
 
 
 def _read(text: str, parser: MarkdownIt, is_mdx: bool = False) -> ReadDocument:

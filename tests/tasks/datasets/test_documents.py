@@ -390,7 +390,7 @@ def docx() -> bytes:
 
 def notebook() -> str:
     """Return a notebook with a heading, a text and a cell of code."""
-    code = {"cell_type": "code", "source": "x = 1", "outputs": [], "execution_count": None}
+    code: dict[str, Any] = {"cell_type": "code", "source": "x = 1", "outputs": [], "execution_count": None}
     cells = [{"cell_type": "markdown", "source": "# Notes\n\nText:"}, code]
     whole = [cell | {"metadata": {}, "id": str(number)} for number, cell in enumerate(cells)]
     return json.dumps({"cells": whole, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
