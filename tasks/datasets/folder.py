@@ -23,11 +23,12 @@ IGNORE_FILE = ".vitalfewignore"
 EXCLUDED = """
 # What sites are made with: templates, styles, programs, pictures of text.
 _templates/ _layouts/ _includes/ _static/ _sass/ node_modules/ __pycache__/
-*.css *.scss *.map *.min.js *.svg *.woff *.woff2 *.ttf *.ico *.pyc
+*.css *.scss *.js *.mjs *.map *.svg *.woff *.woff2 *.ttf *.ico *.pyc
 # Lists of packages and of pages.
 requirements*.txt constraints*.txt *.lock package-lock.json pnpm-lock.yaml go.sum
-SUMMARY.md _sidebar.md _navbar.md _toc.yml mkdocs.yml mkdocs.yaml _config.yml _quarto.yml sidebars.js
-genindex.html py-modindex.html search.html searchindex.js objects.inv sitemap.xml robots.txt CNAME
+SUMMARY.md _sidebar.md _navbar.md _toc.yml mkdocs.yml mkdocs.yaml _config.yml _quarto.yml sidebars.json
+genindex.html py-modindex.html search.html print.html 404.html search*index*.json objects.inv
+sitemap.xml robots.txt CNAME
 """.splitlines()
 """Patterns of what a folder of documents holds beside documents, several a line; a pattern `!NAME` takes one back."""
 

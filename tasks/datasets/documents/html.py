@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -56,6 +57,10 @@ def _remove_unshown(tree: LexborHTMLParser) -> None:
             node.decompose()
     for node in _inner_first(tree, _UNSHOWN):
         node.decompose()
+    for node in _inner_first(tree, "ul, ol"):
+        links = node.css("a[href^='#']")
+        if links and _signs(node.text()) == sum(_signs(link.text()) for link in links):
+            _remove_contents(node)
     for node in _inner_first(tree, "button"):
         if not _is_part_of_a_text(node):
             node.decompose()
@@ -72,11 +77,29 @@ def _inner_first(tree: LexborHTMLParser, selector: str) -> list[Any]:
     return list({node.mem_id: node for node in reversed(tree.css(selector))}.values())
 
 
+def _signs(text: str) -> int:
+    return len("".join(text.split()))
+
+
+def _remove_contents(links: Any) -> None:
+    """Remove a list of links into its own page, and the heading that it stands under."""
+    around = [links, *islice(_around(links), 3)]
+    before = next(filter(None, map(_element_before, around)), None)
+    if before is not None and before.tag in _HEADINGS:
+        before.decompose()
+    links.decompose()
+
+
+def _element_before(node: Any) -> Any:
+    before = node.prev
+    while before is not None and before.tag.startswith("-"):
+        before = before.prev
+    return before
+
+
 def _can_be_opened(node: Any, opened: Collection[str | None]) -> bool:
     """Return whether a hidden element is a panel that its reader can open."""
-    before = node.prev
-    while before is not None and before.tag == "-text":
-        before = before.prev
+    before = _element_before(node)
     has_control = before is not None and (
         before.css_matches("[aria-expanded]") or (before.tag in _OPENING and before.css_matches("button"))
     )

@@ -148,6 +148,7 @@ def test_a_page_is_its_main_part() -> None:
         "<article>Teaser</article><p>The body of this page is longer.": "Teaser\n\nThe body of this page is longer.",
         "<details><summary>More?</summary>Yes.</details><p hidden>No": "More?\n\nYes.",
         "<button aria-controls=p>Ask</button><div id=p hidden>Answer</div>": "Ask\n\nAnswer",
+        "<h2>Contents</h2><div><ul><li><a href='#a'>A</a><ul><li><a href='#b'>B</a></ul></ul></div><p>Text": "Text",
         "<header>Logo</header><p>Text</p><footer>Imprint</footer>": "Text",
     }.items(),
 )
