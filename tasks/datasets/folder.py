@@ -98,7 +98,7 @@ class Folder(FileDataset):
     _bounds = Bounds()
 
     def limit(self, config: LoadConfig) -> None:
-        self._bounds = Bounds(config.document_seconds, config.document_mb, config.document_text_mb)
+        self._bounds = Bounds(float(config.document_seconds), config.document_mb, config.document_text_mb)
 
     def notes(self) -> Mapping[str, int]:
         return self._notes

@@ -29,7 +29,7 @@ _OUT_OF_MEMORY = 70
 class Bounds(NamedTuple):
     """What reading a document may take at most. `memory` and `text`: MiB."""
 
-    seconds: float = 10
+    seconds: float = 10.0
     memory: int = 512
     text: int = 64
 
