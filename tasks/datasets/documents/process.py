@@ -114,6 +114,9 @@ class ReadingProcess:
 def main(bounds: Bounds) -> None:
     """Answer requests from the standard input until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the other process then ends this one
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # nobody is left to answer
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])  # whoever began this process may have blocked it
     logging.disable()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
