@@ -32,6 +32,8 @@ _GROUPS: Mapping[str, int] = {"pre": 0, "table": 0, "ul": 0, "ol": 0} | _HEADING
 """The elements that are a block with all that they hold, with the level of a heading."""
 _SUFFIX = re.compile(r"st|nd|rd|th|er|re|e|ème|ª|º|a|o|tm|sm|™|®|©|", re.IGNORECASE)
 """What is written above the line and is part of the word: 1st, 2e."""
+_REDIRECTION = 300
+"""Characters that a page has at most which only leads to another, besides white space."""
 _DEEPEST = 100
 """Elements that a text stands in at most; of a deeper one the nearest count."""
 
@@ -46,7 +48,10 @@ def read_html(content: str) -> ReadDocument:
     title = _spaced(named.text()) if named else ""
     _remove_unshown(tree)
     _mark_breaks(tree)
-    blocks = [*_blocks(_main_part(tree))] if tree.body else []
+    body: Any = tree.body
+    if body is None or (tree.css_first("meta[http-equiv=refresh i]") and _signs(body.text()) < _REDIRECTION):
+        return ReadDocument([], title)
+    blocks = [*_blocks(_main_part(tree))]
     return ReadDocument(blocks, "" if heading_of_all(blocks) else title)
 
 

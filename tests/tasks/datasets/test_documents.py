@@ -156,6 +156,13 @@ def test_what_a_page_shows_stands_apart_and_is_all_there(page: str, expected: st
     assert [part.text for part in parts(read_html(page), "a.html", 300)] == [expected]
 
 
+def test_a_page_that_only_leads_to_another_has_no_text() -> None:
+    with pytest.raises(RowError, match="has no text"):
+        read_document(
+            "a.html", b"<meta http-equiv='Refresh' content='0; url=b.html'><p>Redirecting to <a href=b.html>b</a>."
+        )
+
+
 def test_a_heading_of_a_page_keeps_its_text_whatever_it_holds() -> None:
     page = "<h1>Questions</h1><p>a</p><h2><button>May I?</button></h2><div hidden>Yes.</div>"
     page += "<h2><a class=anchor href='#c'>Costs</a></h2><p>c</p>"
