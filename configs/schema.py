@@ -37,6 +37,16 @@ class LoadConfig(Config):
     max_items: int = Field(
         10_000, ge=1, description="Maximum answers, gold passages or supporting facts of a question; more: `rejects`."
     )
+    # These three are in the identity of the data sets that read documents.
+    document_seconds: Annotated[float, NOT_IN_FINGERPRINT] = Field(
+        10, gt=0, le=1e6, description="Maximum seconds in which a document of a folder is read; longer: `rejects`."
+    )
+    document_mb: Annotated[int, NOT_IN_FINGERPRINT] = Field(
+        512, ge=1, le=1 << 20, description="Maximum MiB of memory in which a document is read; more: `rejects`."
+    )
+    document_text_mb: Annotated[int, NOT_IN_FINGERPRINT] = Field(
+        64, ge=1, le=1 << 20, description="Maximum MiB of a document's text; more: `rejects`."
+    )
 
 
 class SplitConfig(Section):

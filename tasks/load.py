@@ -6,6 +6,7 @@ are in the sources, and a passage that moves within a file stays in its shard. A
 `rejects` at once; of the others, texts are read only of the rows that are kept.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -58,6 +59,8 @@ class Load(Stage):
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
         self.datasets = [parse_dataset(located(store, specification)) for specification in datasets]
+        for _, dataset in self.datasets:
+            dataset.limit(config)
         self.sources = [_source_name(name, dataset) for name, dataset in self.datasets]
         self.files = [path for _, dataset in self.datasets for path in dataset.files()]
         self.digests = [
@@ -119,7 +122,14 @@ class Load(Stage):
             self.staged.spread(len(runs))
         rows = runs[-1]["records"] if runs else 0
         staged = {table: sum(run[table] for run in runs) for table in STAGED}
-        files.write_json(self.staging / "plan.json", {"shards": shards, "runs": len(runs), "rows": rows, **staged})
+        plan = {"shards": shards, "runs": len(runs), "rows": rows, **staged, "notes": self._notes()}
+        files.write_json(self.staging / "plan.json", plan)
+
+    def _notes(self) -> dict[str, int]:
+        notes = Counter[str]()
+        for _, dataset in self.datasets:
+            notes.update(dataset.notes())
+        return dict(notes)
 
     def is_prepared(self) -> bool:
         try:
@@ -132,9 +142,13 @@ class Load(Stage):
             for offset, record in dataset.records():
                 yield source, offset, record
 
-    def _plan(self) -> dict[str, int]:
+    def _plan(self) -> dict[str, Any]:
         names = ("shards", "runs", "rows", *STAGED)
-        return files.read_record(self.staging / "plan.json", lambda value: {name: int(value[name]) for name in names})
+
+        def plan(value: Any) -> dict[str, Any]:
+            return {name: int(value[name]) for name in names} | {"notes": dict(value["notes"])}
+
+        return files.read_record(self.staging / "plan.json", plan)
 
     def shards(self) -> list[int]:
         return list(range(self._plan()["shards"]))
@@ -157,7 +171,8 @@ class Load(Stage):
             rows_in += heads.num_rows
         tables["rejects"] = pa.concat_tables(rejected).cast(schemas.REJECTS)
         progress(rows_in, 0)
-        return ShardResult(rows_in, tables)
+        # The notes are about all shards: the first one has them.
+        return ShardResult(rows_in, tables, notes=plan["notes"] if shard == 0 else {})
 
     def check(self, manifest: Manifest) -> None:
         rows_out = sum(manifest.rows.values())

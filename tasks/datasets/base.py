@@ -6,12 +6,14 @@ be used is yielded as a `Reject` and never dropped; a dataset raises `InputError
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field
+
+from vitalfew.configs.schema import LoadConfig
 
 
 class InputError(ValueError):
@@ -70,6 +72,22 @@ class Reject:
 Record = Passage | Question | Reject
 
 
+class RowError(Exception):
+    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS (rows.py).
+
+    `detail` must be text that can be stored, so it quotes strings of the source with repr.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+    def reject(self, where: str = "") -> Reject:
+        """Return the Reject to yield; `where` names the part of the row."""
+        return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
+
+
 OptionalName = Annotated[str | None, Field(min_length=1)]
 """An option that names something, such as a column or a file; None if it is not given."""
 
@@ -109,6 +127,13 @@ class Dataset(ABC):
 
     def identity(self) -> dict[str, Any]:
         """Return what the records depend on besides the options and the files' content, for the fingerprint."""
+        return {}
+
+    def limit(self, config: LoadConfig) -> None:
+        """Take over the bounds of reading a document, for formats that have them."""
+
+    def notes(self) -> Mapping[str, int]:
+        """Return counts of what the records do not say, such as files that were left out; called after `records`."""
         return {}
 
     @abstractmethod

@@ -1,24 +1,43 @@
 """A folder of documents, cut into passages at headings and paragraphs."""
 
-import json
+import codecs
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import Field
+from pathspec import GitIgnoreSpec
+from pydantic import AfterValidator, Field
 
+from vitalfew.configs.schema import LoadConfig
 from vitalfew.storage.ids import content_id
-from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject
-from vitalfew.tasks.datasets.documents.blocks import parts
-from vitalfew.tasks.datasets.documents.readers import ending, is_binary, missing, read_document
-from vitalfew.tasks.datasets.files import FileDataset, check_source, open_counted, open_source
-from vitalfew.tasks.datasets.rows import RowError
+from vitalfew.tasks.datasets.base import DatasetOptions, InputError, Passage, Record, Reject, RowError
+from vitalfew.tasks.datasets.documents.process import Bounds, ReadingProcess
+from vitalfew.tasks.datasets.documents.readers import ending, is_binary, missing
+from vitalfew.tasks.datasets.files import FileDataset, check_source, open_counted, open_file
 
-FILE_LIMIT = 64 << 20
-"""The largest file that is read, in unpacked bytes."""
+IGNORE_FILE = ".vitalfewignore"
+EXCLUDED = """
+# What sites are made with: templates, styles, programs, pictures of text.
+_templates/ _layouts/ _includes/ _static/ _sass/ node_modules/ __pycache__/
+*.css *.scss *.js *.mjs *.map *.svg *.woff *.woff2 *.ttf *.ico *.pyc
+# Lists of packages and of pages.
+requirements*.txt constraints*.txt *.lock package-lock.json pnpm-lock.yaml go.sum
+SUMMARY.md _sidebar.md _navbar.md _toc.yml mkdocs.yml mkdocs.yaml _config.yml _quarto.yml sidebars.json
+genindex.html py-modindex.html search.html print.html 404.html search*index*.json objects.inv
+sitemap.xml robots.txt CNAME
+""".splitlines()
+"""Patterns of what a folder of documents holds beside documents, several a line; a pattern `!NAME` takes one back."""
+
+
+def _known(encoding: str | None) -> str | None:
+    try:
+        return encoding and codecs.lookup(encoding).name
+    except LookupError:
+        raise ValueError(f"Python knows no encoding {encoding!r}: try cp1252, utf-16-le or shift_jis") from None
 
 
 class FolderOptions(DatasetOptions):
@@ -30,11 +49,23 @@ class FolderOptions(DatasetOptions):
         description="files to read, by their path in the folder: `*.md`, `docs/**/*.txt`; names that start with a dot "
         "are left out unless a part of the pattern starts with one",
     )
+    exclude: str = Field(
+        default="",
+        description="files to leave out, by patterns with gitignore's rules, with commas between them: "
+        "`drafts/,*.tmp`, `!SUMMARY.md` to read what is left out by default: templates, styles, lists of packages and "
+        "pages. A file .vitalfewignore in the folder has such patterns, one a line",
+    )
+    encoding: Annotated[str | None, AfterValidator(_known)] = Field(
+        default=None,
+        description="encoding of the texts that neither state theirs (by a byte order mark, by the charset of a page) "
+        "nor are UTF-8: `cp1252`, `shift_jis`, any name of Python's",
+    )
     words: int = Field(
         default=300,
         ge=0,
-        description="most words in a passage: a text is cut between paragraphs, a longer paragraph between lines, "
-        "a longer line between words; 0: the text below a heading is one passage",
+        description="most words in a passage: a text is cut between paragraphs, a longer paragraph where a sentence, a "
+        "line, a clause or a word ends; where no spaces stand between words, a Chinese or Japanese letter counts as "
+        "one, and so do four of Thai, Lao, Khmer and Burmese; 0: the text below a heading is one passage",
     )
 
 
@@ -48,40 +79,52 @@ class _File(NamedTuple):
 class Folder(FileDataset):
     """Passages of the documents in a folder, in the order of their paths; no questions.
 
-    Markdown and text are read, and with `pip install 'vitalfew[documents]'` HTML, reStructuredText, PDF, DOCX and
-    notebooks. Documents are cut at headings: a passage's title is the path of headings above it ("Travel rules ›
-    Abroad"), below the title in the front matter, the heading of all others, or the file's name. Comments, link
-    definitions, navigation and tables of contents are left out; a code block or a table stays whole, with the paragraph
-    before it. The source_id is the file's path in the folder with the heading or the page as in an address:
-    travel.md#abroad, rules.pdf#page=3. The fields of a Markdown file's front matter are its passages' metadata, to
-    filter on. Texts are UTF-8, compressed (.gz, .zst, .bz2, .xz) or not. Other binary files, files in other encodings,
-    PDFs without text, and symbolic links that lead out of the folder are rejected. The offset is the file's number.
+    Markdown (also MDX, Quarto, R Markdown) and text are read, and with `pip install 'vitalfew[documents]'` HTML,
+    reStructuredText, PDF, DOCX and notebooks. Documents are cut at headings: a passage's title is the path of headings
+    above it ("Travel rules › Abroad"), below the title in the front matter, the heading of all others, or the file's
+    name. Comments, link definitions, navigation and tables of contents are left out; a code block or a table stays
+    whole, with the paragraph before it. The source_id is the file's path in the folder with the heading or the page as
+    in an address: travel.md#abroad, rules.pdf#page=3. The fields of a Markdown file's front matter are its passages'
+    metadata, to filter on. A text is decoded by its byte order mark, the charset it declares, as UTF-8, or by
+    `encoding=`; it may be compressed (.gz, .zst, .bz2, .xz). Other binary files, PDFs without text, files that pass the
+    bounds of a document (`load.document_seconds`, `document_mb`, `document_text_mb`), and symbolic links that lead out
+    of the folder are rejected. The offset is the file's number.
     """
 
-    version: ClassVar[str] = "3"  # since 3, with metadata
+    version: ClassVar[str] = "4"  # since 4, by encodings, bounds and patterns
     example: ClassVar[str] = "folder:docs?glob=**/*.md&words=200"
     Options: ClassVar[type[DatasetOptions]] = FolderOptions
     options: FolderOptions
+    _bounds = Bounds()
+
+    def limit(self, config: LoadConfig) -> None:
+        self._bounds = Bounds(float(config.document_seconds), config.document_mb, config.document_text_mb)
+
+    def notes(self) -> Mapping[str, int]:
+        return self._notes
 
     def files(self) -> list[Path]:
         return [self._root / file.name for file in self._files if file.fault is None]
 
     def identity(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"names": content_id(*(file.name for file in self._files))}
+        names = content_id(*(file.name for file in self._files))
+        own: dict[str, Any] = {"names": names, "bounds": self._bounds._asdict()}
         # With the extra installed, the same files give more passages.
         unread = sorted({ending(file.name) for file in self._files if missing(file.name)})
         return own | {"unread": unread} if unread else own
 
     def records(self) -> Iterator[tuple[int, Record]]:
-        for number, file in enumerate(self._files, start=1):
-            if file.fault:
-                yield number, file.fault
-                continue
-            try:
-                for passage in self._passages(file.name):
-                    yield number, passage
-            except RowError as error:
-                yield number, error.reject(file.name)
+        self._notes = Counter(excluded_files=len(self._matching) - len(self._files))
+        with ReadingProcess(self._bounds) as process:
+            for number, file in enumerate(self._files, start=1):
+                if file.fault:
+                    yield number, file.fault
+                    continue
+                try:
+                    for record in self._read(file.name, process):
+                        yield number, record
+                except RowError as error:
+                    yield number, error.reject(file.name)
 
     @cached_property
     def _root(self) -> Path:
@@ -93,14 +136,32 @@ class Folder(FileDataset):
         return folder.resolve()
 
     @cached_property
-    def _files(self) -> list[_File]:
-        """The files that match the pattern, sorted by path. Raises InputError if there are none."""
+    def _matching(self) -> list[str]:
+        """The paths that match the pattern, sorted."""
         pattern = self.options.glob.split("/")
         hidden = any(part.startswith(".") for part in pattern)
-        names = sorted(name for name in _names(self._root, hidden) if _matches(name.split("/"), pattern))
+        return sorted(name for name in _names(self._root, hidden) if _matches(name.split("/"), pattern))
+
+    @cached_property
+    def _files(self) -> list[_File]:
+        """The files that match the pattern and are not left out. Raises InputError if there are none."""
+        excluded = self._patterns()
+        names = [name for name in self._matching if not excluded.match_file(name)]
         if not names:
-            raise InputError(f"{self.source()} has no files that match {self.options.glob!r}: see glob=")
+            count = len(self._matching)
+            left_out = f" but for {count:,} that are left out: see exclude=" if count else ": see glob="
+            raise InputError(f"{self.source()} has no files that match {self.options.glob!r}{left_out}")
         return [_File(name, self._fault(name)) for name in names]
+
+    def _patterns(self) -> GitIgnoreSpec:
+        """What is left out by default, by the folder's own file, and by the option. Raises InputError."""
+        default = [pattern for line in EXCLUDED if not line.startswith("#") for pattern in line.split()]
+        file = self._root / IGNORE_FILE
+        try:
+            own = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
+            return GitIgnoreSpec.from_lines([*default, IGNORE_FILE, *own, *self.options.exclude.split(",")])
+        except (OSError, ValueError) as error:
+            raise InputError(f"the patterns in {file} or exclude= cannot be read: {error}") from error
 
     def _fault(self, name: str) -> Reject | None:
         """Return why a file is not read; None if it is read."""
@@ -117,16 +178,31 @@ class Folder(FileDataset):
             return Reject("unreadable_file", f"{name} is a link to a folder: its files are read where they are")
         return None if target.is_file() else Reject("unreadable_file", f"{name} is a broken link")
 
-    def _passages(self, name: str) -> Iterator[Passage]:
-        """Yield the passages of a file. Raises RowError."""
-        path, last = self._root / name, name.rpartition("/")[2].strip()
-        document = read_document(name, _content_of(path, archive=True) if is_binary(name) else _text_of(path))
-        found, metadata = False, json.dumps(document.metadata, ensure_ascii=False, sort_keys=True, default=str)
-        for title, passage, place in parts(document, last, self.options.words):
-            found = True
-            yield Passage(title, passage, f"{name}#{place}" if place else name, metadata)
-        if not found:
-            raise RowError("empty_text", "the file has no text, or none below its headings")
+    def _read(self, name: str, process: ReadingProcess) -> Iterator[Passage | Reject]:
+        """Yield what of a file could not be read, and its passages. Raises RowError."""
+        if missing(name):
+            remedy = "pip install 'vitalfew[documents]', then index again"
+            raise RowError("missing_reader", f"to read {ending(name)}: {remedy}")
+        read = process.read(name, self._content(name), self.options.words, self.options.encoding)
+        self._notes.update(read.notes)
+        for reason, detail in read.faults:
+            yield Reject(reason, f"{name}: {detail}")
+        for title, passage, place in read.passages:
+            yield Passage(title, passage, f"{name}#{place}" if place else name, read.metadata)
+
+    def _content(self, name: str) -> bytes:
+        """The bytes of a file, unpacked if it is a text. Raises RowError."""
+        path, binary = self._root / name, is_binary(name)
+        most, setting = (self._bounds.memory, "document_mb") if binary else (self._bounds.text, "document_text_mb")
+        try:
+            check_source(path)
+            with open_counted(path) if binary else open_file(path) as source:
+                content = source.read((most << 20) + 1)
+        except (InputError, OSError) as error:
+            raise RowError("unreadable_file", ascii(str(error))[1:-1]) from error
+        if len(content) > most << 20:
+            raise RowError("over_long", f"the file is larger than {most:,} MiB: raise load.{setting}, or cut it")
+        return content
 
 
 def _names(root: Path, hidden: bool) -> Iterator[str]:
@@ -150,29 +226,3 @@ def _matches(parts: list[str], pattern: list[str]) -> bool:
     if pattern[0] == "**":
         return any(_matches(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
     return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
-
-
-def _content_of(path: Path, archive: bool = False) -> bytes:
-    """Return the bytes of a file, unpacked; with `archive`, also of a format that is an archive. Raises RowError."""
-    try:
-        with open_counted(path) if archive else open_source(path) as source:
-            content = source.read(FILE_LIMIT + 1)
-    except (InputError, OSError) as error:
-        raise RowError("unreadable_file", ascii(str(error))[1:-1]) from error
-    if len(content) > FILE_LIMIT:
-        raise RowError("over_long", f"the file is larger than {FILE_LIMIT:,} bytes: cut it into several")
-    return content
-
-
-def _text_of(path: Path) -> str:
-    """Return the text of a file. Raises RowError."""
-    content = _content_of(path)
-    if b"\0" in content:
-        raise RowError("binary_file", f"a NUL at byte {content.index(0) + 1}")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise RowError("invalid_unicode", f"not UTF-8 at byte {error.start + 1} ({error.reason})") from error
-    if not text.strip():
-        raise RowError("empty_text", "the file is blank")
-    return text

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitalfew.tasks.datasets.base import InputError, Record, Reject
+from vitalfew.tasks.datasets.base import RowError as RowError  # for the formats that read rows
 from vitalfew.tasks.datasets.files import FileDataset, bounded_lines, open_source
 from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
 
@@ -28,6 +29,9 @@ REASONS = {
     "unreadable_file": "a file of a folder cannot be opened, is an archive or is broken",
     "binary_file": "a file of a folder is not text",
     "missing_reader": "a file of a folder has a format whose reader is not installed",
+    "malformed_front_matter": "fields at the head of a file are not YAML or TOML; what can be read is kept",
+    "over_time": "reading a file of a folder takes longer than `load.document_seconds`",
+    "over_memory": "reading a file of a folder takes more memory than `load.document_mb`",
     "encrypted": "a file of a folder needs a password",
     "no_text": "a file of a folder has pages without text, such as scans",
     "unknown_question": "relevance judgements are about a question that is missing or was rejected",
@@ -35,22 +39,6 @@ REASONS = {
     "left_out": "an option of the format leaves this row out",
 }
 """Every reason for which a dataset rejects a row."""
-
-
-class RowError(Exception):
-    """A row, or a part of one, that cannot be used. `reason` is a key of REASONS.
-
-    `detail` must be text that can be stored, so it quotes strings of the source with repr.
-    """
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
-
-    def reject(self, where: str = "") -> Reject:
-        """Return the Reject to yield; `where` names the part of the row."""
-        return Reject(self.reason, f"{where}: {self.detail}" if where else self.detail)
 
 
 T = TypeVar("T")

@@ -44,6 +44,9 @@ def test_names_and_aliases_mean_what_they_do_in_yaml(tmp_path: Path) -> None:
     base = {"k": 3, "alpha": 1}
     expected = {"on": True, "base": base, "mine": {"k": 3, "alpha": 2}, "nested": {"deep": base}, "again": base}
     assert read(tmp_path, f"{text}again: *base") == expected
+    assert read(tmp_path, "at: 12:30\nsince: 1:30.5\nmost: 1_000\nshare: .5") == {
+        "at": "12:30", "since": "1:30.5", "most": 1000, "share": 0.5,
+    }  # fmt: skip
 
 
 def test_a_value_on_the_command_line_is_read_in_the_same_way() -> None:

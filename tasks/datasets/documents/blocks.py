@@ -8,13 +8,39 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
+from unicodedata import category
 
 BETWEEN = " › "
 """Between two headings of a title."""
 WHOLE = 4
 """A code block or a table is not cut up to this many times the words of a passage."""
-_GAP = re.compile(r"\s+")
+_HAN = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+"""Letters of Chinese and Japanese."""
+_THAI = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\uaa60-\uaa7f"
+"""Letters of Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
+_WORD = re.compile(rf"(?:[{_HAN}]|[{_THAI}]{{1,4}}+|[^\s{_HAN}{_THAI}]{{1,24}}+)")
+_NO_SPACE = re.compile(r"\S")
+_STOP = "[.!?…؟۔।॥։၊။។][\"'”’»)\\]]{,3}"
+_WIDE_STOP = "[。！？｡][」』】）”’]{,3}"
+_ITEM = r"\s*+(?:[-*+•|>#]|\d{1,9}[.)])\s"
+_BOUNDARIES = [
+    re.compile(pattern)
+    for pattern in (
+        r"\n\s*\n",
+        rf"(?:{_STOP}|{_WIDE_STOP})[^\S\n]*+\n|\n(?={_ITEM})",
+        rf"{_STOP}\s|{_WIDE_STOP}",
+        r"\n",
+        r"[,;:،؛–—]\s|[、，；：]",
+        r"\s",
+    )
+]
+"""Where a passage ends, the best first: a blank line, the end of a line that ends a sentence or stands before an item,
+the end of a sentence, of a line, of a clause, of a word."""
 _NO_SLUG = re.compile(r"[^\w\s-]")
 
 
@@ -33,11 +59,14 @@ class Block:
 @dataclass(frozen=True, slots=True)
 class ReadDocument:
     """The blocks of a document in their order. `title`: that it states apart from its headings; empty if none;
-    `metadata`: further fields that it states of itself, which JSON can hold."""
+    `metadata`: further fields that it states of itself; `faults`: reasons and details of what could not be read, rows
+    of `rejects` beside its passages; `notes`: counts of what was left out."""
 
     blocks: Sequence[Block]
     title: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[Any, Any] = field(default_factory=dict)
+    faults: Sequence[tuple[str, str]] = ()
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 class DocumentPart(NamedTuple):
@@ -89,18 +118,18 @@ def _sections(blocks: Iterable[Block]) -> Iterator[tuple[Block | None, list[Bloc
 
 def _packed(blocks: Iterable[Block], words: int) -> Iterator[tuple[str, int]]:
     """Join neighbouring blocks of a page to texts of at most `words` words; cut blocks that are longer."""
-    held, count, page = list[str](), 0, 0
+    held, size, page = list[str](), 0, 0
     for block in _with_lead_in(blocks):
-        own = len(block.text.split())
-        if held and (block.page != page or (words and count + own > words)):
+        own = count(block.text, WHOLE * words + 1)
+        if held and (block.page != page or (words and size + own > words)):
             yield "\n\n".join(held).strip(), page
-            held, count = [], 0
+            held, size = [], 0
         page = block.page
         if words and own > words and not (block.is_whole and own <= WHOLE * words):
             yield from ((text, page) for text in cut(block.text, words))
         else:
             held.append(block.text)
-            count += own
+            size += own
     if held:
         yield "\n\n".join(held).strip(), page
 
@@ -125,29 +154,31 @@ def slug(heading: str) -> str:
     return re.sub(r"\s", "-", _NO_SLUG.sub("", heading.strip().lower()))
 
 
-class _Gap(NamedTuple):
-    """White space between two words. `rank` says how good a cut there is (2: a blank line, 1: a line break)."""
-
-    rank: int
-    words: int
-    start: int
-    end: int
+def count(text: str, most: int) -> int:
+    """The length of a text in words, or in what tells about as much where no spaces stand between words: a Chinese or
+    Japanese letter, four letters of Thai, Lao, Khmer or Burmese, 24 signs of any other run. Counts no further than
+    `most`."""
+    return sum(1 for _ in islice(_WORD.finditer(text), most))
 
 
 def cut(text: str, words: int) -> Iterator[str]:
-    """Cut a text into passages of at most `words` words, which together hold all its words; 0 leaves it whole.
-
-    A passage ends at the last blank line that keeps it short enough, else at the last line break, else between two
-    words. It has at least a quarter of `words`.
-    """
-    text = text.strip()
-    start, before = 0, 0
-    gaps: list[_Gap] = []
-    for count, match in enumerate(_GAP.finditer(text) if words else (), start=1):
-        gaps.append(_Gap(min(match[0].count("\n"), 2), count, match.start(), match.end()))
-        if count - before == words:
-            best = max(gap for gap in gaps if 4 * (gap.words - before) >= words)
-            yield text[start : best.start]
-            start, before = best.end, best.words
-            gaps = [gap for gap in gaps if gap.words > best.words]
+    """Cut a text into passages of at most `words` words (`count`), which together hold all its words; 0 leaves it
+    whole. A passage ends at the last of the best boundaries beyond its first quarter (_BOUNDARIES)."""
+    text, start = text.strip(), 0
+    whole, quarter = (re.compile(rf"(?:{_WORD.pattern}\s*+){{{most}}}") for most in (words, max(1, words // 4)))
+    while words and (longest := whole.match(text, start)) and longest.end() < len(text):
+        shortest = quarter.match(text, start)
+        end = _boundary(text, shortest.end() if shortest else start, longest.end())
+        yield text[start:end].rstrip()
+        start = next(_NO_SPACE.finditer(text, end)).start()
     yield text[start:]
+
+
+def _boundary(text: str, first: int, last: int) -> int:
+    """The end of the last of the best boundaries between two places of a text."""
+    for boundary in _BOUNDARIES:
+        if ends := [match.end() for match in boundary.finditer(text, first - 1, last)]:
+            return ends[-1]
+    while category(text[last]).startswith("M"):  # a vowel or a tone of the letter before it
+        last += 1
+    return last

@@ -2,41 +2,141 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument, heading_of_all
 
 _UNSHOWN = (
-    "script, style, noscript, template, nav, aside, form, button, svg, iframe, dialog, [hidden], [aria-hidden=true], "
-    "[role=navigation], [role=search], body > header, body > footer, a.headerlink, a.anchor"
+    "script, style, template, select, datalist, svg, iframe, nav, [role=navigation], [role=search], body > footer, "
+    "body > header:not(:has(h1, h2))"
 )
 """Elements that are not shown, or lead elsewhere."""
+_CLOSED = "[hidden], [aria-hidden=true], dialog:not([open])"
+_LINKS_TO_ITSELF = "a[href^='#'], a.headerlink, a.anchor"
 _MAIN = ("main", "[role=main]", "article")
-_INLINE = set(
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_OPENING = {"button", "dt", *_HEADINGS}
+_BLOCKS = set(_HEADINGS) | set(
     re.findall(
         r"\w+",
-        """a abbr b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s samp small span strike
-        strong sub sup time tt u var wbr""",
+        """address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption
+        figure footer form header hgroup legend li main menu nav noscript ol optgroup option p pre search section
+        summary table tbody td tfoot th thead tr ul xmp""",
     )
 )
-_GROUPS: Mapping[str, int] = {"pre": 0, "table": 0, "ul": 0, "ol": 0} | {f"h{level}": level for level in range(1, 7)}
+"""The elements that begin on a line of their own, or stand apart as cells do."""
+_GROUPS: Mapping[str, int] = {"pre": 0, "table": 0, "ul": 0, "ol": 0} | _HEADINGS
 """The elements that are a block with all that they hold, with the level of a heading."""
+_SUFFIX = re.compile(r"st|nd|rd|th|er|re|e|ème|ª|º|a|o|tm|sm|™|®|©|", re.IGNORECASE)
+"""What is written above the line and is part of the word: 1st, 2e."""
+_REDIRECTION = 300
+"""Characters that a page has at most which only leads to another, besides white space."""
 _DEEPEST = 100
 """Elements that a text stands in at most; of a deeper one the nearest count."""
 
 
 def read_html(content: str) -> ReadDocument:
     """Read a page. Its `<title>`, which often names the site too, counts where no heading stands above all others."""
-    tree = LexborHTMLParser(content)
+    try:
+        tree = LexborHTMLParser(content)
+    except SelectolaxError as error:
+        raise MemoryError("any text is HTML: nothing else can fail") from error
     named = tree.css_first("title")
     title = _spaced(named.text()) if named else ""
-    for node in tree.css(_UNSHOWN):
-        node.decompose()
-    roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
-    blocks = [*_blocks(roots[0] if roots else tree.body)] if roots or tree.body else []
+    _remove_unshown(tree)
+    _mark_breaks(tree)
+    body: Any = tree.body
+    if body is None or (tree.css_first("meta[http-equiv=refresh i]") and _signs(body.text()) < _REDIRECTION):
+        return ReadDocument([], title)
+    blocks = [*_blocks(_main_part(tree))]
     return ReadDocument(blocks, "" if heading_of_all(blocks) else title)
+
+
+def _remove_unshown(tree: LexborHTMLParser) -> None:
+    opened = {node.attributes.get("aria-controls") for node in tree.css("[aria-controls]")}
+    for node in _inner_first(tree, _CLOSED):
+        if not _can_be_opened(node, opened):
+            node.decompose()
+    for node in _inner_first(tree, _UNSHOWN):
+        node.decompose()
+    for node in _inner_first(tree, "ul, ol"):
+        links = node.css("a[href^='#']")
+        if links and _signs(node.text()) == sum(_signs(link.text()) for link in links):
+            _remove_contents(node)
+    for node in _inner_first(tree, "button"):
+        if not _is_part_of_a_text(node):
+            node.decompose()
+    for node in _inner_first(tree, _LINKS_TO_ITSELF):
+        shown = node.text().strip()
+        is_sign = not any(sign.isalnum() for sign in shown)
+        is_beside = node.css_matches(".headerlink, .anchor") and node.parent.text().strip() != shown
+        if is_sign or is_beside:
+            node.decompose()
+
+
+def _inner_first(tree: LexborHTMLParser, selector: str) -> list[Any]:
+    """The elements that match, each once and before the one that it is in: what is in a removed one is gone."""
+    return list({node.mem_id: node for node in reversed(tree.css(selector))}.values())
+
+
+def _signs(text: str) -> int:
+    return len("".join(text.split()))
+
+
+def _remove_contents(links: Any) -> None:
+    """Remove a list of links into its own page, and the heading that it stands under."""
+    around = [links, *islice(_around(links), 3)]
+    before = next(filter(None, map(_element_before, around)), None)
+    if before is not None and before.tag in _HEADINGS:
+        before.decompose()
+    links.decompose()
+
+
+def _element_before(node: Any) -> Any:
+    before = node.prev
+    while before is not None and before.tag.startswith("-"):
+        before = before.prev
+    return before
+
+
+def _can_be_opened(node: Any, opened: Collection[str | None]) -> bool:
+    """Return whether a hidden element is a panel that its reader can open."""
+    before = _element_before(node)
+    has_control = before is not None and (
+        before.css_matches("[aria-expanded]") or (before.tag in _OPENING and before.css_matches("button"))
+    )
+    is_panel = node.attributes.get("role") == "tabpanel" or node.attributes.get("hidden") == "until-found"
+    return has_control or is_panel or node.attributes.get("id", "") in opened
+
+
+def _is_part_of_a_text(button: Any) -> bool:
+    """Return whether a button is a heading, opens a panel or stands in a sentence; others only act."""
+    if {"aria-expanded", "aria-controls"} & set(button.attributes) or button.parent.text(deep=False).strip():
+        return True
+    return any(node.tag in _HEADINGS or node.tag in ("summary", "dt") for node in _around(button))
+
+
+def _mark_breaks(tree: LexborHTMLParser) -> None:
+    """Write line breaks and powers as text: "10^3" is not 103, "1st" is."""
+    for node in tree.css("br, hr"):
+        node.replace_with("\n")
+    for node in tree.css("sup, sub"):
+        before = node.prev.text() if node.prev else ""
+        shown = node.text().strip()
+        is_sub = node.tag == "sub" and not (before[-1:].isdigit() and shown[:1].isdigit())
+        if before and not before[-1].isspace() and not is_sub and not _SUFFIX.fullmatch(shown):
+            node.insert_before("^" if node.tag == "sup" else "_")
+
+
+def _main_part(tree: LexborHTMLParser) -> Any:
+    """The element that holds the page's own text: one that says so, if it has half of all text; else the body."""
+    roots = [found[0] for selector in _MAIN if len(found := tree.css(selector)) == 1]
+    body: Any = tree.body
+    enough = len(_spaced(body.text())) / 2
+    return next((root for root in roots if len(_spaced(root.text())) >= enough), body)
 
 
 def _blocks(root: Any) -> Iterator[Block]:
@@ -58,7 +158,7 @@ def _block_of(text: Any, root: Any) -> Any:
     for node in _around(text):
         if node.tag in _GROUPS:
             group = node
-        if nearest is None and node.tag not in _INLINE:
+        if nearest is None and _stands_apart(node):
             nearest = node
         if node.mem_id == root.mem_id:
             break
@@ -75,6 +175,11 @@ def _around(text: Any) -> Iterator[Any]:
         node = node.parent
 
 
+def _stands_apart(node: Any) -> bool:
+    """Return whether an element is a block, or a custom one that is no part of a sentence."""
+    return node.tag in _BLOCKS or ("-" in node.tag and not (node.parent and node.parent.text(deep=False).strip()))
+
+
 def _made(element: Any, texts: Sequence[Any]) -> Iterator[Block]:
     """The block of an element. `texts`: the nodes of its texts."""
     if element is None or not any(node.text().strip() for node in texts):
@@ -82,28 +187,42 @@ def _made(element: Any, texts: Sequence[Any]) -> Iterator[Block]:
     if element.tag == "pre":
         yield Block("".join(node.text() for node in texts).strip("\n"), is_whole=True)
     elif element.tag == "table":
-        cells = _grouped(texts, ("td", "th", "caption"))
-        rows = _grouped([nodes[0] for nodes in cells], ("tr", "table"))
-        shown = {nodes[0].mem_id: _joined(nodes) for nodes in cells}
-        yield Block("\n".join(" | ".join(shown[node.mem_id] for node in row) for row in rows), is_whole=True)
+        yield Block("\n".join(_rows(texts)), is_whole=True)
     elif element.tag in ("ul", "ol"):
-        yield Block("\n".join(f"- {_joined(nodes)}" for nodes in _grouped(texts, ("li",))))
+        yield Block("\n".join(f"- {_joined(nodes)}" for nodes in _grouped(texts, ("li",)).values()))
     else:
         yield Block(_joined(texts), _GROUPS.get(element.tag, 0))
 
 
-def _grouped(texts: Sequence[Any], tags: Collection[str]) -> list[list[Any]]:
-    """The texts that are not blank, by the nearest element with one of these tags, in order."""
+def _rows(texts: Sequence[Any]) -> Iterator[str]:
+    """The rows of a table, and of those in it, as text. `texts`: all that it holds."""
+    cells = _grouped(texts, ("td", "th", "caption"))
+    shown = {cell: _joined(nodes) for cell, nodes in cells.items()}
+    for nodes in _grouped([nodes[0] for nodes in cells.values()], ("tr", "caption", "table")).values():
+        row: Any = next((each for each in _around(nodes[0]) if each.tag in ("tr", "caption", "table")), None)
+        is_row = row is not None and row.tag == "tr"
+        own = [shown.get(cell.mem_id, "") for cell in row.iter()] if is_row else [_joined(nodes)]
+        yield " | ".join(own).rstrip(" |")
+
+
+def _grouped(texts: Sequence[Any], tags: Collection[str]) -> dict[int, list[Any]]:
+    """The texts by the nearest element with one of these tags, in order; none of an element that begins blank."""
     found = dict[int, list[Any]]()
     for node in texts:
-        if node.text().strip():
-            nearest = next((each for each in _around(node) if each.tag in tags), None)
-            found.setdefault(nearest.mem_id if nearest else 0, []).append(node)
-    return [*found.values()]
+        nearest = next((each.mem_id for each in _around(node) if each.tag in tags), 0)
+        if nearest in found or node.text().strip():
+            found.setdefault(nearest, []).append(node)
+    return found
 
 
 def _joined(texts: Sequence[Any]) -> str:
-    return _spaced("".join(node.text() for node in texts))
+    """The texts of an element, with a space between those of two blocks in it."""
+    written, last = list[str](), None
+    for node in texts:
+        nearest = next((each.mem_id for each in _around(node) if _stands_apart(each)), None)
+        written.append(f"{'' if nearest == last else ' '}{node.text()}")
+        last = nearest
+    return _spaced("".join(written))
 
 
 def _spaced(text: str | None) -> str:

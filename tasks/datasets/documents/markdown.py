@@ -1,4 +1,4 @@
-"""Markdown as blocks: CommonMark with tables and front matter, by markdown-it-py.
+"""Markdown as blocks: CommonMark with tables, by markdown-it-py, without what its dialects add (dialects.py).
 
 Comments, link definitions, rules and lists of links into the same page (a table of contents) are left out: they say
 nothing to a reader of a passage. A block's text is its source.
@@ -6,61 +6,59 @@ nothing to a reader of a passage. A block's text is its source.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from mdit_py_plugins.front_matter import front_matter_plugin
 
-from vitalfew.configs.loading import parse
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
+from vitalfew.tasks.datasets.documents.dialects import front_matter, plain
 
-LIMIT = 2 << 20
-"""Characters of a text; what a parser makes of it takes a hundred times its size."""
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
-_ANCHOR = re.compile(r"\s*\{#[^}]*\}\s*$")
-"""The address of a heading, as several generators of sites read it: `## Usage {#usage}`."""
+_TAG = re.compile(r"<[^<>]*>")
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+_MDX = MarkdownIt("commonmark").enable("table").disable("code")
 _WHOLE = ("fence", "code_block", "table_open")
-_LEFT_OUT = ("hr", "front_matter")
 
 
 def read_markdown(text: str) -> ReadDocument:
-    """Read a Markdown text; one that is longer than LIMIT is one block."""
-    if len(text) > LIMIT:
-        return ReadDocument([Block(text.strip())])
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�")
-    tokens = MarkdownIt("commonmark").enable("table").use(front_matter_plugin).parse(text)
-    first = tokens[0] if tokens and tokens[0].type == "front_matter" else None
-    matter = _front_matter(first.content) if first else {}
-    if first and matter is None:  # a text between two rules
-        tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    title = matter.get("title") if matter else None
+    """Read a Markdown text."""
+    return _read(text, _MARKDOWN)
+
+
+def read_mdx(text: str) -> ReadDocument:
+    """Read a text of MDX, in which an indented line is no code."""
+    return _read(text, _MDX, is_mdx=True)
+
+
+def _read(text: str, parser: MarkdownIt, is_mdx: bool = False) -> ReadDocument:
+    fields, below, fault = front_matter(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "�"))
+    shown, includes = plain(below, is_mdx)
+    title = fields.get("title")
     named = title.strip() if isinstance(title, str) else ""
-    return ReadDocument([*_blocks(tokens, text.split("\n"))], named, matter or {})
-
-
-def _front_matter(text: str) -> dict[str, Any] | None:
-    """The fields of front matter; None for another text."""
-    try:
-        matter = parse(text)
-    except ValueError:
-        return None
-    return matter if isinstance(matter, dict) else None
+    blocks = [*_blocks(parser.parse(shown), shown.split("\n"))]
+    faults = [("malformed_front_matter", fault)] if fault else []
+    return ReadDocument(blocks, named, fields, faults, {"includes_not_followed": includes})
 
 
 def _blocks(tokens: Iterable[Token], lines: Sequence[str]) -> Iterator[Block]:
     for token, inner in _outermost(tokens):
-        if token.map is None or token.type in _LEFT_OUT:
+        if token.map is None or token.type == "hr" or (token.type == "fence" and not token.content.strip()):
             continue
         text = "\n".join(lines[slice(*token.map)]).strip("\n")
         if token.type == "heading_open":
-            if heading := _ANCHOR.sub("", _plain(inner[0])).strip():
+            if heading := _without_attributes(_plain(inner[0])):
                 yield Block(heading, int(token.tag[1:]))
         elif token.type in _WHOLE:
             yield Block(text, is_whole=True)
         elif not _is_contents(inner) and (text := _without_comments(text, token, inner).strip()):
             yield Block(text)
+
+
+def _without_attributes(heading: str) -> str:
+    """A heading without its address and classes, as generators of sites read them: `## Usage {#usage .wide}`."""
+    text, brace, attributes = heading.rpartition("{")
+    closes = brace and attributes.rstrip().endswith("}") and attributes.startswith(("#", ".", ":", "-"))
+    return (text if closes else heading).strip()
 
 
 def _outermost(tokens: Iterable[Token]) -> Iterator[tuple[Token, list[Token]]]:

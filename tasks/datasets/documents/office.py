@@ -1,7 +1,7 @@
 """Word documents (DOCX) and Jupyter notebooks as blocks, by mammoth and nbformat."""
 
 import io
-import zipfile
+from collections import Counter
 from typing import Any
 
 import mammoth
@@ -10,30 +10,26 @@ import nbformat
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 from vitalfew.tasks.datasets.documents.html import read_html
 from vitalfew.tasks.datasets.documents.markdown import read_markdown
-from vitalfew.tasks.datasets.rows import RowError
-
-UNPACKED = 256 << 20
-"""Bytes that the parts of a DOCX may have, unpacked: a small file can announce any number."""
 
 
 def read_docx(content: bytes) -> ReadDocument:
-    """Read a Word document. Raises RowError."""
-    file = io.BytesIO(content)
-    with zipfile.ZipFile(file) as archive:
-        if sum(part.file_size for part in archive.infolist()) > UNPACKED:
-            raise RowError("over_long", f"its parts have more than {UNPACKED:,} bytes unpacked")
-    file.seek(0)
+    """Read a Word document."""
     no_image = mammoth.images.img_element(lambda image: {"src": ""})
-    return read_html(mammoth.convert_to_html(file, convert_image=no_image).value)
+    return read_html(mammoth.convert_to_html(io.BytesIO(content), convert_image=no_image).value)
 
 
 def read_notebook(text: str) -> ReadDocument:
     """Read a notebook: its texts and its code, without outputs."""
-    blocks = list[Block]()
-    for cell in nbformat.reads(text, as_version=4).cells:
-        blocks += read_markdown(cell.source).blocks if cell.cell_type == "markdown" else _code(cell)
-    return ReadDocument(blocks)
+    read = [_cell(cell) for cell in nbformat.reads(text, as_version=4).cells]
+    notes = Counter[str]()
+    for part in read:
+        notes.update(part.notes)
+    blocks, faults = ([each for part in read for each in getattr(part, name)] for name in ("blocks", "faults"))
+    fields = next((part.metadata for part in read[:1]), {})
+    return ReadDocument(blocks, metadata=fields, faults=faults, notes=notes)
 
 
-def _code(cell: Any) -> list[Block]:
-    return [Block(cell.source, is_whole=True)] if cell.source.strip() else []
+def _cell(cell: Any) -> ReadDocument:
+    if cell.cell_type == "markdown" or (cell.cell_type == "raw" and cell.source.startswith("---\n")):
+        return read_markdown(cell.source)
+    return ReadDocument([Block(cell.source, is_whole=True)] if cell.source.strip() else [])

@@ -6,14 +6,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from vitalfew.tasks.datasets.base import RowError
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
-from vitalfew.tasks.datasets.documents.markdown import read_markdown
-from vitalfew.tasks.datasets.rows import RowError
+from vitalfew.tasks.datasets.documents.encodings import decoded
 
 PACKED = re.compile(r"\.(gz|zst|bz2|xz)$", re.IGNORECASE)
-MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
-PARSED = 8 << 20
-"""Characters of a text for the readers of the extra: what they make of it takes some ten times its size."""
 
 
 class DocumentReader(NamedTuple):
@@ -21,19 +18,22 @@ class DocumentReader(NamedTuple):
     modules that it needs, of the extra `documents`."""
 
     function: str
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
     is_binary: bool = False
 
 
+_MARKDOWN = DocumentReader("markdown:read_markdown")
+_HTML = DocumentReader("html:read_html", ("selectolax",))
 READERS: dict[str, DocumentReader] = {
-    ".html": DocumentReader("html:read_html", ("selectolax",)),
-    ".htm": DocumentReader("html:read_html", ("selectolax",)),
-    ".xhtml": DocumentReader("html:read_html", ("selectolax",)),
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"), _MARKDOWN),
+    ".mdx": DocumentReader("markdown:read_mdx"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _HTML),
     ".rst": DocumentReader("rst:read_rst", ("docutils",)),
     ".ipynb": DocumentReader("office:read_notebook", ("nbformat", "mammoth", "selectolax")),
     ".docx": DocumentReader("office:read_docx", ("mammoth", "selectolax", "nbformat"), is_binary=True),
     ".pdf": DocumentReader("pdf:read_pdf", ("pypdf",), is_binary=True),
 }
+_TEXT = DocumentReader("readers:read_text")
 
 
 def ending(name: str) -> str:
@@ -44,36 +44,37 @@ def ending(name: str) -> str:
 
 def is_binary(name: str) -> bool:
     """Return whether a file of this name is read as bytes."""
-    return ending(name) in READERS and READERS[ending(name)].is_binary
+    return READERS.get(ending(name), _TEXT).is_binary
 
 
 def missing(name: str) -> Sequence[str]:
     """The packages that reading a file of this name lacks."""
-    reader = READERS.get(ending(name))
-    return [package for package in reader.packages if find_spec(package) is None] if reader else []
+    return [package for package in READERS.get(ending(name), _TEXT).packages if find_spec(package) is None]
 
 
-def read_document(name: str, content: Any) -> ReadDocument:
-    """Read a file, of bytes if `is_binary`, else of text. Raises RowError."""
-    if reader := READERS.get(ending(name)):
-        if missing(name):
-            raise RowError(
-                "missing_reader", f"to read {ending(name)}: pip install 'vitalfew[documents]', then index again"
-            )
-        if len(content) > PARSED and not reader.is_binary:
-            raise RowError("over_long", f"a {ending(name)} has at most {PARSED:,} characters: cut it into several")
-        module, _, function = reader.function.partition(":")
-        return _read(getattr(import_module(f"vitalfew.tasks.datasets.documents.{module}"), function), content)
-    if ending(name) in MARKDOWN:
-        return read_markdown(content)
-    return ReadDocument([Block(content.strip())])
+def reader_of(name: str) -> Callable[[Any], ReadDocument]:
+    """The function that reads a file of this name, with the packages that it needs."""
+    module, _, function = READERS.get(ending(name), _TEXT).function.partition(":")
+    read: Callable[[Any], ReadDocument] = getattr(import_module(f"{__package__}.{module}"), function)
+    return read
 
 
-def _read(read: Callable[[Any], ReadDocument], content: Any) -> ReadDocument:
-    """Raises RowError, also for the errors that a reader has with a broken file: they are of any kind."""
+def read_document(name: str, content: bytes, encoding: str | None = None) -> ReadDocument:
+    """Read a file. `encoding`: of a text that neither states its own nor is UTF-8. Raises RowError, also for the errors
+    that a reader has with a broken file: they are of any kind."""
+    read, is_html = reader_of(name), READERS.get(ending(name)) is _HTML
+    given: Any = content if is_binary(name) else decoded(content, encoding, is_html)
     try:
-        return read(content)
-    except RowError:
+        document = read(given)
+        if not any(block.text.strip() and not block.level for block in document.blocks):
+            raise RowError("empty_text", "the file has no text, or none below its headings")
+    except (RowError, MemoryError):
         raise
     except Exception as error:
         raise RowError("unreadable_file", f"it is broken or not what its name says ({ascii(error)[:200]})") from error
+    return document
+
+
+def read_text(text: str) -> ReadDocument:
+    """Read a text without marks."""
+    return ReadDocument([Block(text.strip())])

@@ -5,6 +5,7 @@ not. No file that a document names is read, and nothing in it is executed.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,22 +16,22 @@ from docutils.parsers.rst.languages import get_language
 from docutils.utils import new_document
 
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
-from vitalfew.tasks.datasets.rows import RowError
 
 _DIRECTIVE = re.compile(r"^\s*\.\. +(?:\|[^|\n]+\| +)?([\w:+.-]+?)::(?:\s|$)", re.MULTILINE)
 _ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`")
 _TARGET = re.compile(r"\s*<[^<>]*>$")
 _LEFT_OUT = ("toctree", "contents", "index", "meta", "raw", "include", "literalinclude", "image", "highlight")
 """Directives of lists of pages, of files, and of pictures."""
+_WHOLE = (nodes.literal_block, nodes.doctest_block, nodes.math_block, nodes.table)
 _VERSIONS = {
     "versionadded": "Added in version ",
     "versionchanged": "Changed in version ",
     "deprecated": "Deprecated since version ",
 }
-LINE = 10_000
-"""Characters of a line: docutils reads no document with a longer one."""
+_UNDERLINE = re.compile(r"([^\w\s])\1{2,}\s*")
+_INCLUDES = re.compile(r"^\s*\.\. +(?:literal)?include::", re.MULTILINE)
 SETTINGS = {
-    "line_length_limit": LINE,
+    "line_length_limit": sys.maxsize,
     "report_level": 5,
     "halt_level": 5,
     "file_insertion_enabled": False,
@@ -65,6 +66,10 @@ class _Unknown(Directive):
         if self.arguments:
             inline, _ = self.state.inline_text(self.arguments[0], self.lineno)
             held += nodes.paragraph("", "", nodes.Text(_VERSIONS.get(self.name, "")), *inline)
+        for number in range(1, len(self.content)):
+            # docutils takes no heading here and would lose it: it is a paragraph.
+            if _UNDERLINE.fullmatch(self.content[number]) and self.content[number - 1][:1].strip():
+                self.content[number] = ""
         self.state.nested_parse(self.content, self.content_offset, held)
         return [held]
 
@@ -77,11 +82,16 @@ class _LeftOut(_Unknown):
 
 
 def read_rst(text: str) -> ReadDocument:
-    """Read a text. Raises RowError."""
-    if (longest := max(map(len, text.splitlines()), default=0)) > LINE:
-        raise RowError("over_long", f"a line has {longest:,} characters; at most {LINE:,} are read")
-    _know(text)
-    return ReadDocument([*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)])
+    """Read a text. What it defines (roles, a default role) ends with it: docutils keeps them for all texts."""
+    known = [(registry, dict(registry)) for registry in (roles._roles, directives._directives)]
+    try:
+        _know(text)
+        blocks = [*_blocks(publish_doctree(text, settings_overrides=SETTINGS), 0)]
+    finally:
+        for registry, before in known:
+            registry.clear()
+            registry.update(before)
+    return ReadDocument(blocks, notes={"includes_not_followed": len(_INCLUDES.findall(text))})
 
 
 def _know(text: str) -> None:
@@ -108,19 +118,22 @@ def _role(
 
 
 def _blocks(parent: nodes.Element, level: int) -> Iterator[Block]:
+    """`level`: of the section that `parent` is; a title of anything else is text: what follows it is not below it."""
     for node in parent.children:
-        if isinstance(node, nodes.section):
+        if isinstance(node, nodes.section) and isinstance(parent, nodes.section | nodes.document):
             yield from _blocks(node, level + 1)
-        elif isinstance(node, nodes.title):
-            yield Block(" ".join(node.astext().split()), max(1, level))
-        elif isinstance(node, nodes.literal_block | nodes.doctest_block | nodes.table):
+        elif isinstance(node, nodes.title) and isinstance(parent, nodes.section | nodes.document):
+            yield Block(_joined(node), max(1, level))
+        elif isinstance(node, _WHOLE):
             yield Block(_table(node) if isinstance(node, nodes.table) else node.astext(), is_whole=True)
         elif isinstance(node, nodes.bullet_list | nodes.enumerated_list):
             yield Block("\n".join(f"- {_joined(item)}" for item in node.children))
-        elif isinstance(node, nodes.paragraph | nodes.term | nodes.line_block | nodes.field):
+        elif isinstance(node, nodes.Invisible | nodes.system_message):
+            continue
+        elif isinstance(node, nodes.TextElement | nodes.line_block | nodes.field | nodes.footnote | nodes.citation):
             if text := _joined(node):
                 yield Block(text)
-        elif isinstance(node, nodes.Element) and not isinstance(node, nodes.Invisible | nodes.system_message):
+        elif isinstance(node, nodes.Element):
             yield from _blocks(node, level)
 
 
@@ -129,5 +142,6 @@ def _joined(node: nodes.Node) -> str:
 
 
 def _table(node: nodes.table) -> str:
-    rows = node.findall(nodes.row)
-    return "\n".join(" | ".join(_joined(cell) for cell in row.children) for row in rows)
+    titles = [_joined(title) for title in node.findall(nodes.title)]
+    rows = [" | ".join(_joined(cell) for cell in row.children) for row in node.findall(nodes.row)]
+    return "\n".join(titles + rows)

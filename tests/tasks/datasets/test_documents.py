@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 import sys
 import zipfile
 from pathlib import Path
@@ -15,14 +17,15 @@ from matplotlib.backends.backend_pdf import PdfPages
 from pypdf import PdfReader, PdfWriter
 
 from tests.tasks.datasets.test_datasets import dataset, only, read
-from vitalfew.tasks.datasets.base import Passage, Reject
-from vitalfew.tasks.datasets.documents import markdown as md
-from vitalfew.tasks.datasets.documents import readers, rst
-from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, parts
+from vitalfew.configs.schema import LoadConfig
+from vitalfew.tasks.datasets.base import Passage, Reject, RowError
+from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
-from vitalfew.tasks.datasets.documents.markdown import read_markdown
-from vitalfew.tasks.datasets.documents.readers import READERS
+from vitalfew.tasks.datasets.documents.markdown import read_markdown, read_mdx
+from vitalfew.tasks.datasets.documents.process import Bounds, ReadingProcess
+from vitalfew.tasks.datasets.documents.readers import READERS, read_document
 from vitalfew.tasks.datasets.documents.rst import read_rst
+from vitalfew.tasks.datasets.rows import REASONS
 
 
 def markdown(text: str, words: int = 300) -> list[DocumentPart]:
@@ -123,6 +126,155 @@ def test_a_page_is_its_main_part() -> None:
     assert [part.text for part in parts(read_html(deep), "a.html", 300)] == ["deep"]
 
 
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    {
+        # Blocks, cells and line breaks separate words; powers and footnotes are no digits of the word before them.
+        "<p>Open<br>Monday<br/>nine": "Open Monday nine",
+        "<h1>Fees<br>and terms</h1><p>Text": "Text",
+        "<table><tr><th>Room<th><th>No.<tr><td>Blue<td><td><p>3</p><p>1</p></table>": "Room |  | No.\nBlue |  | 3 1",
+        "<ul><li><p>Bring a card</p><p>Keep the key</p><ol><li>late</ol></ul>": "- Bring a card Keep the key\n- late",
+        "<dl><dt>Fee<dd>Ten</dl>": "Fee\n\nTen",
+        "<p>10<sup>3</sup> of H<sub>2</sub>O on the 1<sup>st</sup>": "10^3 of H2O on the 1st",
+        "<p>A <x-term>word</x-term>, kept.</p><x-card>One</x-card><x-card>Two</x-card>": "A word, kept.\n\nOne\n\nTwo",
+        # Containers that hold a page's own text, and what only leads elsewhere or acts.
+        "<form><p>Order</p><select><option>No</select><button>Send</button></form>": "Order",
+        "<main><p>Body</p><aside>Mind</aside><noscript>Call us</noscript><dialog open>Hello</dialog></main>": (
+            "Body\n\nMind\n\nCall us\n\nHello"
+        ),
+        "<dialog>No</dialog><div><button>Copy</button><pre>a\n b</pre></div><p>Press <button>Save</button>.": (
+            "a\n b\n\nPress Save."
+        ),
+        "<article>Teaser</article><p>The body of this page is longer.": "Teaser\n\nThe body of this page is longer.",
+        "<details><summary>More?</summary>Yes.</details><p hidden>No": "More?\n\nYes.",
+        "<button aria-controls=p>Ask</button><div id=p hidden>Answer</div>": "Ask\n\nAnswer",
+        "<h2>Contents</h2><div><ul><li><a href='#a'>A</a><ul><li><a href='#b'>B</a></ul></ul></div><p>Text": "Text",
+        "<header>Logo</header><p>Text</p><footer>Imprint</footer>": "Text",
+    }.items(),
+)
+def test_what_a_page_shows_stands_apart_and_is_all_there(page: str, expected: str) -> None:
+    assert [part.text for part in parts(read_html(page), "a.html", 300)] == [expected]
+
+
+def test_a_page_that_only_leads_to_another_has_no_text() -> None:
+    with pytest.raises(RowError, match="has no text"):
+        read_document(
+            "a.html", b"<meta http-equiv='Refresh' content='0; url=b.html'><p>Redirecting to <a href=b.html>b</a>."
+        )
+
+
+def test_a_heading_of_a_page_keeps_its_text_whatever_it_holds() -> None:
+    page = "<h1>Questions</h1><p>a</p><h2><button>May I?</button></h2><div hidden>Yes.</div>"
+    page += "<h2><a class=anchor href='#c'>Costs</a></h2><p>c</p>"
+    page += "<h2>End <a class=headerlink href='#e'>Link here</a></h2>d"
+    assert [(block.level, block.text) for block in read_html(page).blocks if block.level] == [
+        (1, "Questions"), (2, "May I?"), (2, "Costs"), (2, "End"),
+    ]  # fmt: skip
+
+
+DIALECTS = """
+:::note[Mind]
+Never twice.
+:::
+
+::: {.callout-tip title="Yes"}
+Good.
+:::
+
+/// warning | Hot
+Ouch.
+///
+
+!!! danger "Stop"
+    Inner.
+
+    ```
+    !!! code
+    ```
+
+```{tip} Hint
+:class: wide
+Inside.
+```
+
+```{toctree}
+other
+```
+
+{{#include other.md}}
+--8<-- "other.md"
+
+A {{< term text="pod" id="p" >}} runs `{{#include}}`.
+
+> [!NOTE]
+> Alert.
+
+## Use {#use .wide}
+
+End.
+"""
+
+
+def test_the_fences_of_markdowns_relatives_go_and_their_text_stays() -> None:
+    document = read_markdown(DIALECTS)
+    assert [block.text for block in document.blocks] == [
+        "Mind", "Never twice.", "Yes", "Good.", "Hot", "Ouch.", "Stop", "Inner.", "```\n!!! code\n```", "Hint",
+        "Inside.", "A pod runs `{{#include}}`.", "> Alert.", "Use", "End.",
+    ]  # fmt: skip
+    assert document.notes == {"includes_not_followed": 2}
+
+
+def test_the_javascript_of_mdx_goes_and_its_text_stays() -> None:
+    text = """import { Tab } from 'tabs'
+export const limits = {
+
+  most: 30
+}
+
+# Refunds
+
+{/* a remark
+
+of two lines */}
+
+<Tabs items={['a > b', {deep: {er: 1}}]}>
+    <Tab title="x > y">
+    Within **ten** days, if 1 < 2 and `<Tab>` is code.
+    </Tab>
+</Tabs>
+
+```js
+import { Tab } from 'tabs'
+```
+"""
+    assert [block.text for block in read_mdx(text).blocks] == [
+        "Refunds",
+        "Within **ten** days, if 1 < 2 and `<Tab>` is code.",
+        "```js\nimport { Tab } from 'tabs'\n```",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("matter", "fields", "is_fault"),
+    [
+        ("+++\ntitle = 'Trips'\nyear = 2024\n+++\n", {"title": "Trips", "year": 2024}, False),
+        ("+++\ntitle = 'Trips\nyear = 2024\n+++\n", {"title": "'Trips", "year": 2024}, True),
+        ("---\ntitle: Trips: abroad\ntags: [a, b]\n---\n", {"title": "Trips: abroad", "tags": ["a", "b"]}, True),
+        ("---\n1: one\nat: 12:30\nratio: .nan\n---\n", {"1": "one", "at": "12:30", "ratio": "nan"}, False),
+        ("---\na: " + "[" * 100_000 + "\nb: 1\n---\n", {"a": "[" * 100_000, "b": 1}, True),
+        ("---\na: " + "1:" * 5_000 + "1\n---\n", {"a": "1:" * 5_000 + "1"}, False),
+    ],
+)
+def test_front_matter_is_read_as_far_as_it_can_be(
+    tmp_path: Path, matter: str, fields: dict[str, Any], is_fault: bool
+) -> None:
+    (tmp_path / "a.md").write_text(f"{matter}Text.")
+    records = read("folder", tmp_path)
+    (passage,) = only(Passage, records)
+    assert (passage.text, json.loads(passage.metadata)) == ("Text.", fields)
+    assert [reject.reason for reject in only(Reject, records)] == ["malformed_front_matter"] * is_fault
+
+
 RST = """
 .. _travel:
 
@@ -164,6 +316,54 @@ def test_a_text_of_sphinx_is_read_without_sphinx() -> None:
     assert costs.text.endswith("- one\n\nwhat | USD\ntrain | 20")
 
 
+def test_sections_of_a_text_follow_its_tree_and_nothing_is_lost() -> None:
+    text = """
+Rules
+=====
+
+.. admonition:: Mind
+
+   Inside.
+
+After it.
+
+.. only:: html
+
+   In a page
+   ---------
+
+   Shown.
+
+.. rubric:: Rubric
+
+.. figure:: a.png
+
+   Caption.
+
+.. math:: a^2
+
+Said:
+
+    Quoted.
+
+    -- Someone
+
+.. include:: other.rst
+"""
+    document = read_rst(text)
+    assert [block.text for block in document.blocks if block.level] == ["Rules"]
+    shown = "Mind|Inside.|After it.|html|In a page|Shown.|Rubric|Caption.|a^2|Said:|Quoted.|Someone"
+    assert [block.text for block in document.blocks[1:]] == shown.split("|")
+    assert document.notes == {"includes_not_followed": 1}
+
+
+def test_what_a_text_defines_ends_with_it() -> None:
+    plain = "A :red:`word` and `another`."
+    before = read_rst(plain)
+    read_rst(f".. role:: red(raw)\n   :format: html\n\n.. default-role:: math\n\n{plain}")
+    assert read_rst(plain) == before
+
+
 def pdf(path: Path, *pages: str, password: str = "") -> None:
     """Write a PDF; a page without text is a picture."""
     with plt.rc_context({"pdf.fonttype": 42}), PdfPages(path) as file:
@@ -198,7 +398,7 @@ def docx() -> bytes:
 
 def notebook() -> str:
     """Return a notebook with a heading, a text and a cell of code."""
-    code = {"cell_type": "code", "source": "x = 1", "outputs": [], "execution_count": None}
+    code: dict[str, Any] = {"cell_type": "code", "source": "x = 1", "outputs": [], "execution_count": None}
     cells = [{"cell_type": "markdown", "source": "# Notes\n\nText:"}, code]
     whole = [cell | {"metadata": {}, "id": str(number)} for number, cell in enumerate(cells)]
     return json.dumps({"cells": whole, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
@@ -239,16 +439,12 @@ def test_a_folder_may_hold_every_kind_of_document(tmp_path: Path, monkeypatch: p
     assert dataset("folder", tmp_path).identity() == whole | {"unread": [".pdf", ".rst"]}
 
 
-def test_what_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "PARSED", 1000)
-    monkeypatch.setattr(rst, "LINE", 20)
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     pdf(tmp_path / "scan.pdf", "")
     pdf(tmp_path / "secret.pdf", "Hidden.", password="secret")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing else")
     (tmp_path / "broken.docx").write_bytes(docx()[:-40])
     (tmp_path / "broken.ipynb").write_text("{}")
-    (tmp_path / "long.html").write_text("<p>" + "x" * 1000)
-    (tmp_path / "long.rst").write_text("x" * 21)
     found = rejected(tmp_path)
     assert {name: reason for name, (reason, _) in found.items()} == {
         "scan.pdf": "no_text",
@@ -256,12 +452,8 @@ def test_what_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
         "broken.pdf": "unreadable_file",
         "broken.docx": "unreadable_file",
         "broken.ipynb": "unreadable_file",
-        "long.html": "over_long",
-        "long.rst": "over_long",
     }
     assert found["scan.pdf"][1].endswith("pages of scans need OCR first")
-    monkeypatch.setattr(md, "LIMIT", 20)
-    assert titles("# Heading\n\nA text that is too long to be parsed.") == ["file.md"]
 
 
 @pytest.mark.parametrize(
@@ -282,15 +474,97 @@ def test_a_text_that_is_made_to_be_slow_is_read(tmp_path: Path, ending: str, con
 @pytest.mark.parametrize("ending", sorted(READERS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_any_bytes_give_passages_or_a_reject(
-    tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject
-) -> None:
-    folder: Any = tmp_path_factory.mktemp("any")
+def test_any_bytes_give_blocks_or_a_reason(ending: str, data: st.DataObject) -> None:
     made = {".docx": docx, ".ipynb": lambda: notebook().encode(), ".rst": lambda: RST.encode()}
     content = bytearray(made.get(ending, lambda: HTML.encode())())
     for _ in range(data.draw(st.integers(0, 4))):
         start = data.draw(st.integers(0, len(content)))
         content[start : start + data.draw(st.integers(0, 20))] = data.draw(st.binary(max_size=8))
-    (folder / f"a{ending}").write_bytes(bytes(content) or b" ")
-    for record in (record for _, record in read("folder", folder)):
-        assert record.text.strip() if isinstance(record, Passage) else record.detail.startswith(f"a{ending}")  # type: ignore[union-attr]
+    try:
+        found = [block.text for block in read_document(f"a{ending}", bytes(content)).blocks]
+    except RowError as error:
+        found = [error.reason] if error.reason in REASONS else []
+    assert any(map(str.strip, found))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    {
+        "a.txt": "Grüße".encode("utf-16"),
+        "b.txt": b"\xfe\xff" + "Grüße".encode("utf-16-be"),
+        "c.html": "<meta charset='iso-8859-1'><p>Grüße".encode("cp1252"),
+        "d.xhtml": "<?xml version='1.0' encoding='windows-1252'?><p>Grüße".encode("cp1252"),
+        "e.rst": ".. -*- coding: latin-1 -*-\n\nGrüße".encode("latin-1"),
+        "f.md": "Grüße".encode(),
+    }.items(),
+)
+def test_a_text_is_decoded_as_it_says(name: str, content: bytes) -> None:
+    assert [block.text for block in read_document(name, content).blocks] == ["Grüße"]
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "reason"),
+    [
+        ("Über die Grüße an die Straßen von München.", "cp1252", "invalid_unicode"),
+        ("図書館は月曜から金曜まで開いています。週末は休みです。", "cp932", "invalid_unicode"),
+        ("Библиотека открыта с понедельника по пятницу.", "cp1251", "invalid_unicode"),
+        ("The library opens at nine.", "utf-16-le", "binary_file"),
+    ],
+)
+def test_a_text_in_another_encoding_is_rejected_with_the_likely_one(text: str, encoding: str, reason: str) -> None:
+    with pytest.raises(RowError, match=f"encoding={encoding}") as caught:
+        read_document("a.txt", text.encode(encoding))
+    assert caught.value.reason == reason
+    assert read_document("a.txt", text.encode(encoding), encoding).blocks[0].text == text
+    assert read_document("a.txt", f"é {text}".encode(), encoding).blocks[0].text == f"é {text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "longest"),
+    [
+        ("储物柜第一号的密码是四三二一，请记住" * 50, 30),
+        ("ห้องสมุดเปิดวันจันทร์ถึงวันศุกร์" * 50, 125),
+        ("one word, then another; and so on " * 50, 200),
+        ("A" * 3000, 24 * 30),
+        ("図書館は開いています。「静かに。」週末は休みです。" * 20, 60),
+    ],
+)
+def test_a_text_without_full_stops_or_spaces_is_cut(text: str, longest: int) -> None:
+    found = [*cut(text, 30)]
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert max(map(len, found)) <= longest
+
+
+def test_a_passage_ends_at_the_best_boundary() -> None:
+    words = "a " * 10
+    for boundary in ("\n\n", ".\n", ". ", "\n", ", "):
+        others = {"\n\n": ".\n", ".\n": ". ", ". ": "\n", "\n": ", ", ", ": " "}[boundary]
+        first = next(cut(f"{words}b{boundary}c d{others}{words}", 20))
+        assert first == f"{words}b{boundary}".rstrip()
+
+
+def bounded(folder: Path, **bounds: Any) -> list[Any]:
+    documents = dataset("folder", folder)
+    documents.limit(LoadConfig(**bounds))
+    return [record for _, record in documents.records()]
+
+
+def test_a_document_that_passes_a_bound_is_a_reject_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Text.")
+    (tmp_path / "b.html").write_text("<p>word" * 200_000)
+    (tmp_path / "c.md").write_text("More text.")
+    for setting, value, reason in (("document_seconds", 0.1, "over_time"), ("document_mb", 20, "over_memory")):
+        first, reject, last = bounded(tmp_path, **{setting: value})
+        assert (reject.reason, first.text, last.text) == (reason, "Text.", "More text.")
+        assert f"load.{setting}" in reject.detail
+
+
+def test_a_process_that_is_killed_costs_one_document() -> None:
+    with ReadingProcess(Bounds()) as process:
+        assert process.read("a.txt", b"A.", 0, None).passages[0].text == "A."
+        assert process._process
+        os.kill(process._process.pid, signal.SIGKILL)
+        with pytest.raises(RowError, match="signal 9") as caught:
+            process.read("b.txt", b"B.", 0, None)
+        assert caught.value.reason == "unreadable_file"
+        assert process.read("c.txt", b"C.", 0, None).passages[0].text == "C."

@@ -102,7 +102,7 @@ def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> 
     sample = SAMPLES[name]
     path = Sample(dict.fromkeys(sample.files, gzip.compress(b""))).write(tmp_path) / sample.path
     if name == "folder":
-        assert {r.reason for _, r in read(name, path) if not isinstance(r, Passage)} == {"unreadable_file"}
+        assert {r.reason for _, r in read(name, path) if not isinstance(r, Passage)} == {"empty_text"}
     else:
         with pytest.raises(InputError, match="is empty when unpacked"):
             read(name, path, **sample.options)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tests.support.samples import Sample
 from tests.tasks.datasets.test_datasets import check, dataset, only, read
-from vitalfew.tasks.datasets import folder
+from vitalfew.configs.schema import LoadConfig
 from vitalfew.tasks.datasets.base import InputError, Passage, Reject
 
 
@@ -74,10 +75,29 @@ def test_glob_says_which_files_are_read(tmp_path: Path) -> None:
         read("folder", tmp_path / "a.md")
 
 
-def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder, "FILE_LIMIT", 1000)
+def test_what_a_site_is_made_with_is_left_out_and_counted(tmp_path: Path) -> None:
+    kept = ["a.md", "drafts/b.md", "notes.tmp"]
+    made = ["_templates/page.html", "docs/_static/site.css", "requirements-dev.txt", "uv.lock", "SUMMARY.md"]
+    Sample(dict.fromkeys(kept + made, b"Text.")).write(tmp_path)
+
+    def left_out(**options: Any) -> tuple[list[str], int]:
+        found = dataset("folder", tmp_path, **options)
+        list(found.records())
+        files = [path.relative_to(tmp_path.resolve()).as_posix() for path in found.files()]
+        return files, found.notes()["excluded_files"]
+
+    assert left_out() == (kept, 5)
+    assert left_out(exclude="drafts/,*.tmp") == (["a.md"], 7)
+    assert left_out(exclude="!SUMMARY.md") == (["SUMMARY.md", *kept], 4)
+    (tmp_path / ".vitalfewignore").write_text("# ours\n/*.tmp\ndrafts/*\n!drafts/b.md\n")
+    assert left_out() == (kept[:2], 6)
+    with pytest.raises(InputError, match="but for 1 that are left out: see exclude="):
+        left_out(glob="*.txt")
+    with pytest.raises(ValidationError, match="Python knows no encoding 'utf-9'"):
+        dataset("folder", tmp_path, encoding="utf-9")
+
+
+def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(tmp_path: Path) -> None:
     root = files(
         tmp_path / "root",
         a_png=b"\x89PNG\r\n\x1a\n\0\0",
@@ -85,7 +105,7 @@ def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(
         c_txt=b"",
         d_txt=" \n",
         e_zip=b"PK\x03\x04",
-        f_txt="x" * 1001,
+        f_txt="x" * ((1 << 20) + 1),
         z_txt="Text.",
     )
     (tmp_path / "secret.txt").write_text("secret")
@@ -97,7 +117,9 @@ def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(
     (root / "k").symlink_to(".")
     os.mkfifo(root / "l")
     (root / os.fsdecode(b"m\xff.txt")).write_text("x")
-    records = read("folder", root)
+    bounded = dataset("folder", root)
+    bounded.limit(LoadConfig(document_text_mb=1))
+    records = list(bounded.records())
     check(records)
     assert [(reject.reason, reject.detail.partition(":")[0].split()[0]) for reject in only(Reject, records)] == [
         ("binary_file", "a.png"),
