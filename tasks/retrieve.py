@@ -31,7 +31,8 @@ class SearchHit:
     """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
-    `source_id`: the passage's name in its source, such as a file and the heading in it.
+    `source_id`: the passage's name in its source, such as a file and the heading in it; `also`: its further names,
+    where the same text stands several times.
     """
 
     rank: int
@@ -47,6 +48,7 @@ class SearchHit:
     source_id: str
     text: str
     passage: str
+    also: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -132,10 +134,10 @@ class Searcher:
 
     def columns(self, top: TopK, unit: Unit) -> dict[str, Any]:
         """The columns of `hits` that a unit and its score make, question by question, best first; `question`: its place
-        among the questions, int64; `source_id`: the passage's name in its source."""
+        among the questions, int64; `source_id`, `also`: the passage's names in its sources."""
         rows, ranks = np.nonzero(top.rows >= 0)
         shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
-        named = ["title", "source_id"]
+        named = ["title", "source_id", "also"]
         columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else named)]
         units = self.units.take(table_of(unit), shards, places, columns)
         texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
@@ -154,8 +156,7 @@ class Searcher:
             "start": starts,
             "end": ends,
             "score": top.scores[rows, ranks],
-            "title": names["title"].to_pylist(),
-            "source_id": names["source_id"].to_pylist(),
+            **{name: names[name].to_pylist() for name in named},
             "text": texts,
         }
 
@@ -185,6 +186,7 @@ class Searcher:
                     source_id=passage["source_id"],
                     text=text,
                     passage=passage["text"],
+                    also=tuple(passage["also"]),
                 )
             )
         return hits

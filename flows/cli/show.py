@@ -176,10 +176,13 @@ _REASONS = 4
 def _files(load: "Manifest", parameters: IndexCorpus) -> None:
     """Print how many files the passages come from, if all sources are folders: a passage is called by its file and
     heading."""
+    from vitalfew.tasks.datasets.gold import file_of
+
     if all(dataset.startswith("folder:") for dataset in parameters.datasets):
-        rows = load.read(parameters.store, "passages", ["source", "source_id"])
-        pairs = zip(rows["source"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
-        files = {(source, name.partition("#")[0]) for source, name in pairs}
+        rows = load.read(parameters.store, "passages", ["source", "source_id", "also"])
+        files = {
+            (row["source"], file_of(name)) for row in rows.to_pylist() for name in (row["source_id"], *row["also"])
+        }
         out.print(f"{rows.num_rows:,} passages come from {len(files):,} files.")
 
 
@@ -230,7 +233,7 @@ _WRAPPED = 12
 
 def _heading(hit: Any) -> Text:
     text = Text(f"{hit.rank:>3} {hit.score:.3f}  ")
-    place = printable(hit.source_id)
+    place = printable(", ".join([hit.source_id, *hit.also]))
     room = max(12, out.width - len(text) - len(place) - 3)
     title = printable(hit.title) or "untitled"
     text.append(title if len(title) <= room else f"{title[: room - 1]}…", style="cyan")

@@ -49,13 +49,15 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class RagSource:
     """A span of a passage (code points, half-open) that a context comes from. `source_id`: the passage's name in its
-    source, such as a file and the heading in it; empty for passages that were given."""
+    source, such as a file and the heading in it; empty for passages that were given. `also`: its further names, where
+    the same text stands several times."""
 
     passage_id: int
     title: str
     start: int
     end: int
     source_id: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -331,7 +333,7 @@ class Answering:
     def _passage(self, passage_id: int) -> Row:
         """A row of `passages`; one without texts for a passage that the index lacks."""
         row = self.passages.find(passage_id) if self.passages else None
-        return row or dict.fromkeys(("title", "source_id", "text"), "")
+        return row or {**dict.fromkeys(("title", "source_id", "text"), ""), "also": []}
 
     def _made(self, texts: Sequence[str]) -> "_Made":
         made = _Made(lru_cache(maxsize=None)(self._passage))
@@ -450,5 +452,6 @@ class _Made:
         sources = []
         for each in row["origin"]:
             passage = self.passage(each["passage_id"])
-            sources.append(RagSource(**each, title=passage["title"], source_id=passage["source_id"]))
+            names = {"source_id": passage["source_id"], "also": tuple(passage["also"])}
+            sources.append(RagSource(**each, title=passage["title"], **names))
         return RagContext(row["text"], row["tokens"], tuple(sources), row["rank"], row["score"])

@@ -190,7 +190,7 @@ def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
         (b'{"text": "\xc2\xa0"}', "empty_text"),
         (json.dumps({"text": long_text, "title": None}).encode(), Passage("", long_text.strip(), "")),
         (b'{"question": "Why?", "answers": ["so", " thus ", "so"]}', Question("Why?", ("so", "thus"))),
-        (b'{"question": "Why?", "answers": ["a", 3]}', "wrong_type"),
+        (b'{"question": "Why?", "answers": ["a", {}]}', "wrong_type"),
         (b'{"text": "last", "question": "of no matter"}', Passage("", "last", "")),
     ]
     records = read("jsonl", write(tmp_path, b"\n".join(line for line, _ in given)))
@@ -343,7 +343,9 @@ def test_arbitrary_rows_give_records(tmp_path_factory: pytest.TempPathFactory, r
         check(records)
         assert {offset for offset, _ in records} <= set(range(1, len(rows) + 1))
     path = write(folder, "\n".join(map(json.dumps, rows)) or "\n")
+    if rows and isinstance(rows[0], list) and isinstance(next(iter(rows[0]), None), dict):
+        return  # an array of objects, not lines
     for options in ({}, {"question": "question"}, {"text": "title", "title": "text", "id": "_id"}):
         records = read("jsonl", path, **options)
         check(records)
-        assert [offset for offset, _ in records] == list(range(1, len(rows) + 1))
+        assert {offset for offset, _ in records} == set(range(1, len(rows) + 1))

@@ -71,7 +71,7 @@ def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
 
 def test_popqa_can_be_cut_to_its_long_tail_and_rejects_what_is_no_list(tmp_path: Path) -> None:
     rows = [("1", "s", "p", "o", views, "7", f"Who is {views}?", '["a"]') for views in ("99", "100", "12.5", "many")]
-    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a']"), popqa("1", "Who?", '["a", 1]'), POPQA[:3])
+    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a', b]"), popqa("1", "Who?", '["a", true]'), POPQA[:3])
     faults = [(6, "malformed_json"), (7, "wrong_type"), (8, "malformed_row")]
     assert rejects(read("popqa", path)) == faults
     records = read("popqa", path, max_views="100")

@@ -119,7 +119,7 @@ def test_csv_questions_and_answers(tmp_path: Path) -> None:
         records = [record for _, record in read("csv", tmp_path / "a.csv", **options)]
         return [record.answers if isinstance(record, Question) else record.reason for record in records]  # type: ignore[union-attr]
 
-    written = ["a, b", '["a", " b", "a"]', " ", "[sic", "[" * 9999 + "]" * 9999, "[1]"]
+    written = ["a, b", '["a", " b", "a"]', " ", "[sic", "[" * 9999 + "]" * 9999, "[[1]]"]
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["question", "answers"], *(["Why?", given] for given in written)])
     assert answers() == [("a, b",), ("a", "b"), (), ("[sic",), "malformed_json", "wrong_type"]
@@ -130,7 +130,7 @@ def test_csv_questions_and_answers(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"a,b\n1,2\n", r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
-        (b"id\ttext\n1\ta\n", r"If ',' does not separate its columns, set delimiter="),
+        (b"id:text\n1:a\n", r"If ',' does not separate its columns, set delimiter="),
         (b"text,text\na,b\n", r"line 1 names the column 'text' twice\. Rename one"),
         (b"\n\n", r"line 1 must name the columns: the file has no rows"),
     ],
