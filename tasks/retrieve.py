@@ -101,7 +101,11 @@ class Searcher:
         """The best units of every question, by table shard and row; see `texts` and `hits`. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
         asked = QuestionBatch(questions, self._encode, names, vectors)
-        return self._retriever(request).retrieve(asked, self.index.only(request.where), request.top_k)
+        return self._best(self._retriever(request), asked, request)
+
+    def _best(self, retriever: Retriever, questions: QuestionBatch, request: RetrieveConfig) -> TopK:
+        k = min(request.top_k, self.index.count(retriever.unit))  # what is searched for takes memory, found or not
+        return retriever.retrieve(questions, self.index.only(request.where), max(1, k))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self.encoder.encode_questions(texts).vectors
@@ -163,7 +167,7 @@ class Searcher:
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
-        top, unit = retriever.retrieve(questions, self.index.only(request.where), request.top_k), retriever.unit
+        top, unit = self._best(retriever, questions, request), retriever.unit
         hits = []
         for rank, row in enumerate(self.texts(top, unit)[0]):
             shard, number = int(top.shards[0, rank]), int(top.rows[0, rank])

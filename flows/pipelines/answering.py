@@ -25,7 +25,7 @@ from vitalfew.storage.costs import charge
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, Run, read_runs
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import check_question
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.models.causal.engines.cap import Purse, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
@@ -39,8 +39,6 @@ from vitalfew.tasks.stage import MethodStage, Stage
 
 ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
-MOST = 20_000
-"""Characters of a question."""
 WARM_UP = "What is this about?"
 
 Row = dict[str, Any]
@@ -308,7 +306,7 @@ class Answering:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long, and CapReached
         where the purse has too little for one of them."""
         for question in questions:
-            check(question)
+            check_question(question)
         if not (texts := [*dict.fromkeys(questions)]):
             return []
         with self._lock:
@@ -371,14 +369,6 @@ def _share(new: Stage, old: Stage) -> None:
 
 def _key(artifact: Artifact) -> tuple[Path, str, str]:
     return artifact.store, artifact.table, artifact.fingerprint
-
-
-def check(question: str) -> None:
-    """Raises InputError for a question that is empty or too long."""
-    if not question.strip():
-        raise InputError("the question is empty")
-    if len(question) > MOST:
-        raise InputError(f"the question has {len(question):,} characters; at most {MOST:,} are answered")
 
 
 def _asked(texts: Sequence[str]) -> pa.Table:

@@ -98,6 +98,10 @@ class OpenedIndex:
             coverage[unit] = [(first, np.cumsum([0, *sizes[first:last]])) for first, last in covered]
         return coverage
 
+    def count(self, unit: Unit) -> int:
+        """The number of its units of a kind."""
+        return sum(record.rows(table_of(unit)) for record in self.manifests[table_of(unit)].shards)
+
     @property
     def searched(self) -> Collection[Unit]:
         """The units that it has vectors of."""
