@@ -34,6 +34,9 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
     load = outcome.manifests[0]
     _files(load, parameters)
     rejected(load, parameters)
+    for note, what in _LEFT_OUT.items():
+        if count := load.note(note):
+            out.print(f"{count:,} {what}.")
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
@@ -50,7 +53,12 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
             f"{manifest.note('worst_cosine') / 1e6:.4f}, {same:.3f} of the ten nearest are the same."
         )
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
-        out.print(f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated.")
+        out.print(
+            f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends are "
+            "not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads more."
+        )
+    for manifest in outcome.manifests:
+        _unread(manifest, parameters)
     for manifest in outcome.manifests:
         if manifest.stage == "index":
             _quality(parameters.store, manifest)
@@ -166,7 +174,49 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
         f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
         f"{at_end(parameters.store)}"
     )
+    for reason in (reason for reason, _ in reasons.most_common(_REASONS) if reason in _REMEDIES):
+        say(f"  {reason}: {_REMEDIES[reason]}")
 
+
+def _unread(manifest: "Manifest", parameters: IndexCorpus) -> None:
+    """Say where the encoder does not know the scripts of the corpus, by a sample of it."""
+    from vitalfew.tasks.encoders.scripts import LETTERS, UNREAD
+
+    first = manifest.shards[0].notes if manifest.shards else {}
+    lost = {name.removeprefix(UNREAD).capitalize(): count for name, count in first.items() if name.startswith(UNREAD)}
+    share = sum(lost.values()) / max(1, first.get(LETTERS, 0))
+    if share >= _MUCH:
+        out.print(
+            f"[yellow]{share:.0%} of the letters are of scripts that the encoder {escape(parameters.encode.encoder)} "
+            f"does not know[/] ({', '.join(lost)}): it finds little of them by meaning. Take a multilingual encoder:"
+        )
+        say(
+            "  --set encode.encoder=huggingface --set encode.model=DIRECTORY   # such as intfloat/multilingual-e5-small"
+        )
+
+
+_MUCH = 0.1
+"""The share of unknown letters from which it is said."""
+
+
+_REMEDIES = {
+    "duplicate": "the same text stands elsewhere; it is found once, under all its names",
+    "missing_reader": "pip install 'vitalfew\\[documents]', then index again",
+    "invalid_unicode": "the details name the likely encoding; encoding= reads it",
+    "over_long": "cut the files, or raise the setting that the details name",
+    "over_time": "raise load.document_seconds, or leave the files out with exclude=",
+    "over_memory": "raise load.document_mb, or leave the files out with exclude=",
+    "encrypted": "save the files without a password",
+    "no_text": "scans need text first, for example by ocrmypdf",
+    "binary_file": "leave them out with exclude= or .vitalfewignore",
+    "missing_column": "name the columns with text=, question=, answers=",
+}
+"""What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
+_LEFT_OUT = {
+    "excluded_files": "files were left out by patterns: by default, by exclude= or by .vitalfewignore",
+    "includes": "includes were not followed: index the files that they name",
+}
+"""Notes of a load on what no row of `rejects` has."""
 
 _FIGURES = ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD")
 _REASONS = 4
