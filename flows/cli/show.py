@@ -54,8 +54,9 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
         )
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
         out.print(
-            f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends are "
-            "not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads more."
+            f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends "
+            "are not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads "
+            "more."
         )
     for manifest in outcome.manifests:
         _unread(manifest, parameters)
@@ -183,16 +184,15 @@ def _unread(manifest: "Manifest", parameters: IndexCorpus) -> None:
     from vitalfew.tasks.encoders.scripts import LETTERS, UNREAD
 
     first = manifest.shards[0].notes if manifest.shards else {}
-    lost = {name.removeprefix(UNREAD).capitalize(): count for name, count in first.items() if name.startswith(UNREAD)}
+    lost = {name.removeprefix(UNREAD): count for name, count in first.items() if name.startswith(UNREAD)}
     share = sum(lost.values()) / max(1, first.get(LETTERS, 0))
     if share >= _MUCH:
         out.print(
             f"[yellow]{share:.0%} of the letters are of scripts that the encoder {escape(parameters.encode.encoder)} "
-            f"does not know[/] ({', '.join(lost)}): it finds little of them by meaning. Take a multilingual encoder:"
+            f"does not know[/] ({', '.join(map(str.title, lost))}): it finds little of them by meaning. Take a "
+            "multilingual encoder, such as intfloat/multilingual-e5-small:"
         )
-        say(
-            "  --set encode.encoder=huggingface --set encode.model=DIRECTORY   # such as intfloat/multilingual-e5-small"
-        )
+        say("  --set encode.encoder=huggingface --set encode.model=DIRECTORY")
 
 
 _MUCH = 0.1
