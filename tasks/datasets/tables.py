@@ -186,6 +186,9 @@ def _value_at(row: dict[str, Any], name: str) -> Any:
     return None if value is None else _value_at(object_of(value), field)
 
 
+_AS_DECIMAL = re.compile(r"^(-?\d+)\.0$")
+
+
 class TableOptions(ColumnOptions):
     """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
 
@@ -196,7 +199,9 @@ class TableOptions(ColumnOptions):
     )
 
     def answers_in(self, value: object) -> tuple[str, ...]:
-        return self.places_in(value, "answer")
+        """As `ColumnOptions`; "1250.0" stands for 1250 too, as tables write whole numbers beside missing ones."""
+        found = self.places_in(value, "answer")
+        return tuple(dict.fromkeys(text for each in found for text in (each, _AS_DECIMAL.sub(r"\1", each))))
 
     def places_in(self, value: object, what: str) -> tuple[str, ...]:
         is_one = isinstance(value, str) and self.separator is not None

@@ -15,10 +15,11 @@ from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import PATIENCE, Held, Running, experiment, served, until
-from vitalfew.flows.pipelines.answering import MOST, Answering
+from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
+from vitalfew.tasks.datasets.base import MOST_QUESTION
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
@@ -186,7 +187,12 @@ def test_documents_are_ranked_by_their_cosine(client: httpx.Client) -> None:
 FAULTS: list[tuple[str, Any, int, str]] = [
     ("/answer", {"question": QUESTION}, 400, "name a model: sentences, passages, alone"),
     ("/answer", {"question": " ", "model": "alone"}, 422, "question: the question is empty"),
-    ("/answer", {"question": "x" * (MOST + 1), "model": "alone"}, 422, f"at most {MOST:,} are answered"),
+    (
+        "/answer",
+        {"question": "x" * (MOST_QUESTION + 1), "model": "alone"},
+        422,
+        f"at most {MOST_QUESTION:,} are answered",
+    ),
     ("/answer", {"question": QUESTION, "model": "\ud800"}, 404, "there is no model"),
     ("/answer", {"question": QUESTION, "model": "alone", "k": 1}, 422, "k: Extra inputs are not permitted"),
     ("/v1/chat/completions", {"model": "alone", "messages": []}, 422, "messages: "),
