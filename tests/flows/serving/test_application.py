@@ -19,7 +19,7 @@ from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
-from vitalfew.tasks.datasets.base import MOST_QUESTION
+from vitalfew.tasks.datasets.base import MOST_QUESTION as MOST
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
@@ -189,9 +189,9 @@ FAULTS: list[tuple[str, Any, int, str]] = [
     ("/answer", {"question": " ", "model": "alone"}, 422, "question: the question is empty"),
     (
         "/answer",
-        {"question": "x" * (MOST_QUESTION + 1), "model": "alone"},
+        {"question": "x" * (MOST + 1), "model": "alone"},
         422,
-        f"at most {MOST_QUESTION:,} are answered",
+        f"at most {MOST:,} are answered",
     ),
     ("/answer", {"question": QUESTION, "model": "\ud800"}, 404, "there is no model"),
     ("/answer", {"question": QUESTION, "model": "alone", "k": 1}, 422, "k: Extra inputs are not permitted"),
