@@ -94,7 +94,8 @@ def _corpora(store: Path) -> list[Check]:
     read, bad = read_corpora(store)
     checks = []
     for name, corpus in read.items():
-        found = f"re-encoded at {corpus.cron} {corpus.timezone}" if corpus.cron else "re-encoded on request"
+        zone = f" {corpus.timezone}" if corpus.timezone != "UTC" else ""
+        found = f"re-encoded at {corpus.cron}{zone}" if corpus.cron else "re-encoded on request"
         checks.append(Check(f"corpus {name}", True, found, needed=False))
     return [*checks, *(Check(f"corpus {name}", False, error, needed=False) for name, error in bad.items())]
 

@@ -214,7 +214,8 @@ _REMEDIES = {
 """What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
 _LEFT_OUT = {
     "excluded_files": "files were left out by patterns: by default, by exclude= or by .vitalfewignore",
-    "includes": "includes were not followed: index the files that they name",
+    "includes_not_followed": "includes were not followed: index the files that they name",
+    "pages_without_text": "pages have no text, such as scans: these need text first, for example by ocrmypdf",
 }
 """Notes of a load on what no row of `rejects` has."""
 

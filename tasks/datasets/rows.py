@@ -323,7 +323,8 @@ def _literal(text: str) -> Any:
     others."""
     if len(text) > MOST_LITERAL:
         raise ValueError("too long")
-    words, before = [], None
+    words: list[str] = []
+    before = None
     for token in generate_tokens(StringIO(text).readline):
         own = token.type if token.type in (STRING, NUMBER) else None
         words += [","] if own and before else []

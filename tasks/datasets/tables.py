@@ -204,8 +204,9 @@ class TableOptions(ColumnOptions):
         return tuple(dict.fromkeys(text for each in found for text in (each, _AS_DECIMAL.sub(r"\1", each))))
 
     def places_in(self, value: object, what: str) -> tuple[str, ...]:
-        is_one = isinstance(value, str) and self.separator is not None
-        return answers_of(value.split(self.separator) if is_one else value, what)
+        if isinstance(value, str) and self.separator is not None:
+            value = value.split(self.separator)
+        return answers_of(value, what)
 
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:

@@ -404,7 +404,7 @@ def test_passages_of_ones_own_are_refined(client: httpx.Client) -> None:
     expected = refine("cut", "Who approves a trip?", PASSAGES, max_tokens=8)
     assert [context["text"] for context in found["contexts"]] == [context.text for context in expected]
     assert found["contexts"][0]["sources"][0] == {
-        "passage_id": "0", "title": "Travel", "start": 0, "end": 34, "source_id": ""
+        "passage_id": "0", "title": "Travel", "start": 0, "end": 34, "source_id": "", "also": []
     }  # fmt: skip
 
 
