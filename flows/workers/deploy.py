@@ -152,8 +152,8 @@ def _retries(flow: Flow[..., Any]) -> str:
 
 
 def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iterator[Change]:
-    """Register every deployment that is new or differs, and remove those of corpora that are gone: one whose file cannot
-    be read keeps its deployment as it is.
+    """Register every deployment that is new or differs, and remove those of corpora that are gone. A corpus whose file
+    cannot be read keeps its deployment as it is.
 
     `dry_run`: change nothing; `replace`: also take over the deployments of another store. Raises ConfigError.
     """
