@@ -1,5 +1,6 @@
 """Paths in settings, and where a store is: a directory of this machine or a prefix of a bucket."""
 
+import os
 import re
 from pathlib import Path, PosixPath
 from typing import Any
@@ -50,8 +51,11 @@ def store_place(given: str | Path) -> Path:
 
 def store_setting(given: Any) -> Any:
     """A store's place as it was given, the address of a bucket as a BucketPath. Raises ValueError for an address of
-    another kind, or one that cannot be a store's."""
-    if not isinstance(given, str | Path) or not (address := _ADDRESS.match(str(given))):
+    another kind, or one that cannot be a store's, and where something else is in a directory's place."""
+    if not isinstance(given, str | Path):
+        return given
+    if not (address := _ADDRESS.match(str(given))):
+        _check_folder(Path(given))
         return given
     scheme, rest = address[1].lower(), address[2].strip("/")
     if scheme not in SCHEMES:
@@ -65,6 +69,16 @@ def store_setting(given: Any) -> Any:
     if not rest or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         raise ValueError(f"{scheme}://{rest}: write {scheme}://BUCKET/PREFIX, without spaces and without ?#*@\\")
     return BucketPath(f"{scheme}:", *parts)
+
+
+def _check_folder(path: Path) -> None:
+    """Raises ValueError where neither a directory is nor one can be made."""
+    for place in (path, *path.parents):
+        if os.path.lexists(place):
+            if not place.is_dir():
+                what = f"a link to {os.readlink(place)}, which is not there" if place.is_symlink() else "a file"
+                raise ValueError(f"{path} cannot be a store: {place} is {what}. Name another directory")
+            return
 
 
 def beside(store: Path, name: str) -> Path:

@@ -1,7 +1,10 @@
 """Settings, as Pydantic models: the command line, YAML files and Prefect's forms fill them in."""
 
+from datetime import datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
+from zoneinfo import available_timezones
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
@@ -205,6 +208,9 @@ class GateConfig(Config):
     )
 
 
+CRON_ALIASES = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
+
+
 class Corpus(IndexCorpus):
     """Settings of the corpus's index, when to re-encode it, and what a new generation has to pass. Corpus and index are
     named after the file."""
@@ -217,6 +223,33 @@ class Corpus(IndexCorpus):
     gate: GateConfig | None = Field(
         None, description="Gate of a new generation, compared with the current one; default: it is promoted at once."
     )
+
+    @field_validator("cron")
+    @classmethod
+    def _comes(cls, cron: str | None) -> str | None:
+        from cronsim import CronSim, CronSimError  # slowly
+
+        if cron is None or cron in CRON_ALIASES:
+            return cron
+        if len(cron.split()) != 5:
+            raise ValueError(
+                "a schedule has five fields, minute hour day month weekday, such as `30 2 * * *`, and no seconds; or "
+                f"it is one of {', '.join(CRON_ALIASES)}"
+            )
+        try:
+            next(CronSim(cron, datetime(2000, 1, 1)))
+        except (CronSimError, StopIteration) as error:
+            raise ValueError(f"there is no such time ({error or 'it never comes'}): write it as `30 2 * * *`") from None
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in (known := available_timezones()):
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "write one such as Europe/Berlin"
+            raise ValueError(f"there is no such time zone; {hint}")
+        return name
 
 
 class RetrieveConfig(Section):

@@ -27,6 +27,7 @@ from vitalfew.flows.cli.methods import Description, Setting, described, section_
 from vitalfew.storage.catalog.database import without_rows
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.catalog.views import documented, rows
+from vitalfew.tasks import comparable
 from vitalfew.tasks.registry import METHODS, summary
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -186,6 +187,13 @@ def _formats_page() -> Iterator[str]:
         yield from _method(described("dataset", name), "##", [])
 
 
+# Texts
+
+
+def _comparable_page() -> Iterator[str]:
+    yield from paragraphs(comparable.__doc__ or "")
+
+
 # Tables and macros
 
 
@@ -257,6 +265,12 @@ PAGES = {
         "Methods that the [settings](settings.md) can name, by kind. Give `module:Class` instead of a name to use "
         "your class. For the formats of data sets see [formats](formats.md).",
         _methods_page,
+    ),
+    "comparable": (
+        "The comparable form of a text",
+        "tasks/comparable.py",
+        "What counts as the same text, for keywords, gold quotes, answers and evidence.",
+        _comparable_page,
     ),
     "tables": (
         "Tables",

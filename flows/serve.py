@@ -161,15 +161,6 @@ def schedule_of(corpus: Corpus) -> CronSchedule | None:
         return None
 
 
-def is_schedule(cron: str, timezone: str | None) -> bool:
-    """Return whether Prefect can schedule runs by a cron in a time zone."""
-    try:
-        CronSchedule(cron=cron, timezone=timezone)
-    except ValueError:
-        return False
-    return True
-
-
 @cache
 def _warn_once(message: str) -> None:
     logger.warning("%s", message)

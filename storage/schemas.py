@@ -46,6 +46,7 @@ _END = column(
     "offset after the last character; equal to start if rewritten, because the passage does not contain it",
     unit="code points",
 )
+_ALSO = column("also", list_of(TEXT), "further ids of the same row, where it stands several times in the sources")
 
 
 # The tables of a corpus and its index.
@@ -56,6 +57,7 @@ PASSAGES = table(
     column("passage_id", LONG, "content id of the text"),
     column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
     column("source_id", TEXT, "id in the source"),
+    _ALSO,
     column("title", TEXT, "title in the source; may be empty"),
     column("text", TEXT, "the passage"),
     column("metadata", TEXT, "further fields of the document, such as a front matter's, as a JSON object"),
@@ -85,6 +87,7 @@ QUESTIONS = table(
     column("question_id", LONG, "content id of question, answers and gold passages"),
     column("source", TEXT, "dataset it was first seen in, FORMAT:FILE"),
     column("source_id", TEXT, "id in the source"),
+    _ALSO,
     column("text", TEXT, "the question"),
     column("answers", list_of(TEXT), "gold answers, any of which is correct"),
     column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),

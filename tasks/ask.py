@@ -45,6 +45,7 @@ class Ask(Stage):
     name: ClassVar[str] = "ask"
     table: ClassVar[str] = "asked"
     section: ClassVar[str] = "questions"
+    version: ClassVar[str] = "2"  # since 2, places are found in the comparable form, and by every name of a passage
 
     def __init__(self, store: Path, load: Artifact, config: Questions, corpus: Artifact | None = None) -> None:
         searched = {"corpus": corpus} if corpus and corpus != load else {}

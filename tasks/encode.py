@@ -16,6 +16,7 @@ questions.
 """
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -143,8 +144,9 @@ class Encode(Stage):
         table = _table(self.encoder.dimension, due, vectors)
         reused = sum(int(of_kind.found.sum()) for of_kind in known.values())
         notes = {"truncated": vectors.truncated, "reused": reused}
-        if shard == self.shards()[0] and hasattr(self.encoder, "fidelity"):
-            notes |= self.encoder.fidelity([text for own in passages for text in own])
+        told = ("fidelity", "unread") if shard == self.shards()[0] else ()
+        for name in filter(partial(hasattr, self.encoder), told):
+            notes |= getattr(self.encoder, name)([text for own in passages for text in own])
         return ShardResult(len(ids), {"vectors": table}, tokens=vectors.tokens, notes=notes, reused=took)
 
     def _read(self, shard: int) -> tuple[np.ndarray, np.ndarray, list[list[str]]]:

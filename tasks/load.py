@@ -3,18 +3,17 @@
 Both steps have bounded memory. *Preparation* streams the sources once into runs of some ten megabytes, sorted by id
 (storage/staging.py). A *shard* is a range of ids, so that copies of a text meet in one shard, however far apart they
 are in the sources, and a passage that moves within a file stays in its shard. A copy of a row of the same run goes to
-`rejects` at once; of the others, texts are read only of the rows that are kept.
+`rejects` at once; of the others, texts are read only of the rows that are kept. A kept row has the names of its copies.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vitalfew.configs.schema import LoadConfig
 from vitalfew.storage import files, schemas
@@ -42,7 +41,7 @@ def _staged(schema: pa.Schema) -> pa.Schema:
 
 
 # What copies are told by; their texts are not read.
-_HEAD = ("key", "ordinal", "check", "source", "offset", "source_id")
+_HEAD = ("key", "ordinal", "check", "source", "offset", "source_id", "also")
 STAGED = {table: _staged(schemas.TABLES[table]) for table in ("passages", "questions", "rejects")}
 _RECORDED = ("records", *CorpusSize._fields, "questions", "rejects")
 """The counts that are recorded of a run."""
@@ -54,7 +53,7 @@ class Load(Stage):
     name: ClassVar[str] = "load"
     table: ClassVar[str] = "passages"
     section: ClassVar[str] = "load"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"  # since 3, a row has the names of its copies
     at_home: ClassVar[bool] = True
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:
@@ -164,9 +163,9 @@ class Load(Stage):
         rows_in, tables, rejected = rejects.num_rows, {}, [rejects.select(schemas.REJECTS.names)]
         for table, schema in (("passages", schemas.PASSAGES), ("questions", schemas.QUESTIONS)):
             heads = self.staged.read(table, place, _HEAD) if table in there else STAGED[table].empty_table()
-            first, copies = _without_copies(heads)
+            first, names, copies = _without_copies(table, heads)
             kept = self.staged.read(table, place, ordinals=first) if len(first) else STAGED[table].empty_table()
-            tables[table] = kept.select(schema.names).cast(schema)
+            tables[table] = _with_names(kept, names).select(schema.names).cast(schema)
             rejected.append(copies)
             rows_in += heads.num_rows
         tables["rejects"] = pa.concat_tables(rejected).cast(schemas.REJECTS)
@@ -216,6 +215,7 @@ class _Run:
         self.rows: dict[str, list[dict[str, Any]]] = {table: [] for table in STAGED}
         self.content = CorpusSize(0, 0, 0)
         self._first: dict[tuple[str, int], dict[str, Any]] = {}
+        self._named = set[tuple[int, str]]()
 
     @property
     def size(self) -> int:
@@ -233,17 +233,17 @@ class _Run:
         self.records = ordinal + 1
         origin = {"ordinal": ordinal, "source": source, "offset": offset}
         table, row = _row(record)
+        row |= origin
         if table != "rejects":
-            first = self._first.setdefault((table, row["key"]), {**row, **origin})
-            if first["ordinal"] != ordinal:
-                reason = "duplicate" if first["check"] == row["check"] else "id_collision"
-                named, original = row["source_id"], first["source_id"]
-                detail = f"the same id as row {first['offset']} of {first['source']}"
-                record = Reject(reason, f"{named}: {detail}, {original}" if named and original else detail)
-                table, row = _row(record)
+            first = self._first.setdefault((table, row["key"]), row)
+            if first is not row:
+                record = _copy(table, row, first)
+                if record.reason == DUPLICATE:
+                    _add_names(first, row, self._named)
+                table, row = "rejects", _row(record)[1] | origin
         if table == "rejects":
             row["key"] = content_id(source, offset)
-        self.rows[table].append({**row, **origin})
+        self.rows[table].append(row)
         self.content = CorpusSize(*map(sum, zip(self.content, size_of(record), strict=True)))
 
 
@@ -254,32 +254,64 @@ def _row(record: Record) -> tuple[str, dict[str, Any]]:
         case Passage(title, text, source_id):
             key = passage_id(text)
             row = {"passage_id": key, "source_id": source_id, "title": title, "text": text, "metadata": record.metadata}
-            return "passages", {"key": key, "check": content_id("check", text), **row}
+            return "passages", {"key": key, "check": content_id("check", text), "also": [], **row}
         case Question():
             places = [part for place in record.gold_places for part in ("place", place.source, place.quote)]
             key = content_id(record.text, *record.answers, "|", *record.gold_passages, *places)
-            row = {"question_id": key, **asdict(record)}
+            row = {"question_id": key, "also": [], **asdict(record)}
             return "questions", {"key": key, "check": content_id("check", record.text), **row}
         case Reject(reason, detail):
             return "rejects", {"key": 0, "check": 0, "stage": "load", "reason": reason, "detail": detail[:MOST_DETAIL]}
 
 
-def _without_copies(heads: pa.Table) -> tuple[np.ndarray, pa.Table]:
-    """Rows sorted by (key, ordinal) → the ordinal of every key's first row, sorted, and rows of `rejects` for the
-    others."""
+DUPLICATE = "duplicate"
+
+
+def _copy(table: str, row: Mapping[str, Any], first: Mapping[str, Any]) -> Reject:
+    """The reject of a row whose id an earlier row has. Nothing downstream distinguishes two texts with one id, so a
+    second text is rejected with its own reason."""
+    same = row["check"] == first["check"]
+    what = f"the same {'text' if table == 'passages' else 'question'}" if same else "another text with the same id"
+    where = ", ".join(filter(None, [f"row {first['offset']} of {first['source']}", first["source_id"]]))
+    detail = f"{what} as {where}"
+    named = f"{row['source_id']}: " if row["source_id"] else ""
+    return Reject(DUPLICATE if same else "id_collision", named + detail)
+
+
+def _add_names(first: dict[str, Any], copy: Mapping[str, Any], named: set[tuple[int, str]]) -> None:
+    """Give a row the names of its copy. `named`: the further names that rows have already, by their ordinals."""
+    for name in (copy["source_id"], *copy["also"]):
+        if name not in ("", first["source_id"]) and (first["ordinal"], name) not in named:
+            named.add((first["ordinal"], name))
+            first["also"].append(name)
+
+
+def _without_copies(table: str, heads: pa.Table) -> tuple[np.ndarray, dict[int, list[str]], pa.Table]:
+    """Rows sorted by (key, ordinal) → the ordinal of every key's first row, sorted; the further names of those that
+    have copies, by ordinal; and rows of `rejects` for the copies."""
     keys, ordinals = heads["key"].to_numpy(), heads["ordinal"].to_numpy()
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = keys[1:] != keys[:-1]
-    originals = heads.take(pa.array(np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))[~first]))
-    copies = heads.filter(pa.array(~first))
-    # Nothing downstream distinguishes two texts with one id, so the second is rejected with its own reason.
-    reasons = pc.if_else(pc.equal(copies["check"], originals["check"]), "duplicate", "id_collision")
-    places = pc.binary_join_element_wise(
-        "the same id as row", originals["offset"].cast(pa.string()), "of", originals["source"], " "
-    )
-    named = pc.binary_join_element_wise(copies["source_id"], ": ", places, ", ", originals["source_id"], "")
-    are_named = pc.and_(pc.not_equal(copies["source_id"], ""), pc.not_equal(originals["source_id"], ""))
-    details = pc.utf8_slice_codeunits(pc.if_else(are_named, named, places), 0, MOST_DETAIL)
-    stage = pa.array(["load"] * copies.num_rows, pa.string())
-    columns = [stage, copies["source"], copies["offset"], reasons, details]
-    return np.sort(ordinals[first]), pa.table(columns, schema=schemas.REJECTS)
+    is_first = np.ones(len(keys), dtype=bool)
+    is_first[1:] = keys[1:] != keys[:-1]
+    copied = np.flatnonzero(~is_first)
+    places = np.maximum.accumulate(np.where(is_first, np.arange(len(keys)), 0))[copied]
+    firsts = {row["ordinal"]: row for row in heads.take(pa.array(np.unique(places))).to_pylist()}
+    named = {(ordinal, name) for ordinal, row in firsts.items() for name in row["also"]}
+    rejects = []
+    for first, copy in zip(ordinals[places].tolist(), heads.take(pa.array(copied)).to_pylist(), strict=True):
+        reject = _copy(table, copy, firsts[first])
+        if reject.reason == DUPLICATE:
+            _add_names(firsts[first], copy, named)
+        origin = {name: copy[name] for name in ("source", "offset")}
+        rejects.append({"stage": "load", **origin, "reason": reject.reason, "detail": reject.detail[:MOST_DETAIL]})
+    names = {ordinal: row["also"] for ordinal, row in firsts.items()}
+    return np.sort(ordinals[is_first]), names, pa.Table.from_pylist(rejects, schemas.REJECTS)
+
+
+def _with_names(rows: pa.Table, names: Mapping[int, list[str]]) -> pa.Table:
+    """Rows with their further names, by ordinal."""
+    if not names:
+        return rows
+    place = rows.schema.get_field_index("also")
+    pairs = zip(rows["ordinal"].to_pylist(), rows["also"].to_pylist(), strict=True)
+    also = [names.get(ordinal, own) for ordinal, own in pairs]
+    return rows.set_column(place, rows.schema.field(place), pa.array(also, rows.schema.field(place).type))

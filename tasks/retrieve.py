@@ -31,7 +31,8 @@ class SearchHit:
     """A retrieved unit. `core` and `context`: its similarities to the question (None for a unit without context).
 
     `start`, `end`: the span of `text` in `passage` (code points, half-open); equal if a model rewrote the text.
-    `source_id`: the passage's name in its source, such as a file and the heading in it.
+    `source_id`: the passage's name in its source, such as a file and the heading in it; `also`: its further names,
+    where the same text stands several times.
     """
 
     rank: int
@@ -47,6 +48,7 @@ class SearchHit:
     source_id: str
     text: str
     passage: str
+    also: tuple[str, ...] = ()
 
 
 class Searcher:
@@ -99,7 +101,11 @@ class Searcher:
         """The best units of every question, by table shard and row. All questions are encoded
         together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
         asked = QuestionBatch(questions, self._encode, names, vectors)
-        return self._retriever(request).retrieve(asked, self.index.only(request.where), request.top_k)
+        return self._best(self._retriever(request), asked, request)
+
+    def _best(self, retriever: Retriever, questions: QuestionBatch, request: RetrieveConfig) -> TopK:
+        k = min(request.top_k, self.index.count(retriever.unit))  # what is searched for takes memory, found or not
+        return retriever.retrieve(questions, self.index.only(request.where), max(1, k))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         vectors: Vectors = self.encoder.encode_questions(texts).vectors
@@ -125,10 +131,10 @@ class Searcher:
 
     def columns(self, top: TopK, unit: Unit) -> dict[str, Any]:
         """The columns of `hits` that a unit and its score make, question by question, best first; `question`: its place
-        among the questions, int64; `source_id`: the passage's name in its source."""
+        among the questions, int64; `source_id`, `also`: the passage's names in its sources."""
         rows, ranks = np.nonzero(top.rows >= 0)
         shards, places = top.shards[rows, ranks], top.rows[rows, ranks]
-        named = ["title", "source_id"]
+        named = ["title", "source_id", "also"]
         columns = ["passage_id", "text", *(["start", "end"] if unit == "sentence" else named)]
         units = self.units.take(table_of(unit), shards, places, columns)
         texts, passages = units["text"].to_pylist(), units["passage_id"].to_numpy()
@@ -147,15 +153,14 @@ class Searcher:
             "start": starts,
             "end": ends,
             "score": top.scores[rows, ranks],
-            "title": names["title"].to_pylist(),
-            "source_id": names["source_id"].to_pylist(),
+            **{name: names[name].to_pylist() for name in named},
             "text": texts,
         }
 
     def hits(self, question: str, request: RetrieveConfig) -> list[SearchHit]:
         """One question's hits, with the figures that explain them."""
         questions, retriever = QuestionBatch([question], self._encode), self._retriever(request)
-        top, unit = retriever.retrieve(questions, self.index.only(request.where), request.top_k), retriever.unit
+        top, unit = self._best(retriever, questions, request), retriever.unit
         hits = []
         for rank, (shard, number) in enumerate(zip(top.shards[0].tolist(), top.rows[0].tolist(), strict=True)):
             if number < 0:
@@ -180,6 +185,7 @@ class Searcher:
                     source_id=passage["source_id"],
                     text=text,
                     passage=passage["text"],
+                    also=tuple(passage["also"]),
                 )
             )
         return hits

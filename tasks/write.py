@@ -32,6 +32,7 @@ from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.tasks.ask import HALVES, mixed
+from vitalfew.tasks.datasets.gold import file_of
 from vitalfew.tasks.models.ticks import Tick
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.splitters.base import Splitter
@@ -196,7 +197,7 @@ def _row(known: Passages, passage_id: int, half: str, result: WrittenQuestion | 
         said = {"reason": result.reason, "detail": result.detail or REASONS[result.reason]}
         return own | dict.fromkeys(("kind", "text", "quote"), "") | dict.fromkeys(_LISTS, ()) | said
     gold = result.gold or ({passage_id: result.quote} if result.quote else {})
-    places = [{"source": known.row(each)["source_id"].partition("#")[0], "quote": gold[each]} for each in gold]
+    places = [{"source": file_of(known.row(each)["source_id"]), "quote": gold[each]} for each in gold]
     kept: Row = {"answers": [result.answer] if result.answer else [], "gold_passages": [*gold], "gold_places": places}
     return own | kept | {"kind": result.kind, "text": result.text, "quote": result.quote, "reason": "", "detail": ""}
 
@@ -212,7 +213,7 @@ def _refuse_like(row: Row, earlier: Earlier) -> None:
 
 def document_of(source_id: str, title: str) -> str:
     """The name of the document that a passage is part of; empty if it is known by no name."""
-    return source_id.partition("#")[0] or title
+    return file_of(source_id) or title
 
 
 def draw(passages: Artifact, count: int, seed: int) -> np.ndarray:

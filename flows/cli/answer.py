@@ -58,8 +58,8 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
     out.print(text, highlight=False)
     shown = table("from", "kept text", padding=(1, 2, 0, 0))
     for context in found.contexts:
-        names = dict.fromkeys(name for source in context.sources for name in (source.title, source.source_id) if name)
-        shown.add_row(escape("\n".join(names)) or "-", escape(context.text))
+        names = (name for source in context.sources for name in (source.title, source.source_id, *source.also))
+        shown.add_row(escape("\n".join(dict.fromkeys(filter(None, names)))) or "-", escape(context.text))
     out.print(shown)
     seconds = sum(found.seconds.values())
     saved = f"{found.tokens_saved:,} less than the whole passages" if found.tokens_saved else "the whole passages"

@@ -17,7 +17,7 @@ from vitalfew.configs.schema import IndexCorpus, Search
 from vitalfew.flows.cli import options, show
 from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import InputError, check_question
 
 if TYPE_CHECKING:
     from vitalfew.flows.forms import Source
@@ -157,8 +157,7 @@ def search(
     settings = options.layers(config, assignments)
     own = {"retrieve": {key: value for key, value in given.items() if value is not None}}
     request = with_options(build(Search, *settings, own).retrieve, "retrieve")
-    if not question.strip():
-        raise InputError("the question is empty")
+    check_question(question)
     searcher = Searcher.named(store, index)
     hits = searcher.hits(question, request)
     if as_json:

@@ -34,6 +34,9 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
     load = outcome.manifests[0]
     _files(load, parameters)
     rejected(load, parameters)
+    for note, what in _LEFT_OUT.items():
+        if count := load.note(note):
+            out.print(f"{count:,} {what}.")
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
@@ -50,7 +53,13 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
             f"{manifest.note('worst_cosine') / 1e6:.4f}, {same:.3f} of the ten nearest are the same."
         )
     if truncated := sum(manifest.note("truncated") for manifest in outcome.manifests):
-        out.print(f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated.")
+        out.print(
+            f"[yellow]{truncated:,} texts exceed the maximum length of the encoder[/] and were truncated: their ends "
+            "are not found by meaning. Cut shorter passages (folder:PATH?words=150), or take an encoder that reads "
+            "more."
+        )
+    for manifest in outcome.manifests:
+        _unread(manifest, parameters)
     for manifest in outcome.manifests:
         if manifest.stage == "index":
             _quality(parameters.store, manifest)
@@ -166,7 +175,49 @@ def rejected(load: "Manifest", parameters: Execution) -> None:
         f"  vitalfew sql \"SELECT source, reason, detail FROM rejects WHERE fingerprint = '{fingerprint}'\""
         f"{at_end(parameters.store)}"
     )
+    for reason in (reason for reason, _ in reasons.most_common(_REASONS) if reason in _REMEDIES):
+        say(f"  {reason}: {_REMEDIES[reason]}")
 
+
+def _unread(manifest: "Manifest", parameters: IndexCorpus) -> None:
+    """Say where the encoder does not know the scripts of the corpus, by a sample of it."""
+    from vitalfew.tasks.encoders.scripts import LETTERS, UNREAD
+
+    first = manifest.shards[0].notes if manifest.shards else {}
+    lost = {name.removeprefix(UNREAD): count for name, count in first.items() if name.startswith(UNREAD)}
+    share = sum(lost.values()) / max(1, first.get(LETTERS, 0))
+    if share >= _MUCH:
+        out.print(
+            f"[yellow]{share:.0%} of the letters are of scripts that the encoder {escape(parameters.encode.encoder)} "
+            f"does not know[/] ({', '.join(map(str.title, lost))}): it finds little of them by meaning. Take a "
+            "multilingual encoder, such as intfloat/multilingual-e5-small:"
+        )
+        say("  --set encode.encoder=huggingface --set encode.model=DIRECTORY")
+
+
+_MUCH = 0.1
+"""The share of unknown letters from which it is said."""
+
+
+_REMEDIES = {
+    "duplicate": "the same text stands elsewhere; it is found once, under all its names",
+    "missing_reader": "pip install 'vitalfew\\[documents]', then index again",
+    "invalid_unicode": "the details name the likely encoding; encoding= reads it",
+    "over_long": "cut the files, or raise the setting that the details name",
+    "over_time": "raise load.document_seconds, or leave the files out with exclude=",
+    "over_memory": "raise load.document_mb, or leave the files out with exclude=",
+    "encrypted": "save the files without a password",
+    "no_text": "scans need text first, for example by ocrmypdf",
+    "binary_file": "leave them out with exclude= or .vitalfewignore",
+    "missing_column": "name the columns with text=, question=, answers=",
+}
+"""What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
+_LEFT_OUT = {
+    "excluded_files": "files were left out by patterns: by default, by exclude= or by .vitalfewignore",
+    "includes_not_followed": "includes were not followed: index the files that they name",
+    "pages_without_text": "pages have no text, such as scans: these need text first, for example by ocrmypdf",
+}
+"""Notes of a load on what no row of `rejects` has."""
 
 _FIGURES = ("rows", "tokens", "CPU s", "tokens/s", "peak MiB", "USD")
 _REASONS = 4
@@ -176,10 +227,13 @@ _REASONS = 4
 def _files(load: "Manifest", parameters: IndexCorpus) -> None:
     """Print how many files the passages come from, if all sources are folders: a passage is called by its file and
     heading."""
+    from vitalfew.tasks.datasets.gold import file_of
+
     if all(dataset.startswith("folder:") for dataset in parameters.datasets):
-        rows = load.read(parameters.store, "passages", ["source", "source_id"])
-        pairs = zip(rows["source"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
-        files = {(source, name.partition("#")[0]) for source, name in pairs}
+        rows = load.read(parameters.store, "passages", ["source", "source_id", "also"])
+        files = {
+            (row["source"], file_of(name)) for row in rows.to_pylist() for name in (row["source_id"], *row["also"])
+        }
         out.print(f"{rows.num_rows:,} passages come from {len(files):,} files.")
 
 
@@ -230,7 +284,7 @@ _WRAPPED = 12
 
 def _heading(hit: Any) -> Text:
     text = Text(f"{hit.rank:>3} {hit.score:.3f}  ")
-    place = printable(hit.source_id)
+    place = printable(", ".join([hit.source_id, *hit.also]))
     room = max(12, out.width - len(text) - len(place) - 3)
     title = printable(hit.title) or "untitled"
     text.append(title if len(title) <= room else f"{title[: room - 1]}…", style="cyan")

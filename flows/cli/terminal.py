@@ -18,13 +18,16 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.highlighter import ReprHighlighter
 from rich.logging import RichHandler
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Column, Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from vitalfew.configs.schema import Execution
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.reports.shown.text import printable
 
 
@@ -36,8 +39,19 @@ class _Safe(Console):
             yield Segment(text if control or text.isprintable() else printable(text), style, control)
 
 
-out = _Safe()
-err = _Safe(stderr=True)
+class _OfShortTexts(ReprHighlighter):
+    """Colours figures and names, by expressions whose time is quadratic in a word's length."""
+
+    def highlight(self, text: Text) -> None:
+        if len(text) <= _COLOURED:
+            super().highlight(text)
+
+
+_COLOURED = 2_000
+"""Characters of the longest text that is coloured."""
+
+out = _Safe(highlighter=_OfShortTexts())
+err = _Safe(highlighter=_OfShortTexts(), stderr=True)
 
 
 def say(text: str) -> None:
@@ -122,6 +136,11 @@ class ExplainedErrors(TyperGroup):
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        for argument in args:
+            if argument != argument.encode(errors="replace").decode():
+                ctx.invoked_subcommand = args[0]
+                shown = argument.encode(errors="backslashreplace").decode()
+                raise InputError(f"the argument {shown} is not UTF-8: set the terminal to UTF-8, or rename the file")
         if (name := " ".join(args[:2])) in self.commands and len(args) > 1:
             return name, self.commands[name], args[2:]
         return super().resolve_command(ctx, args)

@@ -25,7 +25,7 @@ from vitalfew.storage.costs import charge
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes.units import Passages
 from vitalfew.storage.runs import NamedIndex, Run, read_runs
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import check_question
 from vitalfew.tasks.encode import EncodeQuestions
 from vitalfew.tasks.models.causal.engines.cap import Purse, charging, spending
 from vitalfew.tasks.models.loading import clock, cpu_clock
@@ -39,8 +39,6 @@ from vitalfew.tasks.stage import MethodStage, Stage
 
 ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
-MOST = 20_000
-"""Characters of a question."""
 WARM_UP = "What is this about?"
 
 Row = dict[str, Any]
@@ -49,13 +47,15 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class RagSource:
     """A span of a passage (code points, half-open) that a context comes from. `source_id`: the passage's name in its
-    source, such as a file and the heading in it; empty for passages that were given."""
+    source, such as a file and the heading in it; empty for passages that were given. `also`: its further names, where
+    the same text stands several times."""
 
     passage_id: int
     title: str
     start: int
     end: int
     source_id: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class Answering:
         """Answer questions together, in this order. Raises InputError for one that is empty or too long, and CapReached
         where the purse has too little for one of them."""
         for question in questions:
-            check(question)
+            check_question(question)
         if not (texts := [*dict.fromkeys(questions)]):
             return []
         with self._lock:
@@ -331,7 +331,7 @@ class Answering:
     def _passage(self, passage_id: int) -> Row:
         """A row of `passages`; one without texts for a passage that the index lacks."""
         row = self.passages.find(passage_id) if self.passages else None
-        return row or dict.fromkeys(("title", "source_id", "text"), "")
+        return row or {**dict.fromkeys(("title", "source_id", "text"), ""), "also": []}
 
     def _made(self, texts: Sequence[str]) -> "_Made":
         made = _Made(lru_cache(maxsize=None)(self._passage))
@@ -369,14 +369,6 @@ def _share(new: Stage, old: Stage) -> None:
 
 def _key(artifact: Artifact) -> tuple[Path, str, str]:
     return artifact.store, artifact.table, artifact.fingerprint
-
-
-def check(question: str) -> None:
-    """Raises InputError for a question that is empty or too long."""
-    if not question.strip():
-        raise InputError("the question is empty")
-    if len(question) > MOST:
-        raise InputError(f"the question has {len(question):,} characters; at most {MOST:,} are answered")
 
 
 def _asked(texts: Sequence[str]) -> pa.Table:
@@ -450,5 +442,6 @@ class _Made:
         sources = []
         for each in row["origin"]:
             passage = self.passage(each["passage_id"])
-            sources.append(RagSource(**each, title=passage["title"], source_id=passage["source_id"]))
+            names = {"source_id": passage["source_id"], "also": tuple(passage["also"])}
+            sources.append(RagSource(**each, title=passage["title"], **names))
         return RagContext(row["text"], row["tokens"], tuple(sources), row["rank"], row["score"])

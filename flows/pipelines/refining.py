@@ -10,7 +10,7 @@ from vitalfew.configs.evaluation import RefineConfig
 from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import EncodeConfig, SplitConfig
 from vitalfew.flows.pipelines.answering import RagContext, RagSource
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.models.ticks import no_tick
 from vitalfew.tasks.refiners.base import Hit, Refiner, Vectors
@@ -32,8 +32,7 @@ def refine(
     its place, from 0, with the span that was kept. Raises UnknownName, ConfigError, InputError, FileNotFoundError for a
     missing model. Calls from several threads take turns.
     """
-    if not question.strip():
-        raise InputError("the question is empty")
+    check_question(question)
     given = {"refiner": refiner, **settings, **({} if max_tokens is None else {"max_tokens": max_tokens})}
     options = _of_whole_passages(with_options(build(RefineConfig, given), "refine"))
     with _TURN:

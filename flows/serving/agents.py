@@ -15,12 +15,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from vitalfew.flows.pipelines.answering import Answering, RagAnswer, check
+from vitalfew.flows.pipelines.answering import Answering, RagAnswer
 from vitalfew.flows.serving import searching
 from vitalfew.flows.serving.batching import Closed, Full, Lost
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.recording import current
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.splitters.tokens import count_tokens, first
 
 MOST = 4000
@@ -62,7 +62,7 @@ class Doors:
         """The doors of a server's configuration: calls wait in its line, like all other requests."""
 
         def waited(task: str, question: str) -> Any:
-            check(question)
+            check_question(question)
             current().asked(served.name, question, served.answering.fingerprint)
             current().found(result := served.line.submit(task, question, len(question)).result())
             return result

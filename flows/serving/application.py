@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response, Streami
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.exceptions import HTTPException
 
-from vitalfew.flows.pipelines.answering import MOST, RagAnswer
+from vitalfew.flows.pipelines.answering import RagAnswer
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
@@ -28,6 +28,7 @@ from vitalfew.flows.serving.refining import NAMES as REFINERS
 from vitalfew.flows.serving.refining import PassagesToRefine, RefinersLine
 from vitalfew.flows.serving.searching import Documents
 from vitalfew.flows.serving.telemetry import Tracing
+from vitalfew.tasks.datasets.base import MOST_QUESTION
 
 logger = logging.getLogger("vitalfew")
 
@@ -165,7 +166,7 @@ def application(
 
 
 ABOUT = f"""Answers by configured methods of retrieval-augmented generation. A configuration is a model.
-A question has at most {MOST:,} characters. Errors have OpenAI's shape."""
+A question has at most {MOST_QUESTION:,} characters. Errors have OpenAI's shape."""
 
 
 def _add_own(app: FastAPI, service: ServedModels) -> None:

@@ -14,9 +14,10 @@ from vitalfew.tasks.splitters.tokens import count_tokens
 
 @dataclass(frozen=True)
 class FoundUnit:
-    """A retrieved unit: `source_id` names its passage, such as a file and the heading in it; `start` and `end` (code
-    points, half-open) in its passage; `tokens`: words and punctuation marks, counted when they are asked for, because
-    to count those of all hits takes as long as to score them."""
+    """A retrieved unit: `source_id` names its passage, such as a file and the heading in it, and `also` has its further
+    names, where the same text stands several times; `start` and `end` (code points, half-open) in its passage;
+    `tokens`: words and punctuation marks, counted when they are asked for, because to count those of all hits takes as
+    long as to score them."""
 
     rank: int
     score: float
@@ -26,6 +27,7 @@ class FoundUnit:
     start: int
     end: int
     text: str
+    also: tuple[str, ...] = ()
 
     @cached_property
     def tokens(self) -> int:
@@ -64,6 +66,7 @@ def search(answering: Answering, questions: Sequence[str]) -> list[list[FoundUni
             start=int(columns["start"][place]),
             end=int(columns["end"][place]),
             text=text,
+            also=tuple(columns["also"][place]),
         )
         hits[columns["question"][place]].append(hit)
     return hits

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, check
+from vitalfew.flows.pipelines.answering import RagAnswer, RagContext
 from vitalfew.flows.serving.searching import FoundUnit
+from vitalfew.tasks.datasets.base import check_question
 
 DOCUMENTS = 1000
 """Documents of a request to rerank."""
@@ -23,8 +24,8 @@ def _readable(text: str) -> str:
 
 def checked(text: str) -> str:
     """The question. Raises ValueError for one that cannot be asked: a batch with it would be computed in vain."""
-    check(text)
-    return _readable(text)
+    check_question(_readable(text))
+    return text
 
 
 Text = Annotated[str, AfterValidator(_readable)]

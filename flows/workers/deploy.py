@@ -151,7 +151,8 @@ def _retries(flow: Flow[..., Any]) -> str:
 
 
 def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iterator[Change]:
-    """Register every deployment that is new or differs, and remove those of corpora that are gone.
+    """Register every deployment that is new or differs, and remove those of corpora that are gone. A corpus whose file
+    cannot be read keeps its deployment as it is.
 
     `dry_run`: change nothing; `replace`: also take over the deployments of another store. Raises ConfigError.
     """
@@ -163,7 +164,8 @@ def deploy(target: Target, dry_run: bool = False, replace: bool = False) -> Iter
             _make_pool(client, target.pool)
         for each in asked:
             yield _applied(client, each, there[str(each)], dry_run)
-        for gone in _gone(client, target.pool, {each.name for each in asked}):
+        known = {each.name for each in asked} | read_corpora(target.store, target.corpora)[1].keys()
+        for gone in _gone(client, target.pool, known):
             if not dry_run:
                 client.delete_deployment(gone.id)
             yield Change(f"{SCHEDULED}/{gone.name}", "removed")

@@ -68,8 +68,6 @@ def build(store: Path) -> Path:
     """
     version.check(store)
     path = store / CATALOG
-    if "?" in str(path):
-        raise NotWritten(f"{path}: DuckDB cannot open a path with a question mark; rename the directory")
     with _WRITING:
         files.write_atomically(path, lambda temporary: _write(temporary, store))
     return path
@@ -77,6 +75,11 @@ def build(store: Path) -> Path:
 
 def _write(temporary: Path, store: Path) -> None:
     """Raises duckdb.Error, also where the disk is full: closing a database would keep silent about that."""
+    if "?" in str(temporary):  # which DuckDB takes for the beginning of options
+        with TemporaryDirectory(prefix="vitalfew-") as folder:
+            _write(Path(folder) / CATALOG, store)
+            shutil.copy(Path(folder) / CATALOG, temporary)
+        return
     try:
         with duckdb.connect(str(temporary)) as connection:
             files.open_to_sql(connection, store)

@@ -98,6 +98,10 @@ class OpenedIndex:
             coverage[unit] = [(first, np.cumsum([0, *sizes[first:last]])) for first, last in covered]
         return coverage
 
+    def count(self, unit: Unit) -> int:
+        """The number of its units of a kind."""
+        return sum(record.rows(table_of(unit)) for record in self.manifests[table_of(unit)].shards)
+
     @property
     def searched(self) -> Collection[Unit]:
         """The units that it has vectors of."""
@@ -173,13 +177,13 @@ class OpenedIndex:
         return any(self.selection.mask("passage", record.shard).any() for record in shards)
 
     def called(self, names: Collection[str]) -> dict[str, tuple[int, int, int]]:
-        """Find passages by their names in the source, or by their content ids: id, table shard and row."""
+        """Find passages by their names in the sources, or by their content ids: id, table shard and row."""
         wanted, places = set(names), dict[str, tuple[int, int, int]]()
         for record in self.manifests["passages"].shards:
-            rows = self.artifacts["passages"].read(record.shard, columns=["passage_id", "source_id"])
-            pairs = zip(rows["passage_id"].to_pylist(), rows["source_id"].to_pylist(), strict=True)
-            for row, (identity, name) in enumerate(pairs):
-                for key in wanted.intersection((name, str(identity))):
+            rows = self.artifacts["passages"].read(record.shard, columns=["passage_id", "source_id", "also"])
+            known = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+            for row, (identity, name, also) in enumerate(known):
+                for key in wanted.intersection((name, str(identity), *also)):
                     if self.selection is None or self.selection.mask("passage", record.shard)[row]:
                         places.setdefault(key, (identity, record.shard, row))
         return places

@@ -20,6 +20,20 @@ class InputError(ValueError):
     """Input that the user has to fix: the message names the file, the place in it and the remedy."""
 
 
+MOST_QUESTION = 20_000
+"""Characters of a question that somebody asks."""
+
+
+def check_question(question: str) -> None:
+    """Raises InputError for a question that is empty, too long, or has bytes that are no text."""
+    if not question.strip():
+        raise InputError("the question is empty")
+    if len(question) > MOST_QUESTION:
+        raise InputError(f"the question has {len(question):,} characters; at most {MOST_QUESTION:,} are answered")
+    if question != question.encode(errors="replace").decode():
+        raise InputError("the question is not UTF-8: set the terminal, or the file that it comes from, to UTF-8")
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A passage as its source gives it; `source_id` is its name in that source (a title or a number), for people;

@@ -47,7 +47,6 @@ from vitalfew.tasks.datasets.rows import (
     json_rows,
     kind_of,
     list_of,
-    listed_answers,
     object_of,
     stream_json,
     text_of,
@@ -315,10 +314,7 @@ def _ctxs_question(fields: dict[str, Any], name: str, gold: list[int | None]) ->
 
 def _ctxs_answers(fields: dict[str, Any]) -> tuple[str, ...]:
     """Return the gold answers of a row, () without any. Raises RowError."""
-    value = next((fields[key] for key in _CTXS_ANSWERS if key in fields), None)
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        return listed_answers(value)
-    return answers_of(value)
+    return answers_of(next((fields[key] for key in _CTXS_ANSWERS if key in fields), None))
 
 
 NO_ANSWER = "No Answer Present."

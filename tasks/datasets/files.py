@@ -5,6 +5,7 @@ say what share of the source it covers. A fault of the file (missing, empty, bro
 nothing after it can be trusted.
 """
 
+import codecs
 import difflib
 import io
 import lzma
@@ -132,6 +133,38 @@ class _Xz:
 
 
 BOM = b"\xef\xbb\xbf"
+_WIDE = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""The encodings that a byte order mark tells, as spreadsheets write them; the longer mark comes first."""
+
+
+class _Recoded(io.RawIOBase):
+    """UTF-16 or UTF-32 as UTF-8, for io.BufferedReader; a lone surrogate stays one, which UTF-8 cannot have."""
+
+    def __init__(self, path: Path, source: io.BufferedReader, encoding: str) -> None:
+        self._path, self._source, self._held = path, source, b""
+        self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._held:
+            content = self._source.read(BUFFER)
+            try:
+                self._held = self._decoder.decode(content, not content).encode("utf-8", "surrogatepass")
+            except UnicodeDecodeError as error:
+                fault = f"{self._path} is cut short or broken: it begins as {error.encoding} and goes on otherwise"
+                raise InputError(f"{fault} ({error.reason}). Write it again, as UTF-8") from error
+            if not content:
+                break
+        count = min(len(buffer), len(self._held))
+        buffer[:count], self._held = self._held[:count], self._held[count:]
+        return count
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+        super().close()
 
 
 class FileDataset(Dataset):
@@ -185,7 +218,8 @@ def _remedy_for_missing(path: Path) -> str:
 
 
 def open_source(path: Path) -> BufferedReader:
-    """Open a file at its first byte of content, decompressed if it is packed and after any byte order mark.
+    """Open a file at its first byte of content, decompressed if it is packed and after any byte order mark, which says
+    whether it is UTF-16 or UTF-32: such a text is read as UTF-8.
 
     Raises InputError, also while reading if a packed file is cut short or broken.
     """
@@ -195,6 +229,8 @@ def open_source(path: Path) -> BufferedReader:
         start = source.peek(len(BOM))
         if not start:
             raise InputError(f"{path} is empty when unpacked. Fetch or write it again")
+        if encoding := next((name for mark, name in _WIDE.items() if source.peek(4).startswith(mark)), None):
+            return io.BufferedReader(_Recoded(path, source, encoding), BUFFER)
         source.read(len(BOM) if start.startswith(BOM) else 0)
     except BaseException:
         source.close()

@@ -28,7 +28,6 @@ another column's text in its place. Also the JSON lines of Self-RAG's evaluation
 which keeps the claims that are true or false.
 """
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -90,7 +89,7 @@ class PopQA(QuestionsOnly):
 
     Tab-separated; the first line names the columns. Of these, "id", "question" and "possible_answers" (a JSON list) are
     used, and the others ("subj", "prop", "obj", "s_pop", "o_pop", ...) skipped. Or one JSON object a line with the same
-    keys and the answers as a list, or as a JSON list in a string, at "possible_answers", "answers" or "golden_answers".
+    keys and the answers as a list, or as a list in a string, at "possible_answers", "answers" or "golden_answers".
     With max_views=100, questions on entities with 100 page views a month or more ("s_pop") are rejected ("left_out"),
     which leaves the long tail. The offset is the line.
     """
@@ -108,7 +107,7 @@ class PopQA(QuestionsOnly):
             yield Reject("left_out", f"max_views={limit} leaves out an entity of {views:g} page views a month")
             return
         key = next((key for key in _POPQA_ANSWERS if key in row), _POPQA_ANSWERS[0])
-        text, answers = text_of(row, "question"), answers_of(_list(value_of(row, key), key))
+        text, answers = text_of(row, "question"), answers_of(value_of(row, key))
         yield Question(text, answers, source_id=id_of(row, "id"))
 
 
@@ -122,18 +121,6 @@ def _views(row: dict[str, Any]) -> float:
     if not math.isfinite(views):
         raise RowError("wrong_type", f"'s_pop' holds {kind_of(value)}; expected a number of page views")
     return views
-
-
-def _list(value: object, key: str) -> list[Any]:
-    """Return the list that a column holds as a list or as JSON. Raises RowError."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise RowError("malformed_json", f"{key!r} is not a JSON list: {str(error)[:120]}") from error
-    if not isinstance(value, list):
-        raise RowError("wrong_type", f"{key!r} holds {kind_of(value)}; expected a list")
-    return value
 
 
 class TriviaQA(QuestionsOnly):

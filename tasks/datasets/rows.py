@@ -3,12 +3,19 @@
 A row, or a part of one, that cannot be used raises `RowError`; the format turns it into a `Reject` and reads on.
 """
 
+import ast
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import partial
+from io import StringIO
 from itertools import islice
 from pathlib import Path
+from token import NUMBER, STRING
+from tokenize import TokenError, generate_tokens
 from typing import Any, TypeVar
 
 from vitalfew.tasks.datasets.base import InputError, Record, Reject
@@ -175,13 +182,8 @@ def check_text(value: object, name: str, *, blank: bool = False, strip: bool = T
 
 
 def id_of(row: dict[str, Any], key: str) -> str:
-    """Return a row's name in its source, from a string or an integer, "" without any. Raises RowError."""
-    value = row.get(key)
-    if value is None:
-        return ""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return check_text(value, repr(key), blank=True)
+    """Return a row's name in its source, from a string, a number or a date, "" without any. Raises RowError."""
+    return text_of_scalar(row.get(key), repr(key))
 
 
 LINE_LIMIT = 64 << 20
@@ -238,21 +240,82 @@ def records_of(
 
 
 def answers_of(value: object, what: str = "answer") -> tuple[str, ...]:
-    """Return the unique gold answers of a string or a list of strings, in order; () for null. Raises RowError.
-
-    `what` they are, for messages, if not answers."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (check_text(value, f"the {what}"),)
-    if not isinstance(value, list):
-        raise RowError("wrong_type", f"the {what}s are {kind_of(value)}; expected a string or a list of strings")
-    return tuple(dict.fromkeys(check_text(each, f"{what} {index}") for index, each in enumerate(value)))
+    """Return the unique gold answers that a value holds, in order: one, or a list, each a text, a number or a date;
+    SQuAD's object of them; or such a list or object written in a string, by JSON, Python or NumPy. Null, NaN and blank
+    texts are no answers. Raises RowError. `what` they are, for messages, if not answers."""
+    return texts_in(_written(value, what) if isinstance(value, str) else value, what)
 
 
-def listed_answers(written: str, what: str = "answer") -> tuple[str, ...]:
-    """Return the unique gold answers of a JSON list in a string. Raises RowError."""
-    try:
-        return answers_of(json.loads(written), what)
-    except (ValueError, RecursionError) as error:
-        raise RowError("malformed_json", f"the {what}s {written[:40]!r} are not a JSON list") from error
+def texts_in(value: object, what: str) -> tuple[str, ...]:
+    """As `answers_of`; a string is one text, whatever is written in it. Raises RowError."""
+    if isinstance(value, dict):
+        value = value.get("text", value)
+    given = value if isinstance(value, list) else [value]
+    # SQuAD's answers may also be a list of objects.
+    texts = [each["text"] if isinstance(each, dict) and "text" in each else each for each in given]
+    names = [f"{what} {place}" for place in range(len(texts))] if len(texts) > 1 else [f"the {what}"]
+    found = map(text_of_scalar, texts, names)
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def text_of_scalar(value: object, name: str) -> str:
+    """Return the text of a string, a number or a date; "" of null and NaN. Raises RowError, calling it `name`."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            raise RowError("wrong_type", f'{name} is {kind_of(value)}: write a text in quotes, such as "yes"')
+        case float() if math.isnan(value):
+            return ""
+        case float() if value.is_integer():
+            return str(int(value))
+        case datetime() if value.time() == time():
+            return value.date().isoformat()
+        case int() | float() | Decimal():
+            return str(value)
+        case date() | time():
+            return value.isoformat()
+        case str():
+            return check_text(value, name, blank=True)
+    raise RowError(
+        "wrong_type",
+        f"{name} is {kind_of(value)}; expected a text, a number, a date or a list of them. To read a field of an "
+        "object, name it: answers=COLUMN.FIELD",
+    )
+
+
+MOST_LITERAL = 1 << 18
+"""Characters of a literal of Python: to tokenise more takes seconds."""
+_INSIDE = frozenset("\"'[]{-0123456789")
+"""The characters with which the inside of a list that is written in a string may begin."""
+
+
+def _written(text: str, what: str) -> Any:
+    """Return the list or object that is written in a string; else the string. Raises RowError where one is broken."""
+    inner = text.strip()
+    first = inner[1:].lstrip()[:1]
+    is_object = inner[:1] in ("[", "{") and first in ('"', "'")
+    is_list = inner[:1] == "[" and inner[-1] == "]" and (first in _INSIDE or "," in inner)
+    if not (is_object or is_list):
+        return text
+    for read in (json.loads, _literal):
+        try:
+            return read(inner)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TokenError):
+            continue
+    raise RowError("malformed_json", f'the {what}s {inner[:40]!r} are not a list of JSON or Python: write ["…", "…"]')
+
+
+def _literal(text: str) -> Any:
+    """Read a literal of Python, or a list as NumPy prints it, without commas. Raises ValueError, SyntaxError and
+    others."""
+    if len(text) > MOST_LITERAL:
+        raise ValueError("too long")
+    words: list[str] = []
+    before = None
+    for token in generate_tokens(StringIO(text).readline):
+        own = token.type if token.type in (STRING, NUMBER) else None
+        words += [","] if own and before else []
+        words.append(token.string)
+        before = own
+    return ast.literal_eval(" ".join(words).strip())

@@ -5,7 +5,9 @@ same columns.
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -26,21 +28,24 @@ from vitalfew.tasks.datasets.base import (
     Reject,
 )
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
-from vitalfew.tasks.datasets.files import check_source
+from vitalfew.tasks.datasets.files import check_source, open_source
 from vitalfew.tasks.datasets.rows import (
     RowDataset,
     RowError,
     answers_of,
     check_text,
-    id_of,
-    listed_answers,
+    json_lines,
     object_of,
+    stream_json,
+    text_of_scalar,
+    texts_in,
     value_of,
 )
 
 
 class ColumnOptions(DatasetOptions):
-    """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a."""
+    """Which columns hold what. Every row must have a column named here; `a.b` is the field b of a column a. A column
+    that is found by its usual name may have capitals and blanks around it."""
 
     text: str = Field(default="text", min_length=1, description="column of the passage's text")
     title: OptionalName = Field(
@@ -56,7 +61,8 @@ class ColumnOptions(DatasetOptions):
     )
     answers: OptionalName = Field(
         default=None,
-        description="column of the gold answer or list of gold answers; if not given, `answers` if a row has it",
+        description="column of the gold answer or list of gold answers; if not given, `answers` or `answer`, if a row "
+        "has one of them",
     )
     source: OptionalName = Field(
         default=None,
@@ -82,56 +88,81 @@ class ColumnOptions(DatasetOptions):
 
     def question_of(self, present: Collection[str]) -> str | None:
         """Return the column of the question, if rows with these columns are questions."""
-        usual = self.text == "text" and self.title is None and "text" not in present and "question" in present
-        return "question" if self.question is None and usual else self.question
+        if self.question is not None or self.text != "text" or self.title is not None or _usual(present, "text"):
+            return self.question
+        return next(iter(_usual(present, "question")), None)
 
     def named(self, present: Collection[str]) -> list[str]:
         """Return the columns that every row of a table with these columns must have."""
         question = self.question_of(present)
-        of_passage, of_question = (self.text, self.title), (question, self.answers, self.source, self.quote)
+        text = next(iter(_usual(present, "text")), "text") if self.text == "text" else self.text
+        of_passage, of_question = (text, self.title), (question, self.answers, self.source, self.quote)
         own = of_passage if question is None else of_question
         return [column for column in (*own, self.id) if column is not None]
 
     def used(self, present: Collection[str]) -> list[str]:
         """Return the columns that are read if the table has them."""
         usual = ("title", "id") if self.question_of(present) is None else ("answers", "source", "quote", "id")
-        return list(dict.fromkeys([*self.named(present), *(getattr(self, name) or name for name in usual)]))
+        found = (name for what in usual if getattr(self, what) is None for name in _usual(present, what))
+        return list(dict.fromkeys([*self.named(present), *found]))
 
     def records(self, row: dict[str, Any]) -> Iterator[Record]:
         """Yield the record of one row. Raises RowError."""
-        name = id_of({"id": self._value(row, self.id, "id")}, "id")
+        name = text_of_scalar(self._value(row, "id"), "the id")
         if (question := self.question_of(row)) is not None:
-            text = check_text(self._value(row, question), repr(question))
-            answers = self.answers_in(self._value(row, self.answers, "answers"))
-            places = _places(self._places(row, self.source, "source"), self._places(row, self.quote, "quote"))
+            text = check_text(_value_at(row, question), repr(question))
+            answers = self.answers_in(self._value(row, "answers"))
+            given = [self._places(row, what) for what in ("source", "quote")]
+            yield from (left for left in given if isinstance(left, Reject))
+            places = _places(*(() if isinstance(some, Reject) else some for some in given))
             yield Question(text, answers, source_id=name, gold_places=places)
             return
-        if self.text == "text" and "text" not in row:
+        column = self.named(row)[0]
+        if column == "text" and "text" not in row:
             keys = ", ".join(repr(key[:40]) for key in islice(row, 20)) or "none"
             raise RowError(
                 "missing_column",
                 f"no 'text' for a passage and no 'question' for a question; the keys present: {keys}; name the column "
                 "with text= or question=",
             )
-        text = check_text(self._value(row, self.text), repr(self.text))
-        title = self._value(row, self.title, "title")
+        text, title = check_text(_value_at(row, column), repr(column)), self._value(row, "title")
         yield Passage("" if title is None else check_text(title, "the title", blank=True), text, name)
 
-    def _places(self, row: dict[str, Any], named: str | None, what: str) -> tuple[str, ...]:
-        """Return the sources or quotes of a question; () where a column that nobody named holds something else."""
-        value = self._value(row, named, what)
-        texts = value if isinstance(value, list) else [value]
-        if not value or (named is None and not all(isinstance(text, str) for text in texts)):
-            return ()
-        return self.answers_in(value, what)
+    def _places(self, row: dict[str, Any], what: str) -> tuple[str, ...] | Reject:
+        """Return the sources or quotes of a question; a Reject where a column that nobody named holds something else,
+        without which the question is asked. Raises RowError."""
+        try:
+            return self.places_in(self._value(row, what), what)
+        except RowError as error:
+            if getattr(self, what) is not None:
+                raise
+            return error.reject("the question is asked without its place")
 
-    def answers_in(self, value: object, what: str = "answer") -> tuple[str, ...]:
-        """Return the gold answers (sources, quotes) that a column's value holds. Raises RowError."""
-        return answers_of(value, what)
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        """Return the gold answers that a column's value holds. Raises RowError."""
+        return answers_of(value)
 
-    def _value(self, row: dict[str, Any], named: str | None, usual: str = "") -> Any:
-        """Return the value of the column the user named, which must exist, else of the usual one, else None."""
-        return row.get(usual) if named is None else _value_at(row, named)
+    def places_in(self, value: object, what: str) -> tuple[str, ...]:
+        """Return the sources or quotes that a column's value holds. Raises RowError."""
+        return texts_in(value, what)
+
+    def _value(self, row: dict[str, Any], what: str) -> Any:
+        """Return the value of the column the user named, which must exist, else of the first usual one that holds
+        something, else None."""
+        if (named := getattr(self, what)) is not None:
+            return _value_at(row, named)
+        return next((value for name in _usual(row, what) if (value := row[name]) not in (None, "", [])), None)
+
+
+def _usual(present: Collection[str], what: str) -> tuple[str, ...]:
+    """Return the columns that are called so, whatever their case."""
+    return _called(tuple(present), what)
+
+
+@lru_cache(4096)
+def _called(present: tuple[str, ...], what: str) -> tuple[str, ...]:
+    wanted = ("answers", "answer") if what == "answers" else (what,)
+    return tuple(name for each in wanted for name in present if name == each or name.strip().lower() == each)
 
 
 def _places(sources: tuple[str, ...], quotes: tuple[str, ...]) -> tuple[GoldPlace, ...]:
@@ -155,24 +186,27 @@ def _value_at(row: dict[str, Any], name: str) -> Any:
     return None if value is None else _value_at(object_of(value), field)
 
 
+_AS_DECIMAL = re.compile(r"^(-?\d+)\.0$")
+
+
 class TableOptions(ColumnOptions):
     """Columns of a table. Some formats have no lists, so a list of answers may be written as a string."""
 
     separator: OptionalName = Field(
         default=None,
-        description="separator of answers in a string, as in `answer one|answer two`; if not given, a string "
-        "in square brackets is a JSON list, and any other string is one answer",
+        description="separator of answers in a string, as in `answer one|answer two`; if not given, a list of JSON or "
+        "Python in a string is one, and any other string is one answer",
     )
 
-    def answers_in(self, value: object, what: str = "answer") -> tuple[str, ...]:
-        if not isinstance(value, str):
-            return answers_of(value, what)
-        if self.separator is not None:
-            return answers_of([answer for answer in value.split(self.separator) if answer.strip()], what)
-        written = value.strip()
-        if not (written.startswith("[") and written.endswith("]")):
-            return answers_of(written or None, what)
-        return listed_answers(written, what)
+    def answers_in(self, value: object) -> tuple[str, ...]:
+        """As `ColumnOptions`; "1250.0" stands for 1250 too, as tables write whole numbers beside missing ones."""
+        found = self.places_in(value, "answer")
+        return tuple(dict.fromkeys(text for each in found for text in (each, _AS_DECIMAL.sub(r"\1", each))))
+
+    def places_in(self, value: object, what: str) -> tuple[str, ...]:
+        if isinstance(value, str) and self.separator is not None:
+            value = value.split(self.separator)
+        return answers_of(value, what)
 
 
 def present_columns(options: ColumnOptions, present: Collection[str], where: object) -> list[str]:
@@ -211,30 +245,45 @@ class ColumnsDataset(RowDataset):
     """A dataset whose rows are passages or questions, in columns that the options name."""
 
     names_gold: ClassVar[bool] = True
-    version: ClassVar[str] = "2"  # since 2, questions may name their gold by source and quote
+    version: ClassVar[str] = "3"  # since 3, answers may be numbers, dates and what is written in a string
     options: ColumnOptions
 
     def read(self, row: Any) -> Iterator[Record]:
-        return self.options.records(row)
+        return self.options.records(object_of(row))
+
+
+PEEKED = 1 << 12
+"""Bytes in which an array shows its first object."""
 
 
 class JsonLines(ColumnsDataset):
-    """Passages, or questions, of a file with one JSON object a line.
+    """Passages, or questions, of a file with one JSON object a line, or an array of such objects.
 
     By default a row is a passage {"text", "title", "id"}, of which only the text is required, or a question
-    {"question", "answers", "id"}, whose answers are a string or a list. A question may say where its answer stands, by
-    a source ("guide.md", "guide.md#usage"), by a quote, or by both: these become its gold passages. Options name other
-    columns. Blank lines are skipped.
+    {"question", "answers", "id"}, whose answers are a text, a number, a date, a list of them, or an object of SQuAD. A
+    question may say where its answer stands, by a source ("guide.md", "guide.md#usage"), by a quote, or by both: these
+    become its gold passages. Options name other columns. Blank lines are skipped.
     """
 
     example: ClassVar[str] = "jsonl:data/notes.jsonl?text=body&title=headline"
     Options: ClassVar[type[DatasetOptions]] = ColumnOptions
 
+    def rows(self) -> Iterator[tuple[int, Any]]:
+        with open_source(self.source()) as source:
+            is_array = re.match(rb"\s*\[\s*\{", source.peek(PEEKED))
+        if is_array:
+            return stream_json(self.source(), "JSON lines or an array of objects")
+        return json_lines(self.source())
+
 
 class CsvOptions(TableOptions):
     """How the file is written, and which columns hold what."""
 
-    delimiter: str = Field(default=",", description="field delimiter: one character, or `tab`")
+    delimiter: str | None = Field(
+        default=None,
+        description="field delimiter: one character, or `tab`; if not given, the first of comma, tab, semicolon and "
+        "bar with which the first row names the columns",
+    )
     quoted: bool = Field(
         default=True, description="quotes enclose fields; false if they are ordinary characters, as in many TSV files"
     )
@@ -244,7 +293,9 @@ class CsvOptions(TableOptions):
 
     @field_validator("delimiter")
     @classmethod
-    def _is_one_character(cls, value: str) -> str:
+    def _is_one_character(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
         value = {"tab": "\t", "\\t": "\t"}.get(value.lower(), value)
         if len(value) != 1 or value in '"\r\n':
             raise ValueError("expected one character, neither a quote nor a line break; write `tab` for a tab")
@@ -256,9 +307,9 @@ class Csv(ColumnsDataset):
 
     The first row names the columns unless columns= does. By default a row is a passage with the columns text, title
     and id, of which only the text is required, or a question with the columns question and answers: one answer, a
-    JSON list, or several answers separated by separator=. Options name other columns. A quoted field may hold
-    delimiters, line breaks and doubled quotes. If a quote is not closed, only the line it is in is rejected. For
-    tab-separated values, set delimiter=tab.
+    list of JSON or Python, or several answers separated by separator=. Options name other columns. A quoted field may
+    hold delimiters, line breaks and doubled quotes. If a quote is not closed, only the line it is in is rejected.
+    Spreadsheets may save UTF-16, or semicolons and tabs instead of commas: these are read too.
     """
 
     example: ClassVar[str] = "csv:data/notes.csv?text=body&title=headline"
@@ -266,15 +317,19 @@ class Csv(ColumnsDataset):
     options: CsvOptions
 
     def rows(self) -> Iterator[tuple[int, Any]]:
-        dialect = Dialect(self.options.delimiter, self.options.quoted)
         names = tuple(self.options.columns.split(",")) if self.options.columns else None
-        present = names or columns_of(self.source(), dialect)
-        try:
-            present_columns(self.options, present, self.source())
-        except InputError as error:
-            hint = f". If {dialect.delimiter!r} does not separate its columns, set delimiter="
-            raise InputError(f"{error}{hint if len(present) == 1 else ''}") from None
-        return delimited_rows(self.source(), dialect, names)
+        fault = None
+        for delimiter in self.options.delimiter or ("," if names else ",\t;|"):
+            dialect = Dialect(delimiter, self.options.quoted)
+            present = names or columns_of(self.source(), dialect)
+            try:
+                present_columns(self.options, present, self.source())
+            except InputError as error:
+                hint = f". If {delimiter!r} does not separate its columns, set delimiter="
+                fault = fault or InputError(f"{error}{hint if len(present) == 1 else ''}")
+            else:
+                return delimited_rows(self.source(), dialect, names)
+        raise fault or AssertionError("no delimiter")
 
 
 BATCH_BYTES = 64 << 20

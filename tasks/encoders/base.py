@@ -37,7 +37,8 @@ class Encoder(Protocol):
     and is cheap: the first encoding loads the model.
 
     It may set `separator`, the text between a title and a text; the default is titles.SEPARATOR. It may have
-    `fidelity(texts)`, which returns notes on how far its vectors are from exact ones (transformer.py).
+    `fidelity(texts)`, which returns notes on how far its vectors are from exact ones, and `unread(texts)`, on scripts
+    that it does not know (transformer.py).
     """
 
     version: ClassVar[str]

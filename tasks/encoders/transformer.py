@@ -19,6 +19,7 @@ from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.configs.section import NOT_IN_FINGERPRINT, Device, ModelName, NumberName
 from vitalfew.tasks.encoders.base import Encoded, LateEncoded, Spans
+from vitalfew.tasks.encoders.scripts import unread
 from vitalfew.tasks.models.batches import cut, tokenised
 from vitalfew.tasks.models.compiled import BATCH_TOKENS, engine_of, has_native, is_usable
 from vitalfew.tasks.models.device import device_name, precision_name
@@ -199,6 +200,10 @@ class TransformerEncoder:
         same = sum(len({*one} & {*other}) for one, other in zip(*map(np.ndarray.tolist, nearest), strict=True))
         worst = int(1e6 * float((quick * exact).sum(1).min()))
         return {"compared": len(some), "worst_cosine": worst, "nearest_same": same, "nearest": nearest[0].size}
+
+    def unread(self, texts: Sequence[str]) -> dict[str, int]:
+        """Count, among the first texts, the letters of scripts that the model does not know (scripts.py)."""
+        return unread(texts, self.checkpoint.tokenizer.encode_batch)
 
     def encode_late(self, passages: Sequence[str], spans: Sequence[Spans], tick: TextTick = _no_tick) -> LateEncoded:
         from vitalfew.tasks.encoders.late import encode_late

@@ -6,7 +6,8 @@ sentence, and once: figures at k are then of passages, while our metrics count s
 and not by the rank, so equal scores are written apart by the least step that keeps their order.
 
 A question or passage has the name that its source gives it, white space and "%" as in URLs, or, where the source gives
-none, its content id (as all have with `ids="content"`). A name that stands for two is an error.
+none, its content id (as all have with `ids="content"`). One that stands several times in its sources has a line for
+each of its names. A name that stands for two is an error.
 """
 
 import math
@@ -41,7 +42,7 @@ def write_run(store: Path, name: str, method: str | None, path: Path, ids: Ids =
         f"WITH {named}, best AS (SELECT question_id, passage_id, min(rank) AS rank, arg_min(score, rank) AS score "
         f"FROM hits WHERE fingerprint = '{tables['hits']}' GROUP BY ALL) "
         "SELECT question, passage, score FROM best JOIN questions USING (question_id) JOIN names USING (passage_id) "
-        "ORDER BY question, rank",
+        "ORDER BY question, rank, passage",
     )
     return _write(path, _ranked(rows, f"{run.name}/{chosen}"))
 
@@ -80,7 +81,8 @@ def _named(store: Path, tables: dict[str, str], ids: Ids) -> str:
         ("questions", "asked", "question_id", "question", tables["asked"]),
         ("names", every_version("passages"), "passage_id", "passage", passages),
     ):
-        called = f"coalesce(nullif(source_id, ''), {key}::VARCHAR)" if ids == "source" else f"{key}::VARCHAR"
+        named = "nullif(list_filter([source_id] || also, lambda each: each <> ''), [])" if ids == "source" else "NULL"
+        called = f"unnest(coalesce({named}, [{key}::VARCHAR]))"
         select = f"SELECT {key}, {called} AS {name} FROM {table} WHERE fingerprint = '{of}'"
         twice = f"SELECT {name} FROM ({select}) GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
         if found := query(store, twice).fetchall():

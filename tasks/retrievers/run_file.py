@@ -7,7 +7,8 @@ character is a bracket has `ctxs` as the data set `ctxs` reads them (DPR, Self-R
 questions by their id or text (of multiple choice the first line), contexts by their text, in the file's order.
 
 The file is read once for every batch of questions, of which alone the rankings are kept. A question that it lacks has
-no hits; a passage that the index lacks, and one that is ranked twice, is an error that names the line.
+no hits; a passage that the index lacks, and one that is ranked twice, is an error that names the line. A text that is
+ranked by several of its names is a hit once, at the best of their ranks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -92,14 +93,19 @@ class RunFile(Retriever):
         ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
         scores = np.zeros((questions, k), np.float32)
         for line, ranking in best.items():
-            for column, ranked in enumerate(ranking):
+            column, seen = 0, set[int]()
+            for ranked in ranking:
                 if ranked.passage not in places:
                     raise InputError(
                         f"{self.file}, line {ranked.number}: index {index.name!r} has no passage {ranked.passage!r}; "
                         "name the index that was ranked, or index the contexts in the file: vitalfew index ctxs:FILE"
                     )
-                ids[line, column], shards[line, column], rows[line, column] = places[ranked.passage]
+                if (place := places[ranked.passage])[0] in seen:  # another name of a text that is ranked before
+                    continue
+                seen.add(place[0])
+                ids[line, column], shards[line, column], rows[line, column] = place
                 scores[line, column] = ranked.score
+                column += 1
         return TopK(ids, scores, shards, rows)
 
     def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:

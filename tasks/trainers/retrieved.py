@@ -171,9 +171,9 @@ class Retrieved:
     ) -> dict[int, list[int]]:
         """Return the passages of these questions as the first file that has the question ranks them. Raises
         InputError."""
-        ids, names = (tables.passages[name].to_pylist() for name in ("passage_id", "source_id"))
-        called = {name: number for number, name in zip(reversed(ids), reversed(names), strict=True)}
-        called |= {str(number): number for number in ids}
+        rows = tables.passages.select(["passage_id", "source_id", "also"]).to_pylist()
+        called = {name: row["passage_id"] for row in reversed(rows) for name in (row["source_id"], *row["also"])}
+        called |= {str(row["passage_id"]): row["passage_id"] for row in rows}
         keys = [(str(row["question_id"]), row["source_id"]) for row in asked]
         questions = QuestionBatch([row["text"] for row in asked], self._encoded, keys)
         rankings: dict[int, list[int]] = {}

@@ -118,3 +118,12 @@ def test_what_an_index_cannot_answer(tmp_path: Path) -> None:
     sorted((tmp_path / "faiss").glob("*/*.faiss"))[0].unlink()
     with pytest.raises(IndexMismatch, match="run the same `vitalfew index` again"):
         Searcher.named(tmp_path, "test")
+
+
+def test_no_more_is_searched_than_there_is(store: Path) -> None:
+    searcher = Searcher.named(store, "test")
+    units = searcher.index.count("passage")
+    for retriever in ("passage", "core_context"):
+        top = searcher.search([QUESTION], RetrieveConfig(retriever=retriever, top_k=10**12))
+        assert top.rows.shape == (1, units if retriever == "passage" else searcher.index.count("sentence"))
+        assert (top.rows >= 0).all()

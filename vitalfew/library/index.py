@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import Search
 from vitalfew.storage import generations
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.registry import with_options
 from vitalfew.tasks.splitters.tokens import count_tokens
 
@@ -112,8 +112,7 @@ class Index:
         `max_tokens`: words and punctuation marks of all hits together, at most; `settings`: further ones of the
         section `retrieve`. Raises InputError, ConfigError, UnknownName, IndexMismatch, Damaged.
         """
-        if not question.strip():
-            raise InputError("the question is empty")
+        check_question(question)
         if max_tokens is not None and max_tokens < 1:
             raise InputError(f"max_tokens must be at least 1, got {max_tokens}")
         given = {"top_k": top_k, "alpha": alpha, "retriever": retriever}

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import time
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.indexing import SYNTHETIC, index
 from vitalfew.flows.cli.main import app
+from vitalfew.flows.cli.terminal import out
 from vitalfew.flows.forms import IndexForm
 
 FAKE = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--runner", "serial"]
@@ -81,6 +83,39 @@ def test_mistakes_get_one_clear_message(store: Path, arguments: list[str], words
     for word in words:
         assert word in done.output.replace("\n", " "), done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "status"),
+    [
+        (["search", "bake\udcff", "--index", "test"], r"the argument bake\udcff is not UTF-8", 1),
+        (["check", "run\udcff"], r"the argument run\udcff is not UTF-8", 3),
+        (["search", "b" * 20_001, "--index", "test"], "the question has 20,001 characters; at most 20,000", 1),
+    ],
+)
+def test_words_that_cannot_be_asked(store: Path, arguments: list[str], words: str, status: int) -> None:
+    done = run(*arguments, "--store", store)
+    assert (done.exit_code, words in done.output) == (status, True), done.output
+
+
+def test_a_long_word_is_printed_at_once() -> None:
+    began = time.perf_counter()
+    out.print("b" * 20_000)
+    assert time.perf_counter() - began < 2  # to look for names and figures in it took seven seconds
+
+
+def test_a_store_may_have_any_name_but_that_of_something_else(tmp_path: Path) -> None:
+    store = tmp_path / "s? [1] #%20*"
+    index(store)
+    shown = run("sql", "SELECT count(*) AS rows FROM passages", "--store", store, "--format", "csv")
+    assert (shown.exit_code, shown.stdout.split()) == (0, ["rows", "60"])
+    assert (store / "catalog.duckdb").exists()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for name, words in {"link": "which is not there", "link/store": "which is not there", "file": "is a file"}.items():
+        refused = run("doctor", "--store", tmp_path / name)
+        assert refused.exit_code == 2
+        assert words in " ".join(re.sub("[│╭╮╰╯─]", " ", refused.output).split())
 
 
 def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:

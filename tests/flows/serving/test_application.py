@@ -13,10 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.serving import PATIENCE, Held, Running, experiment, served, until
-from vitalfew.flows.pipelines.answering import MOST, Answering
+from vitalfew.flows.pipelines.answering import Answering
 from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.serving.application import Limits, application
 from vitalfew.flows.serving.batching import Bounds
+from vitalfew.tasks.datasets.base import MOST_QUESTION as MOST
 
 QUESTIONS = [f"Who founded the town number {number}, and when?" for number in range(50)]
 QUESTION = QUESTIONS[0]
@@ -363,5 +364,5 @@ def test_passages_of_ones_own_are_refined(client: httpx.Client) -> None:
     expected = refine("cut", "Who approves a trip?", PASSAGES, max_tokens=8)
     assert [context["text"] for context in found["contexts"]] == [context.text for context in expected]
     assert found["contexts"][0]["sources"][0] == {
-        "passage_id": "0", "title": "Travel", "start": 0, "end": 34, "source_id": ""
+        "passage_id": "0", "title": "Travel", "start": 0, "end": 34, "source_id": "", "also": []
     }  # fmt: skip

@@ -159,7 +159,7 @@ def test_jsonl_gives_every_line_its_own_verdict(tmp_path: Path) -> None:
         (b'{"text": "\xc2\xa0"}', "empty_text"),
         (json.dumps({"text": long_text, "title": None}).encode(), Passage("", long_text.strip(), "")),
         (b'{"question": "Why?", "answers": ["so", " thus ", "so"]}', Question("Why?", ("so", "thus"))),
-        (b'{"question": "Why?", "answers": ["a", 3]}', "wrong_type"),
+        (b'{"question": "Why?", "answers": ["a", {}]}', "wrong_type"),
     ]
     records = read("jsonl", write(tmp_path, b"\n".join(line for line, _ in given)))
     check(records)

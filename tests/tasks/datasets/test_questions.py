@@ -71,8 +71,9 @@ def test_popqa_reads_the_quoted_lists_of_its_tsv(tmp_path: Path) -> None:
 
 def test_popqa_can_be_cut_to_its_long_tail_and_rejects_what_is_no_list(tmp_path: Path) -> None:
     rows = [popqa("1", f"Who is {views}?", '["a"]', views) for views in ("99", "100", "12.5", "many")]
-    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a']"), POPQA[:3])
-    assert rejects(read("popqa", path)) == [(6, "malformed_json"), (7, "malformed_row")]
+    path = tsv(tmp_path, POPQA, *rows, popqa("1", "Who?", "['a', b]"), popqa("1", "Who?", '["a", true]'), POPQA[:3])
+    faults = [(6, "malformed_json"), (7, "wrong_type"), (8, "malformed_row")]
+    assert rejects(read("popqa", path)) == faults
     records = read("popqa", path, max_views="100")
     assert [question.text for question in only(Question, records)] == ["Who is 99?", "Who is 12.5?"]
     assert rejects(records)[:2] == [(3, "left_out"), (5, "wrong_type")]

@@ -2,7 +2,11 @@
 
 import csv
 import io
+import json
+import math
 import time
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from tests.tasks.datasets.test_datasets import dataset, only, read, write
 from vitalfew.tasks.datasets import delimited
 from vitalfew.tasks.datasets.base import InputError, Passage, Question, Reject
 from vitalfew.tasks.datasets.delimited import CSV, QUOTED_TSV, Dialect, delimited_rows
+from vitalfew.tasks.datasets.rows import RowError, answers_of
 from vitalfew.tasks.datasets.specification import parse_dataset
 
 
@@ -112,20 +117,89 @@ def test_csv_columns_can_have_any_name_and_delimiter(tmp_path: Path) -> None:
 
 
 def test_csv_questions_and_answers(tmp_path: Path) -> None:
-    answers = ["a, b", '["a", " b", "a"]', " ", "[sic", "[" * 9999 + "]" * 9999, "[1]"]
+    def answers(**options: str) -> list[Any]:
+        records = [record for _, record in read("csv", tmp_path / "a.csv", **options)]
+        return [record.answers if isinstance(record, Question) else record.reason for record in records]  # type: ignore[union-attr]
+
+    written = ["a, b", '["a", " b", "a"]', "7.0", " ", "[sic", "[" * 9999 + "]" * 9999, "[[1]]"]
     with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["question", "answers"], *(["Why?", given] for given in answers)])
+        csv.writer(file).writerows([["question", "answers"], *(["Why?", given] for given in written)])
+    assert answers() == [("a, b",), ("a", "b"), ("7.0", "7"), (), ("[sic",), "malformed_json", "wrong_type"]
+    assert answers(separator=",")[0] == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1947, ("1947",)),
+        ([1947, 2.50, 8.0, "in 1947", None, " "], ("1947", "2.5", "8", "in 1947")),
+        (date(1947, 5, 10), ("1947-05-10",)),
+        (datetime(1947, 5, 10), ("1947-05-10",)),
+        (Decimal("12.50"), ("12.50",)),
+        (math.nan, ()),
+        ({"text": ["Lena", "Karl"], "answer_start": [3, 9]}, ("Lena", "Karl")),
+        ([{"text": "Lena", "answer_start": 3}], ("Lena",)),
+        ("['Lena', \"Karl's\", 7]", ("Lena", "Karl's", "7")),
+        ("['Lena Ost' 'Karl West']", ("Lena Ost", "Karl West")),
+        ("[1947 1948]", ("1947", "1948")),
+        ("{'text': ['Lena'], 'answer_start': [3]}", ("Lena",)),
+        ("[sic]", ("[sic]",)),
+        (["[a, b]"], ("[a, b]",)),
+        (True, "wrong_type"),
+        ({"value": "Lena"}, "wrong_type"),
+        ([["Lena"]], "wrong_type"),
+        ("['Lena', Karl]", "malformed_json"),
+        ('["Lena"', "malformed_json"),
+    ],
+)
+def test_kinds_of_answers(value: object, expected: object) -> None:
+    if isinstance(expected, tuple):
+        assert answers_of(value) == expected
+        return
+    with pytest.raises(RowError) as raised:
+        answers_of(value)
+    assert raised.value.reason == expected
+
+
+def test_a_column_is_found_by_its_usual_name_and_what_holds_no_answer_is_passed_over(tmp_path: Path) -> None:
+    rows = [
+        {"Question": "Who?", "answers": [], "Answer ": "Ada", "ID": 3.0},
+        {"question": "When?", "answers": "noon", "answer": "12"},
+        {"question": "Where?", "answers": [""]},
+    ]
+    for content in ("\n".join(map(json.dumps, rows)), json.dumps(rows), json.dumps(rows, indent=1)):
+        records = read("jsonl", write(tmp_path, content))
+        assert [(each.text, each.answers) for each in only(Question, records)] == [
+            ("Who?", ("Ada",)),
+            ("When?", ("noon",)),
+            ("Where?", ()),
+        ]
+        assert only(Question, records)[0].source_id == "3"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+def test_what_spreadsheets_save_is_read(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    rows = [["Question", "Answers"], ["Qui, où; et quand?", "Zoë\n😀"], ["Who?", "['Ada', 'Bea']"]]
+    with open(tmp_path / "a.csv", "w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
     records = read("csv", tmp_path / "a.csv")
-    assert [question.answers for question in only(Question, records)] == [("a, b",), ("a", "b"), (), ("[sic",)]
-    assert [reason for _, reason in reasons(records)] == ["malformed_json", "wrong_type"]
-    assert only(Question, read("csv", tmp_path / "a.csv", separator=","))[0].answers == ("a", "b")
+    assert [(number, record.text, record.answers) for number, record in records if isinstance(record, Question)] == [
+        (2, "Qui, où; et quand?", ("Zoë\n😀",)),
+        (4, "Who?", ("Ada", "Bea")),
+    ]
+    if encoding != "utf-8-sig":
+        content = (tmp_path / "a.csv").read_bytes()
+        (tmp_path / "a.csv").write_bytes(content[:-1])
+        with pytest.raises(InputError, match=r"a\.csv is cut short or broken: .* Write it again, as UTF-8"):
+            read("csv", tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"a,b\n1,2\n", r"has no column 'text'; it has 'a', 'b'\. Name the columns with text="),
-        (b"id\ttext\n1\ta\n", r"If ',' does not separate its columns, set delimiter="),
+        (b"id:text\n1:a\n", r"If ',' does not separate its columns, set delimiter="),
         (b"text,text\na,b\n", r"line 1 names the column 'text' twice\. Rename one"),
     ],
 )
