@@ -20,7 +20,7 @@ from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import rewritten_id, sentence_id
 from vitalfew.tasks.registry import construct, resolve
 from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
-from vitalfew.tasks.splitters.tokens import TOKEN
+from vitalfew.tasks.splitters.tokens import TOKENS
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
 
 
@@ -104,7 +104,7 @@ def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table
     """The table `sentences`. The rows have all columns but the last, the tokens, which are counted here."""
     columns: list[Any] = [np.array(column) for column in list(zip(*rows, strict=True))[:5]] if rows else [[]] * 5
     texts = pa.array([row[5] for row in rows], pa.string())
-    tokens = pc.count_substring_regex(texts, TOKEN)
+    tokens = pc.subtract(*(pc.count_substring_regex(texts, pattern) for pattern in TOKENS))
     arrays = [pa.array(column) for column in columns]
     return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)
 
