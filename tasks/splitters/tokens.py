@@ -24,6 +24,7 @@ _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _WORD = rf"(?:[^{UNSPACED}\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}}\p{{Cf}}\p{{Co}}]|_)+"
 TOKENS = (rf"[{UNSPACED}]|{_WORD}|[\p{{P}}\p{{S}}]", rf"[{UNSPACED}]{{2,}}")
 """As Arrow (RE2), which looks at no neighbours, counts them: the matches of the first less those of the second."""
+_SINGLE = regex.compile(TOKENS[0])
 _TOKEN = regex.compile(rf"{_WORD}|(?<=[{UNSPACED}])[{UNSPACED}]|[{UNSPACED}](?![{UNSPACED}])|[\p{{P}}\p{{S}}]")
 _TERM = regex.compile(rf"[{UNSPACED}]+|{_WORD}")
 _BETWEEN_BLANKS = re.compile(r"\S+")
@@ -41,6 +42,11 @@ def terms(text: str) -> list[str]:
     if not _NOT_PLAIN.search(text):
         return _PLAIN_TERM.findall(text)
     return [term for run in _TERM.findall(text) for term in (_pairs(run) if _IS_UNSPACED.match(run) else [run])]
+
+
+def singly(text: str) -> list[str]:
+    """The words and signs of a text in order; a letter of a script without blanks is one by itself."""
+    return _PLAIN_TOKEN.findall(text) if not _NOT_PLAIN.search(text) else _SINGLE.findall(text)
 
 
 def _pairs(run: str) -> list[str]:

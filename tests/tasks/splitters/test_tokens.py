@@ -3,7 +3,6 @@
 import sys
 import unicodedata
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
