@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
 from typing import Any
+
+from vitalfew.tasks.splitters.partition import begun_at
 
 
 @contextmanager
@@ -84,9 +85,6 @@ _CANDIDATE = re.compile(
     )""".replace("LONGEST", str(LONGEST_WORD)),
     re.VERBOSE,
 )
-_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n\s*+")
-_ITEM = re.compile(r"\n[^\S\n]*+(?=(?:[-*+\u2022]|\d{1,3}[.)])[^\S\n]++\S)")
-"""The line break before an item of a list, "- first" or "2. second"."""
 _NUMBER = re.compile(r"(?:\A|\n)[^\S\n]*+\d{1,3}\.\Z")
 """The number of an item, whose period ends no sentence."""
 _OPENING = _words("( [ { \" ' ` `` '' \u2018 \u2019 \u201c \u201d \xab \xbb")
@@ -246,7 +244,7 @@ class Sentences:
     def split(self, text: str) -> list[tuple[int, int]]:
         """Character ranges that partition `text`; none for the empty text."""
         first, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        starts = [0] if text else []
+        starts = []
         for match in _CANDIDATE.finditer(text, first, end):
             mark = match.start()
             if text[mark] == "." and _NUMBER.search(text, max(mark - LONGEST_WORD, 0), mark + 1):
@@ -254,10 +252,7 @@ class Sentences:
             word = text[max(mark - LONGEST_WORD, 0) : mark + 1].rsplit(None, 1)[-1]
             if self._always_ends.get(word) or self._ends(word, match["next_tok"]):
                 starts.append(match.start("next_tok"))
-        if "\n" in text:
-            found = chain(_BLANK_LINE.finditer(text, first, end), _ITEM.finditer(text, first, end))
-            starts = sorted({*starts, *(match.end() for match in found)})
-        return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
+        return begun_at(text, starts)
 
     def _ends(self, word: str, following: str) -> bool:
         """Return whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
