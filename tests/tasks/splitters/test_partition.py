@@ -33,9 +33,7 @@ def test_the_best_boundary(marked: str, most: int) -> None:
     assert by_words(marked.replace("|", ""), most) == marked.split("|")
 
 
-TEXTS = st.lists(
-    st.sampled_from(["word", " ", "\n\n", "; ", ". ", "。", "문장", "ไทย", "हिन्दी", "x=[1,2]"]), max_size=80
-)
+TEXTS = st.lists(st.sampled_from(["word", " ", "\n\n", "; ", ". ", "。", "문장", "ไทย", "हि", "x=[1]"]), max_size=80)
 
 
 @given(TEXTS.map("".join), st.integers(8, 20))
