@@ -5,8 +5,9 @@ The language is `split.language`, or else that of the script that most of a pass
 for Kana. Scripts count by words: a letter of a script without blanks as three. For a script of many languages, its most
 frequent one stands for all: their marks are the same.
 
-Deviations: a Japanese sentence goes on after a quotation with と (「はい。」と言った。); blank lines end sentences and items of lists begin them, as with Punkt, and white space belongs to the
-sentence before. The time of sentencex is quadratic, so a long text is read a window at a time.
+Deviations: a Japanese sentence goes on after a quotation with と (「はい。」と言った。); blank lines end sentences and
+items of lists begin them, as with Punkt, and white space belongs to the sentence before. The time of sentencex is
+quadratic, so a long text is read a window at a time.
 """
 
 import re
