@@ -17,6 +17,13 @@ Text = Literal["titled", "unit"]
 Layout = Literal["dual", "fused"]
 IndexType = Literal["flat", "sq8", "sqfp16", "hnsw", "ivf_flat", "ivf_sq8", "ivf_pq"]
 RunnerName = Literal["auto", "ray", "serial"]
+Stemmer = Literal[
+    "porter", "none", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "english", "esperanto",
+    "estonian", "finnish", "french", "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian",
+    "lithuanian", "nepali", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "serbian", "sesotho",
+    "spanish", "swedish", "tamil", "turkish", "yiddish"
+]  # fmt: skip
+"""Snowball's stemmers, or none."""
 FUSED_ALPHA = 0.8
 USUAL_CONTEXT: ContextMode = "late"
 """The context mode where none is named, if encoder and splitter allow it (tasks/encode.py says what is taken else)."""
@@ -125,6 +132,11 @@ class BM25Config(Config):
     enabled: bool = Field(False, description="Build the index of the retrievers bm25 and hybrid.")
     k1: float = Field(0.9, ge=0, description="Term frequency saturation.")
     b: float = Field(0.4, ge=0, le=1, description="Length normalization, from 0 (none) to 1 (full).")
+    stemmer: Stemmer = Field(
+        "porter",
+        description="Snowball's stemmer of the corpus's language (porter is the one of English that the literature "
+        "uses), or none. It goes with the stop words of its language, where bm25s has some.",
+    )
 
 
 class Place(Config):

@@ -3,11 +3,11 @@ sources of questions, gold answers, evidence on pages. What is shown stays as it
 
 Two texts that differ by fonts, typing or mark-up alone have one form. In this order:
 
-1. What the next steps would glue to the word before it stays apart: superscript digits become `^` and digits ("10³" is
-"10^3", not "103"); a fraction, a circled number, ™ and ℠ get a blank before them ("2½" is "2 1/2").
-
-2. Soft hyphens, zero-width spaces, word joiners, byte order marks and marks of direction are dropped, and of combining
+1. Soft hyphens, zero-width spaces, word joiners, byte order marks and marks of direction are dropped, and of combining
 marks in a row all beyond the 30th, as Unicode's normalisation takes quadratic time for them.
+
+2. What the next steps would glue to the word before it stays apart: superscript digits become `^` and digits ("10³" is
+"10^3", not "103"); a fraction, a circled number, ™ and ℠ get a blank before them ("2½" is "2 1/2").
 
 3. Unicode's normal form NFKC: a letter with accents is one character, ligatures and full-width letters are plain ones.
 
@@ -30,27 +30,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from unicodedata import category, is_normalized, normalize
 
-UNSPACED = (
-    "\u0e01-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30fa"
-    "\u30fc-\u318f\u31f0-\u31ff\u3400-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-"""Scripts that are read as bigrams, as ranges of a regular expression: Thai, Lao, Burmese, Khmer, Han, Kana, Hangul."""
+from vitalfew.tasks.splitters.tokens import UNSPACED
 
 Edit = tuple[int, int, str]
 """Start and end of a piece of a text, and what takes its place."""
 Step = Callable[[str], Iterable[Edit]]
 
-_MARK = "(?=[\u0300-\u1fff\u20d0-\u20f0\u2cef-\U0001efff])[^\\w\\s]"
+_STRAIGHT = (
+    dict.fromkeys("‘’‚‛ʹʼ′´\u1ffd‹›", "'")
+    | dict.fromkeys("“”„‟″«»", '"')
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u058a\u05be\u2e3a\u2e3b", "-")
+    | {"\u2044": "/"}
+)
+_SIGNS = re.compile(f"[{''.join(_STRAIGHT)}]")
+_MARK = "[^\x00-\u02ff\u2000-\u20cf\u20f1-\u2cee\U0001f000-\U0001ffff\\w\\s]"
 """A combining mark, or a punctuation mark of another script."""
-_GLUED = re.compile(f"(?P<raised>[⁺⁻]?[⁰¹²³⁴-⁹ⁱⁿ]+)|(?<=\\w|{_MARK})(?=[™℠¼-¾⅐-⅞↉①-⑳])")
-_DROPPED = re.compile(
-    "[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+"
-    f"|(?:{_MARK}){{30}}(?P<rest>(?:{_MARK})+)"
-)
-_SIGNS = re.compile(
-    "(?P<single>[‘’‚‛ʹʼ′´\u1ffd‹›])|(?P<double>[“”„‟″«»])|(?P<dash>[\u2010-\u2015\u2043\u2212\u058a\u05be\u2e3a\u2e3b])|⁄"
-)
-_STRAIGHT = {"single": "'", "double": '"', "dash": "-", None: "/"}
+_DROPPED = re.compile("[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]+")
+_MANY = re.compile(f"{_MARK}{{30}}({_MARK}+)")
+_GLUED = re.compile(f"([⁺⁻]?[⁰¹²³⁴-⁹ⁱⁿ]+)|(?<=\\w|{_MARK})[™℠¼-¾⅐-⅞↉①-⑳]")
 _UNLIKE_ASCII = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
 _WHITE = re.compile(r"\s+")
 _MARKS = re.compile(r"`+|[*_]+")
@@ -65,7 +62,7 @@ def comparable(text: str) -> str:
         for step in _BEYOND_ASCII:
             text = _edited(text, step(text))
     text = " ".join(text.split())
-    for _ in range(_PASSES if _MARKS.search(text) else 0):
+    for _ in range(_PASSES if any(mark in text for mark in "*_`") else 0):
         if not (pairs := _emphasis(text)):
             break
         text = _edited(text, pairs)
@@ -118,18 +115,21 @@ def _edited_spans(spans: list[tuple[int, int]], edits: Iterable[Edit]) -> list[t
 # The steps: each yields its edits in the order of the text
 
 
-def _unglued(text: str) -> Iterator[Edit]:
-    for match in _GLUED.finditer(text):
-        yield *match.span(), f"^{match[0]}" if match["raised"] else " "
-
-
 def _dropped(text: str) -> Iterator[Edit]:
-    for match in _DROPPED.finditer(text):
-        yield *match.span("rest" if match["rest"] else 0), ""
+    return ((*match.span(), "") for match in _DROPPED.finditer(text))
+
+
+def _at_most_30(text: str) -> Iterator[Edit]:
+    return ((*match.span(1), "") for match in _MANY.finditer(text))
+
+
+def _unglued(text: str) -> Iterator[Edit]:
+    for match in () if is_normalized("NFKC", text) else _GLUED.finditer(text):
+        yield *match.span(), f"^{match[0]}" if match[1] else f" {match[0]}"
 
 
 def _signs(text: str) -> Iterator[Edit]:
-    return ((*match.span(), _STRAIGHT[match.lastgroup]) for match in _SIGNS.finditer(text))
+    return ((*match.span(), _STRAIGHT[match[0]]) for match in _SIGNS.finditer(text))
 
 
 def _nfkc(text: str) -> Iterator[Edit]:
@@ -193,6 +193,6 @@ def _folded(text: str) -> Iterator[Edit]:
             yield place, place + 1, folded
 
 
-_BEYOND_ASCII: tuple[Step, ...] = (_unglued, _dropped, _signs, _nfkc, _signs)
+_BEYOND_ASCII: tuple[Step, ...] = (_dropped, _at_most_30, _unglued, _signs, _nfkc, _signs)
 """Nothing of ASCII changes in these. NFKC makes signs, and breaks up others, so they are read before and after it."""
 _STEPS: tuple[Step, ...] = (*_BEYOND_ASCII, _white_space, *[_emphasis] * _PASSES, _folded)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from vitalfew.configs.schema import BM25Config, Unit
+from vitalfew.configs.schema import BM25Config, Stemmer, Unit
 from vitalfew.storage import schemas
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.indexes import bm25_shards
@@ -31,21 +31,22 @@ class Texts:
 
     tables: Mapping[Unit, Artifact]
     titled: Artifact | None
+    stemmer: Stemmer
 
     def inputs(self) -> dict[str, Artifact]:
         return {artifact.table: artifact for artifact in (*self.tables.values(), self.titled) if artifact}
 
     def identity(self) -> dict[str, Any]:
-        return {"words": VERSION} | ({"titled": titles.identity()} if self.titled else {})
+        return {"words": VERSION, "stemmer": self.stemmer} | ({"titled": titles.identity()} if self.titled else {})
 
     def words(self, unit: Unit, shard: int) -> list[list[str]]:
         """The words of a shard's units, in order."""
         table = self.tables[unit].read(shard, columns=["passage_id", "text"])
-        own = words(table["text"].to_pylist())
+        own = words(table["text"].to_pylist(), self.stemmer)
         if self.titled is None:
             return own
         passages = self.titled.read(shard, columns=["passage_id", "title"])
-        leads = words([titles.lead(title) for title in passages["title"].to_pylist()])
+        leads = words([titles.lead(title) for title in passages["title"].to_pylist()], self.stemmer)
         places = np.searchsorted(passages["passage_id"].to_numpy(), table["passage_id"].to_numpy())
         return [leads[place] + text for place, text in zip(places, own, strict=True)]
 
@@ -107,7 +108,7 @@ class IndexKeywords(Stage):
         super().__init__(store, {**texts.inputs(), "terms": terms}, config)
 
     def config_identity(self) -> dict[str, Any]:
-        return {"k1": self.config.k1, "b": self.config.b}
+        return {"k1": self.config.k1, "b": self.config.b, "stemmer": self.config.stemmer}
 
     def method_identity(self) -> dict[str, Any]:
         return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, **self.texts.identity()}

@@ -48,6 +48,7 @@ METHODS: dict[str, dict[str, str]] = {
     },
     "splitter": {
         "punkt": "vitalfew.tasks.splitters.punkt:Punkt",
+        "sentencex": "vitalfew.tasks.splitters.sentencex:Sentencex",
         "propositions": "vitalfew.tasks.splitters.propositions:Propositions",
         "ready_propositions": "vitalfew.tasks.splitters.propositions:ReadyPropositions",
     },

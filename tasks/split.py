@@ -18,9 +18,11 @@ from vitalfew.configs.schema import SplitConfig
 from vitalfew.storage import files, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import rewritten_id, sentence_id
+from vitalfew.tasks.models import pieces
 from vitalfew.tasks.registry import construct, resolve
 from vitalfew.tasks.splitters.base import RewritingSplitter, Splitter, StoredPassage, TrainedOptions
-from vitalfew.tasks.splitters.tokens import TOKEN
+from vitalfew.tasks.splitters.partition import Ranges, cut
+from vitalfew.tasks.splitters.tokens import TOKENS
 from vitalfew.tasks.stage import MethodStage, Progress, RowsLost, ShardResult, Stage
 
 
@@ -49,7 +51,7 @@ class Split(SplitStage):
         super().__init__(store, {"passages": passages}, config)
 
     def method_identity(self) -> dict[str, Any]:
-        return {"splitter": self.config.splitter, "version": self.method.version}
+        return {"splitter": self.config.splitter, "version": self.method.version, "cut": "1"}
 
     @property
     def parameters(self) -> Path:
@@ -89,7 +91,7 @@ class Split(SplitStage):
         ids, texts = passages["passage_id"].to_pylist(), passages["text"].to_pylist()
         rows = []
         for number, (passage, text) in enumerate(zip(ids, texts, strict=True), 1):
-            spans = self.splitter.split(text)
+            spans = [part for start, end in self.splitter.split(text) for part in self._fitting(text, start, end)]
             if "".join(text[start:end] for start, end in spans) != text:
                 raise RowsLost(f"splitter {self.config.splitter} does not reproduce passage {passage}")
             for position, (start, end) in enumerate(spans):
@@ -99,12 +101,19 @@ class Split(SplitStage):
         progress(len(ids) % 256, 0)
         return ShardResult(len(ids), {"sentences": sentences_table(rows)})
 
+    def _fitting(self, text: str, start: int, end: int) -> Ranges:
+        """A unit, in parts where it has more tokens than `max_tokens`."""
+        unit, most = text[start:end], self.config.max_tokens
+        if pieces.are_at_most(unit, most):
+            return [(start, end)]
+        return [(start + first, start + last) for first, last in cut(unit, pieces.ends(unit), most)]
+
 
 def sentences_table(rows: list[tuple[int, int, int, int, int, str]]) -> pa.Table:
     """The table `sentences`. The rows have all columns but the last, the tokens, which are counted here."""
     columns: list[Any] = [np.array(column) for column in list(zip(*rows, strict=True))[:5]] if rows else [[]] * 5
     texts = pa.array([row[5] for row in rows], pa.string())
-    tokens = pc.count_substring_regex(texts, TOKEN)
+    tokens = pc.subtract(*(pc.count_substring_regex(texts, pattern) for pattern in TOKENS))
     arrays = [pa.array(column) for column in columns]
     return pa.table(dict(zip(schemas.SENTENCES.names, [*arrays, texts, tokens], strict=True))).cast(schemas.SENTENCES)
 

@@ -274,9 +274,10 @@ def hits(
     if not ranked and not searched:
         say(f"No passage fulfils the condition of --where: {escape(printable(str(request.where)))}")
     elif not ranked:
-        out.print("There are no hits.")
+        say("There are no hits" + (_NO_WORD if request.retriever == "bm25" else "."))
 
 
+_NO_WORD = ": no unit has a word of the question. Words like the, of, is count only where a text has no others."
 _INDENT = 4
 _WRAPPED = 12
 """Characters that the end of a line may leave free, where a long word begins the next one."""

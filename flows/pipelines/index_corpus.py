@@ -106,6 +106,7 @@ def _keyword_stages(parameters: IndexCorpus, tables: dict[Unit, Artifact]) -> li
     texts = Texts(
         {unit: table for unit, table in tables.items() if unit in parameters.encode.units},
         tables["passage"] if parameters.encode.text == "titled" else None,
+        parameters.bm25.stemmer,
     )
     terms = Terms(store, texts, parameters.bm25)
     return [terms, IndexKeywords(store, texts, terms.artifact, parameters.bm25)]

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vitalfew.configs.schema import EncodeConfig, IndexConfig, Layout, Unit
+from vitalfew.configs.schema import BM25Config, EncodeConfig, IndexConfig, Layout, Stemmer, Unit
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact
 from vitalfew.storage.ids import content_id
@@ -150,6 +150,11 @@ class OpenedIndex:
         shards, ids = self.bm25["sentence"], np.array([content_id(term) for term in terms], np.int64)
         counts = sum((shard.documents(ids) for shard in shards), np.zeros(len(ids), np.int64))
         return sum(shard.units for shard in shards), dict(zip(terms, counts.tolist(), strict=True))
+
+    @property
+    def stemmer(self) -> Stemmer:
+        """The stemmer of its keywords; the default without BM25."""
+        return BM25Config.model_validate(self.manifests["bm25"].config if "bm25" in self.manifests else {}).stemmer
 
     @property
     def layout(self) -> Layout:

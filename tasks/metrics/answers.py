@@ -2,13 +2,16 @@
 
 All metrics leave out a question without gold answers, or whose generator failed. An empty answer is wrong.
 
-**Accuracy, exact match, F1** are the best over a question's gold answers. Texts are compared as SQuAD's evaluation
-script does (Rajpurkar et al., 2016, arXiv 1606.05250, section 6.1; F1 of empty texts as in its version for SQuAD 2.0):
-lower case, ASCII punctuation dropped, the articles a, an and the dropped, white space made one blank. Nothing else is
-equated: other scripts keep their punctuation, "7" is not "seven".
+**Accuracy, exact match, F1** are the best over a question's gold answers. The comparable forms of the texts
+(tasks/comparable.py) are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section
+6.1; F1 of empty texts as in its version for SQuAD 2.0): lower case, ASCII punctuation dropped, the articles a, an and
+the dropped, white space made one blank. Nothing else is equated: other scripts keep their punctuation, "7" is not
+"seven".
 
-Deviation: a gold answer that consists of articles or punctuation ("A", "The", "-") is compared with its articles, or
-else with its punctuation, as is the output; SQuAD's script gives an empty output full marks for it.
+Deviations: a gold answer that consists of articles or punctuation ("A", "The", "-") is compared with its articles, or
+else with its punctuation, as is the output; SQuAD's script gives an empty output full marks for it. The `^` of a
+superscript is a blank, so that "10³" is not "103". A letter of a script without blanks is a word, as in the evaluations
+of CMRC 2018 and MLQA for Chinese.
 
 **Choice.** An output is read as a person would mark it: by the label that it begins with ("B", "**(B)**", "B: wind", "B
 is right"), else the one label that it calls the answer ("I think the answer is B."), else the option whose words it
@@ -55,6 +58,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.metrics.base import (
     ANSWER,
     GOLD_ANSWERS,
@@ -67,18 +71,21 @@ from vitalfew.tasks.metrics.base import (
     PerQuestion,
     judged,
 )
+from vitalfew.tasks.splitters.tokens import UNSPACED
 
 JUDGED = (ANSWER, GOLD_ANSWERS)
 """The needs of every metric of an answer's correctness."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_RAISED = re.compile(r"\^(?=[-+]?\d)")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 RIGHT = 0.5
 """Two answers agree if their token F1 is at least this."""
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normalisation, in its order: lower case, punctuation, articles, white space."""
-    return _folded(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)))
+    """SQuAD's normalisation of the comparable form."""
+    return _without_articles(comparable(text))
 
 
 def has_answer(text: str, answers: Iterable[str]) -> bool:
@@ -87,36 +94,43 @@ def has_answer(text: str, answers: Iterable[str]) -> bool:
     return any(f" {answer} " in there for answer in map(normalise, answers) if answer)
 
 
-def comparable(output: str, gold: str) -> tuple[str, str]:
-    """Both in the same form: normalised, or less so where nothing would be left of the gold answer."""
+def alike(output: str, gold: str) -> tuple[str, str]:
+    """Both normalised, or less so, in the same way, where nothing would be left of the gold answer."""
+    output, gold = comparable(output), comparable(gold)
     form = next((form for form in _FORMS if form(gold)), _folded)
     return form(output), form(gold)
 
 
-def _with_articles(text: str) -> str:
-    return _folded(text.translate(_PUNCTUATION))
+def _without_articles(text: str) -> str:
+    """SQuAD's order: lower case, punctuation, articles, white space."""
+    return _folded(_ARTICLES.sub(" ", _without_punctuation(text.lower())))
+
+
+def _without_punctuation(text: str) -> str:
+    return _folded(_RAISED.sub(" ", text).translate(_PUNCTUATION))
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.lower().split())
+    spaced = text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+    return " ".join(spaced.lower().split())
 
 
-_FORMS = (normalise, _with_articles, _folded)
+_FORMS = (_without_articles, _without_punctuation, _folded)
 
 
 class _BestOfGold(PerQuestion):
     """A number from 0 to 1 for an output and a gold answer, the greatest over the gold answers."""
 
-    version: ClassVar[str] = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
+    version: ClassVar[str] = "3"  # since 3, of the comparable form; 2, no empty output equals articles or punctuation
 
     def row(self, case: Case) -> tuple[float] | None:
         output = judged(case)
         if output is None:
             return None
-        return (max(self.match(output, *comparable(output, gold)) for gold in case.answers),)
+        return (max(self.match(output, *alike(output, gold)) for gold in case.answers),)
 
     def match(self, output: str, normalised: str, gold: str) -> float:
-        """`output` as it came; both of them `comparable`."""
+        """`output` as it came; both of them `alike`."""
         raise NotImplementedError
 
 
@@ -151,7 +165,7 @@ def _contains(output: str, normalised: str, gold: str) -> bool:
     if normalise(gold):
         return f" {gold} " in f" {normalised} "
     alone = re.compile(rf"(?<!\w){re.escape(gold)}(?!\s*\w)")
-    return normalised == gold or bool(gold and alone.search(_folded(output)))
+    return normalised == gold or bool(gold and alone.search(_folded(comparable(output))))
 
 
 class ExactMatch(_BestOfGold):
@@ -202,7 +216,7 @@ _NEGATED = re.compile(r"\b(?:not true|isn'?t true|untrue|incorrect)\b", re.IGNOR
 class Choice(PerQuestion):
     """1 if the option or verdict that an answer names is the right one, else 0 (ARC, PubHealth)."""
 
-    version = "3"  # since 3, letters name numbered options; 2, "the answer is B" anywhere, gold answers that are labels
+    version = "4"  # since 4, of the comparable form; 3, letters name numbered options; 2, "the answer is B" anywhere
     shown = (Column("choice", "choice", needs=JUDGED),)
 
     def row(self, case: Case) -> tuple[float] | None:
@@ -216,7 +230,7 @@ class Choice(PerQuestion):
 
 def gold_labels(answers: Sequence[str], choices: Mapping[str, str]) -> set[str]:
     """The labels of the options that gold answers are, by their texts, or else by their labels."""
-    pairs = {label: [comparable(text, answer) for answer in answers] for label, text in choices.items()}
+    pairs = {label: [alike(text, answer) for answer in answers] for label, text in choices.items()}
     right = {label for label, texts in pairs.items() if any(one == gold for one, gold in texts)}
     return right or {*choices} & {answer.strip() for answer in answers}
 
@@ -266,7 +280,7 @@ class RightOptions(Accuracy.Options):
 class _OfSet(PerQuestion):
     """A metric of sets of answers."""
 
-    version = "3"  # the version of what decides if an answer is right
+    version = "4"  # the version of what decides if an answer is right
 
     Options = RightOptions
 

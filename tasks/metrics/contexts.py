@@ -48,13 +48,13 @@ could not be appraised is left out; the table `appraisals` has its error.
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.datasets.base import Span
-from vitalfew.tasks.metrics.answers import JUDGED, comparable
+from vitalfew.tasks.metrics.answers import JUDGED, alike
 from vitalfew.tasks.metrics.base import (
     APPRAISALS,
     CONTEXTS,
@@ -161,7 +161,7 @@ class Joint(PerQuestion):
     "noanswer" is right as a whole or not at all.
     """
 
-    version = "2"  # since 2, an empty output never equals a gold answer of articles or punctuation
+    version = "3"  # since 3, of the comparable form; 2, no empty output equals articles or punctuation
 
     shown = (
         Column("joint_em", "joint exact match", needs=(*JUDGED, *NEEDS)),
@@ -172,7 +172,7 @@ class Joint(PerQuestion):
         output, known = judged(case), support(case)
         if output is None or known is None:
             return None
-        texts = [comparable(output, gold) for gold in case.answers]
+        texts = [alike(output, gold) for gold in case.answers]
         of_facts = known.ratios()
         pairs = [_words(*both) for both in texts]
         best = max(harmonic(precision * of_facts[0], recall * of_facts[1]) for precision, recall in pairs)
@@ -180,7 +180,7 @@ class Joint(PerQuestion):
 
 
 def _words(answer: str, gold: str) -> tuple[float, float]:
-    """Precision and recall of the words of an answer, repetitions counted; both `comparable`."""
+    """Precision and recall of the words of an answer, repetitions counted; both `alike`."""
     given, due = answer.split(), gold.split()
     if answer == gold:
         return 1.0, 1.0
@@ -224,6 +224,7 @@ class ContextRecall(PerQuestion):
 class AnswerKept(PerQuestion):
     """1 if the contexts still hold an accepted answer that the hits hold, else 0."""
 
+    version = "2"  # since 2, of the comparable form
     shown = (Column("answer_kept", "answer kept", needs=(CONTEXTS, HITS, GOLD_ANSWERS)),)
 
     def row(self, case: Case) -> tuple[float] | None:
@@ -243,6 +244,7 @@ _OPENS = re.compile(r"(?:\A|[.!?:;\n])[^\w.!?]*\Z")
 class Grounding(PerQuestion):
     """Share of the contexts' words, and of their names and numbers, that are in the hits; needs no model."""
 
+    version = "2"  # since 2, of the comparable form
     shown = (
         Column("grounding", "grounding", needs=(CONTEXTS, HITS)),
         Column("grounded_names", "grounded names and numbers", needs=(CONTEXTS, HITS)),
@@ -272,7 +274,8 @@ def _begins(text: str, place: int) -> bool:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+    """The comparable form of every line."""
+    return "\n".join(map(comparable, text.splitlines()))
 
 
 def _share(grounded: Sequence[bool]) -> float | None:

@@ -11,9 +11,9 @@ hits is their recall@10.
 
 **Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
-digits, and every other sign by itself, in lower case and one Unicode form. Articles and punctuation count, unlike in
-answers: gold answers are quoted from passages, and "1990" has to match in "1990–95". A question without a hit counts as
-a miss.
+digits, and every other sign by itself, of the comparable form (tasks/comparable.py), folded by case. A letter of a
+script without blanks is a token, too. Articles and punctuation count, unlike in answers: gold answers are quoted from
+passages, and "1990" has to match in "1990–95". A question without a hit counts as a miss.
 
 **First rank.** ParetoRAG's figure 5 draws where the first correct unit stands in the list that fits 400 words, in
 percent of that list: 100 · r / n, and −1 where none has the answer. Here the list is the prompt's contexts, whatever
@@ -24,8 +24,6 @@ sentences stand in its place, the answer in any of them, has the same mean. So t
 the paper's has no better direction.
 """
 
-import re
-import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,6 +31,7 @@ from typing import Any
 import ir_measures
 from ir_measures import RR, R, nDCG
 
+from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.metrics.base import (
     CONTEXTS,
     GOLD_ANSWERS,
@@ -47,6 +46,7 @@ from vitalfew.tasks.metrics.base import (
     RankOptions,
     Values,
 )
+from vitalfew.tasks.splitters.tokens import singly
 
 
 class _OfGoldPassages(Metric):
@@ -116,12 +116,11 @@ class NDCG(_OfGoldPassages):
 
 
 LIST = "% of contexts"
-_TOKENS = re.compile(r"\w+|[^\w\s]")
 
 
 def _tokens(text: str) -> str:
     """Its tokens between blanks: a run of them is a substring."""
-    return f" {' '.join(_TOKENS.findall(unicodedata.normalize('NFC', text).lower()))} "
+    return f" {' '.join(singly(comparable(text).casefold()))} "
 
 
 def first_correct(answers: Sequence[str], texts: Iterable[str]) -> int:
@@ -137,6 +136,7 @@ class AnswerRecall(PerQuestion):
     """1 if one of the first k units contains a gold answer, else 0. Its mean is DPR's top-k retrieval accuracy."""
 
     Options = RankOptions
+    version = "2"  # since 2, of the comparable form
 
     def columns(self) -> list[Column]:
         needs = (HITS, GOLD_ANSWERS)
@@ -157,7 +157,7 @@ class FirstRank(PerQuestion):
     is 1 if no context has an answer. The mean of a rank leaves such questions out: read it beside this rate.
     """
 
-    version = "2"  # since 2, of the prompt's contexts and without misses; it was of the index, and a miss was −1
+    version = "3"  # since 3, of the comparable form; 2, of the prompt's contexts and without misses
 
     shown = (
         Column("first_rank", "first rank", LIST, "neither", (CONTEXTS, GOLD_ANSWERS)),

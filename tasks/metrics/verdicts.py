@@ -21,6 +21,7 @@ a miss; where there is none, it is right. The phrases are English.
 
 import re
 
+from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.metrics.base import (
     ANSWER,
     CONTEXTS,
@@ -53,7 +54,7 @@ _ALL_THE_SAME = re.compile(r"\b(?:but|however|although)\b")
 
 def abstains(answer: str) -> bool:
     """Decide whether an answer says that it does not know, by the rule above."""
-    text = " ".join(answer.lower().replace("\u2019", "'").split())
+    text = comparable(answer).lower()
     if re.sub(r"[^\w\s]", "", text).strip() in ("", *NOTHING):
         return True
     first = re.split(r"(?<=[.!?]) ", text, maxsplit=1)[0]

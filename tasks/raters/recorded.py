@@ -28,6 +28,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from vitalfew.configs.evaluation import LabelConfig
+from vitalfew.tasks.comparable import find
 from vitalfew.tasks.generators.self_rag import RELEVANCE, SUPPORT, UTILITY
 from vitalfew.tasks.metrics.answers import has_answer, normalise
 from vitalfew.tasks.models.ticks import Tick, no_tick
@@ -37,7 +38,7 @@ from vitalfew.tasks.raters.base import Judgement, RatedContext, Rater, expected
 class ModelFree(Rater):
     """A rater that judges case by case, and at once."""
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"  # since 2, of the comparable form
 
     def rate(self, batch: Sequence[RatedContext], tick: Tick = no_tick) -> list[Judgement]:
         tick(len(batch), 0)
@@ -60,7 +61,7 @@ class GoldPassage(ModelFree):
     @staticmethod
     def _has_answer(case: RatedContext) -> bool:
         texts = [case.context[start:end] for start, end in case.facts] or [case.context]
-        return any(answer.lower() in text.lower() for answer in case.answers for text in texts)
+        return any(find(text, answer) for answer in case.answers for text in texts)
 
 
 class AnswerText(ModelFree):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import Field
 
-from vitalfew.configs.schema import Layout, RetrieveConfig, Unit
+from vitalfew.configs.schema import Layout, RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.units import Outline, SentencesAt
 
@@ -51,6 +51,11 @@ class SearchIndex(Protocol):
 
     @property
     def layout(self) -> Layout: ...
+
+    @property
+    def stemmer(self) -> Stemmer:
+        """The stemmer of its keywords, with which a question's words are made."""
+        ...
 
     @property
     def alpha(self) -> float | None:

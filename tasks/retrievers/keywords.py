@@ -1,9 +1,12 @@
 """Retrieval by words: BM25 (`bm25`), and its fusion with a dense ranking (`hybrid`).
 
 `bm25`: keyword retrieval (Robertson & Zaragoza, The Probabilistic Relevance Framework, 2009), in Lucene's form. Its
-words are those of Lucene's English analysis, as Anserini and Pyserini have it by default: lower case, runs of letters
-and digits, Lucene's 33 English stop words left out, Porter's stemmer (Porter, 1980). Deviation: an apostrophe always
-ends a word ("don't" is "don" and "t"), where Lucene strips only a possessive "'s".
+words are those of Lucene's English analysis, as Anserini and Pyserini have it by default: runs of letters and digits of
+the comparable form (tasks/comparable.py), folded by case, Lucene's 33 English stop words left out, Porter's stemmer
+(Porter, 1980) or another one of Snowball, with the stop words that bm25s has of its language. A run of a script without
+blanks (Chinese, Japanese, Korean, Thai, Lao, Khmer, Burmese) gives its pairs of neighbours, as in Lucene's CJK
+analysis. Deviations: an apostrophe always ends a word ("don't" is "don" and "t"), where Lucene strips only a possessive
+"'s"; a text of stop words alone keeps them, so that "To be, or not to be" is found.
 
 `hybrid`: reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009) of a dense and a BM25 ranking. score(unit) =
 Σ 1 / (60 + rank) over the rankings that it stands in, rank from 1, every ranking at least 100 deep. The paper fuses
@@ -12,36 +15,34 @@ whole rankings; what stands deeper than that here would add less than 1/160. Equ
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from vitalfew.configs.schema import RetrieveConfig, Unit
+from vitalfew.configs.schema import RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
+from vitalfew.tasks.comparable import comparable
 from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever, SearchIndex
 from vitalfew.tasks.retrievers.dense import CoreContext, PassageRetriever
+from vitalfew.tasks.splitters.tokens import terms
 
-VERSION = "1"
-PATTERN = r"(?u)\b\w+\b"
+VERSION = "2"  # since 2, words of the comparable form, pairs in scripts without blanks, and stop words by themselves
 
 
-def words(texts: Sequence[str]) -> list[list[str]]:
-    """The words of every text, in order, repetitions included."""
-    if not texts:
-        return []
-    import bm25s  # with SciPy, which a plan does without
+def words(texts: Sequence[str], stemmer: Stemmer = "porter") -> list[list[str]]:
+    """The words of every text, in order, repetitions included. `stemmer`: `bm25.stemmer`."""
     import Stemmer
+    from bm25s import stopwords  # with SciPy, which a plan does without
 
-    texts_words = bm25s.tokenize(
-        list(texts),
-        token_pattern=PATTERN,
-        stopwords="en",
-        stemmer=Stemmer.Stemmer("porter"),
-        return_ids=False,
-        show_progress=False,
-    )
-    return cast(list[list[str]], texts_words)
+    stem = Stemmer.Stemmer(stemmer).stemWords if stemmer != "none" else list
+    language = "EN" if stemmer in ("porter", "english") else stemmer.upper()
+    stops = frozenset(getattr(stopwords, f"STOPWORDS_{language}", ()))
+    found = [terms(comparable(text).casefold()) for text in texts]
+    kept = [[word for word in own if word not in stops] or own for own in found]
+    distinct = [*{word for own in kept for word in own}]
+    stems = dict(zip(distinct, stem(distinct), strict=True))
+    return [[stems[word] for word in own] for own in kept]
 
 
 class BM25(Retriever):
@@ -57,7 +58,7 @@ class BM25(Retriever):
         self.unit = options.unit
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        return index.matching(self.unit, words(questions.texts), k)
+        return index.matching(self.unit, words(questions.texts, index.stemmer), k)
 
 
 CONSTANT = 60

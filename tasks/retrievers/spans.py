@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vitalfew.configs.schema import Unit
+from vitalfew.configs.schema import Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
@@ -77,7 +77,7 @@ class SpanRetriever(Retriever):
             "candidates, one at a time, and what that finds elsewhere joins the candidates.",
         )
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"  # since 2, keywords of the comparable form
     dense: ClassVar[bool] = True
     unit: Unit = "sentence"
 
@@ -90,7 +90,7 @@ class SpanRetriever(Retriever):
         self._sentences.check(index)
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
-        pools = self._pools(questions, words(questions.texts), index)
+        pools = self._pools(questions, words(questions.texts, index.stemmer), index)
         if self.options.hops > 1:
             pools = self._further(questions, pools, index)
         return _together([pool.best() for pool in pools], k)
@@ -113,7 +113,7 @@ class SpanRetriever(Retriever):
         places = [[*dict.fromkeys([*own, *(more[number] if more else ())])] for number, own in enumerate(places)]
         candidates = [index.sentences_at(own) if own else None for own in places]
         texts = [_labelled(own) if own else [] for own in candidates]
-        read = _words(chain(*texts)) if self.options.keywords else {}
+        read = _words(chain(*texts), index.stemmer) if self.options.keywords else {}
         pools = []
         for number, (terms, own) in enumerate(zip(asked, candidates, strict=True)):
             if own is None:
@@ -132,7 +132,7 @@ class SpanRetriever(Retriever):
         if not links:
             return [*first]
         texts = [f"{questions.texts[number]} {first[number].texts[at]}" for number, at, _ in links]
-        names = [_names(first[number].texts[at], questions.texts[number]) for number, at, _ in links]
+        names = [_names(first[number].texts[at], questions.texts[number], index.stemmer) for number, at, _ in links]
         more = [first[number].places for number, _, _ in links]
         if index.document_counts([]) is not None:
             found = index.matching("sentence", names, NAMED)
@@ -197,9 +197,9 @@ class _Mixture:
         )
 
 
-def _names(text: str, question: str) -> list[str]:
+def _names(text: str, question: str, stemmer: Stemmer) -> list[str]:
     """The words with a capital or a digit of a text that the question lacks, as BM25 has them."""
-    written, asked = words([" ".join(NAME.findall(text)), question])
+    written, asked = words([" ".join(NAME.findall(text)), question], stemmer)
     return [word for word in dict.fromkeys(written) if word not in asked]
 
 
@@ -214,10 +214,10 @@ def _labelled(candidates: SentencesAt) -> list[str]:
     return [lead(title) + text for title, text in zip(candidates.titles, candidates.texts, strict=True)]
 
 
-def _words(texts: Iterable[str]) -> dict[str, list[str]]:
+def _words(texts: Iterable[str], stemmer: Stemmer) -> dict[str, list[str]]:
     """The words of every distinct text."""
     distinct = [*dict.fromkeys(texts)]
-    return dict(zip(distinct, words(distinct), strict=True))
+    return dict(zip(distinct, words(distinct, stemmer), strict=True))
 
 
 def _row(top: TopK, place: int) -> Places:

@@ -22,6 +22,17 @@ class TrainedOptions(SplitConfig):
     """The options shared by splitters that cut; all of them are trained on a sample of the corpus."""
 
     sample_chars: int = Field(2_000_000, ge=1, description="Characters of the corpus to train the splitter on.")
+    language: str | None = Field(
+        None,
+        pattern="^[a-z]{2,3}$",
+        description="Language of all passages, such as de or zh; default: by the letters of each, English for Latin.",
+    )
+    max_tokens: int = Field(
+        200,
+        ge=8,
+        description="Maximal tokens of a unit, as the encoder minilm counts them, which reads 256 with the title; a "
+        "longer one is cut at the best boundary.",
+    )
 
 
 class Splitter(Protocol):

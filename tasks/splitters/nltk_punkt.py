@@ -6,11 +6,13 @@ a sentence whatever follows, so one look-up settles them.
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
 from typing import Any
+
+from vitalfew.tasks.splitters.partition import begun_at
 
 
 @contextmanager
@@ -73,7 +75,7 @@ LONGEST_WORD = 64
 """Characters of a word that a decision reads; longer words (URLs, base64) are cut, so the cost stays linear."""
 
 CACHED_DECISIONS = 200_000
-"""A cache is emptied at this many decisions, which bounds it at about 40 MB."""
+"""A cache holds so many decisions, about 40 MB."""
 
 _CANDIDATE = re.compile(
     r"""[.?!] (?<! \.\s\. )
@@ -84,9 +86,6 @@ _CANDIDATE = re.compile(
     )""".replace("LONGEST", str(LONGEST_WORD)),
     re.VERBOSE,
 )
-_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n\s*+")
-_ITEM = re.compile(r"\n[^\S\n]*+(?=(?:[-*+\u2022]|\d{1,3}[.)])[^\S\n]++\S)")
-"""The line break before an item of a list, "- first" or "2. second"."""
 _NUMBER = re.compile(r"(?:\A|\n)[^\S\n]*+\d{1,3}\.\Z")
 """The number of an item, whose period ends no sentence."""
 _OPENING = _words("( [ { \" ' ` `` '' \u2018 \u2019 \u201c \u201d \xab \xbb")
@@ -213,13 +212,6 @@ class _Tokenizer(PunktSentenceTokenizer):  # type: ignore[misc, unused-ignore]
         return last.type_no_period not in self._before_collocation
 
 
-class _Orthography(dict[str, int]):
-    """Word type → flags of the capitalisations it was seen in; 0 for an unknown type, which is not stored."""
-
-    def __missing__(self, typ: str) -> int:
-        return 0
-
-
 def learned(texts: Iterable[str]) -> Learned:
     """Train Punkt on a sample; `texts` is not read where NLTK's `punkt_tab` is installed."""
     try:
@@ -238,39 +230,23 @@ class Sentences:
         params.abbrev_types = set(parameters["abbreviations"])
         params.collocations = {(first, second) for first, second in parameters["collocations"]}
         params.sent_starters = set(parameters["sentence_starters"])
-        params.ortho_context = _Orthography(parameters["orthography"])
-        self._tokenizer = _Tokenizer(params)
-        self._always_ends: dict[str, bool] = {}
-        self._ends_before: dict[tuple[str, str], bool] = {}
+        params.ortho_context = Counter(parameters["orthography"])  # 0 for an unknown type, which is not stored
+        tokenizer = _Tokenizer(params)
+        self._always_ends = lru_cache(CACHED_DECISIONS)(tokenizer.always_ends)
+        self._ends_before = lru_cache(CACHED_DECISIONS)(tokenizer.text_contains_sentbreak)
 
     def split(self, text: str) -> list[tuple[int, int]]:
         """Character ranges that partition `text`; none for the empty text."""
         first, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        starts = [0] if text else []
+        starts = []
         for match in _CANDIDATE.finditer(text, first, end):
             mark = match.start()
             if text[mark] == "." and _NUMBER.search(text, max(mark - LONGEST_WORD, 0), mark + 1):
                 continue
             word = text[max(mark - LONGEST_WORD, 0) : mark + 1].rsplit(None, 1)[-1]
-            if self._always_ends.get(word) or self._ends(word, match["next_tok"]):
+            if self._always_ends(word) or self._ends_before(f"{word} {match['next_tok']}"):
                 starts.append(match.start("next_tok"))
-        if "\n" in text:
-            found = chain(_BLANK_LINE.finditer(text, first, end), _ITEM.finditer(text, first, end))
-            starts = sorted({*starts, *(match.end() for match in found)})
-        return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
-
-    def _ends(self, word: str, following: str) -> bool:
-        """Return whether a sentence ends after `word` (with its mark) before `following`; the decision is cached."""
-        if word not in self._always_ends:
-            _make_room(self._always_ends)
-            self._always_ends[word] = self._tokenizer.always_ends(word)
-        if self._always_ends[word]:
-            return True
-        ends = self._ends_before.get((word, following))
-        if ends is None:
-            _make_room(self._ends_before)
-            ends = self._ends_before[word, following] = self._tokenizer.text_contains_sentbreak(f"{word} {following}")
-        return ends
+        return begun_at(text, starts)
 
 
 def untrained() -> Sentences:
@@ -283,11 +259,6 @@ def untrained() -> Sentences:
             "orthography": {},
         }
     )
-
-
-def _make_room(decisions: dict[Any, bool]) -> None:
-    if len(decisions) >= CACHED_DECISIONS:
-        decisions.clear()
 
 
 def _as_json(params: PunktParameters, source: str) -> Learned:

@@ -21,6 +21,9 @@ Deviations, all for English, none of them learnt from labelled text:
 - An item of a list, a line that begins with "- ", "* ", "+ ", "• ", "2. " or "2) ", begins a sentence, and its number
   ends none.
 
+A passage in letters of another script than Latin, or of a `split.language` that is not en, is split by sentencex
+(tasks/splitters/sentencex.py): Punkt's marks are ASCII.
+
 The work is done in nltk_punkt.py, which imports NLTK: a driver that only names the splitter does without.
 """
 
@@ -28,18 +31,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from vitalfew.tasks.splitters.base import Parameters, TrainedOptions
+from vitalfew.tasks.splitters.sentencex import ENGLISH, language_of, split
 
 if TYPE_CHECKING:
     from vitalfew.tasks.splitters.nltk_punkt import Sentences
 
 
 class Punkt:
-    """NLTK's Punkt, trained without supervision on a sample of the corpus."""
+    """NLTK's Punkt, trained without supervision on a sample of the corpus, for Latin letters; sentencex for others."""
 
     class Options(TrainedOptions, extra="forbid"):
         pass
 
-    version: ClassVar[str] = "2"  # since 2, items of a list begin sentences
+    version: ClassVar[str] = "3"  # since 3, other scripts by sentencex; 2, items of a list begin sentences
 
     def __init__(self, options: Options) -> None:
         """Call `load` before `split`; `train` needs neither."""
@@ -66,4 +70,6 @@ class Punkt:
         """Character ranges that partition `text`; none for the empty text. Raises RuntimeError before `load`."""
         if self._sentences is None:
             raise RuntimeError("Punkt.split needs parameters: call load(train(texts)) first")
+        if (language := self.options.language or language_of(text)) != ENGLISH:
+            return split(text, language)
         return self._sentences.split(text)

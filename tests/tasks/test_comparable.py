@@ -1,3 +1,5 @@
+"""The comparable form of a text, and the place of a quote in it."""
+
 import time
 import unicodedata
 
@@ -34,28 +36,29 @@ WORDS = st.lists(
         ("* one\n* two", "* one * two"),
     ],
 )
-def test_form(written, form):
+def test_form(written: str, form: str) -> None:
     assert comparable(written) == form
 
 
 @given(TEXTS)
-def test_once_is_enough(text):
+def test_once_is_enough(text: str) -> None:
     once = comparable(text)
     assert comparable(once) == once
 
 
 @given(TEXTS)
-def test_composed_and_decomposed_text_are_one(text):
+def test_composed_and_decomposed_text_are_one(text: str) -> None:
     composed, decomposed = (comparable(unicodedata.normalize(form, text)) for form in ("NFC", "NFD"))
     assert comparable(text) == composed == decomposed
 
 
 @given(WORDS, WORDS, WORDS)
-def test_a_place_holds_the_quote(before, words, after):
+def test_a_place_holds_the_quote(before: list[str], words: list[str], after: list[str]) -> None:
     """Whatever form the text and the quote have."""
     text, quote = unicodedata.normalize("NFD", " ".join([*before, *words, *after])), "\n".join(words).upper()
     found = find(text, quote)
     if words:
+        assert found
         start, end = found
         assert find(text[start:end], quote) == (0, end - start)
     else:
@@ -63,25 +66,28 @@ def test_a_place_holds_the_quote(before, words, after):
 
 
 @given(TEXTS, st.data())
-def test_a_part_of_a_text_stands_there(text, data):
+def test_a_part_of_a_text_stands_there(text: str, data: st.DataObject) -> None:
     form = comparable(text).casefold()
     start = data.draw(st.integers(0, len(form)))
     quote = form[start : data.draw(st.integers(start, len(form)))]
     if comparable(quote).casefold() == quote and quote:
-        start, end = find(text, quote)
+        found = find(text, quote)
+        assert found
+        start, end = found
         assert 0 <= start < end <= len(text)
 
 
-def test_places_are_those_of_the_text_as_it_is():
+def test_places_are_those_of_the_text_as_it_is() -> None:
     text = "The **oﬃce** of the cafe\u0301 “Zoë”\u00a0is   open."
     for quote, there in (("office", "oﬃce"), ('CAFÉ "zoë" is open', "cafe\u0301 “Zoë”\u00a0is   open"), ("fi", "ﬃ")):
-        start, end = find(text, quote)
-        assert text[start:end] == there
+        found = find(text, quote)
+        assert found
+        assert text[slice(*found)] == there
     assert find(text, "shop") is None
     assert find(text, " \n") is None
 
 
-def test_a_mark_whose_partner_is_beyond_the_quote_counts_as_none():
+def test_a_mark_whose_partner_is_beyond_the_quote_counts_as_none() -> None:
     text = "See **Note: it closes at six.** Then _go home_."
     assert find(text, "**Note: it closes") == (6, 21)
     assert find(text, "at six.** Then _go") == (22, 40)
@@ -89,7 +95,7 @@ def test_a_mark_whose_partner_is_beyond_the_quote_counts_as_none():
 
 
 @pytest.mark.parametrize("part", ["*a ", "_a", "`*x` ", "\u0301\u0316", " \n", "³", "*`*x` ", "(*_"])
-def test_time_is_linear(part):
+def test_time_is_linear(part: str) -> None:
     begin = time.perf_counter()
     find(part * 20_000, "b")
     assert time.perf_counter() - begin < 5

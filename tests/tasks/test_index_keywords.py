@@ -44,12 +44,19 @@ def test_a_corpus_in_shards_is_scored_as_one(store: Path, unit: str) -> None:
 
 
 def test_words() -> None:
-    assert words(["The Bridges' 2 ENGINEERS, engineering.", "", "the of", "Ünder 19°C"]) == [
+    assert words(["The Bridges' 2 ENGINEERS, engineering.", "", "to be or not", "Ünder 19°C"]) == [
         ["bridg", "2", "engin", "engin"],
         [],
-        [],
+        ["to", "be", "or", "not"],
         ["ünder", "19", "c"],
     ]
+    assert words(["oﬃ\u00adce, 10³ _Cargo_", "借书证办理 書 87号", "हिन्दी में"]) == [
+        ["offic", "10", "3", "cargo"],
+        ["借书", "书证", "证办", "办理", "書", "87", "号"],
+        ["हिन्दी", "में"],
+    ]
+    assert words(["Die Häuser, häuslich"], "german") == [["haus", "hauslich"]]
+    assert words(["the Houses"], "none") == [["the", "houses"]]
 
 
 def test_an_index_without_bm25_says_how_to_add_it(tmp_path: Path) -> None:

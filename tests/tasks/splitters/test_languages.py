@@ -1,0 +1,152 @@
+"""Sentences of 22 languages, split by sentencex: sentences of our own, of the shapes that pySBD's cases have."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vitalfew.tasks.splitters.punkt import Punkt
+from vitalfew.tasks.splitters.sentencex import WINDOW, Sentencex, language_of, split
+
+CASES = {
+    "am": ["ሰላም ነው። | ስሙ ማን ነው? | ቤቱ ትልቅ ነው።", "ዝናብ ዘነበ። | መንገዱ ረጠበ።", "መቼ ትመጣለህ? | ነገ እመጣለሁ።"],
+    "ar": [
+        "افتتح الجسر عام 1894. | هل زرته؟ | إنه جميل!",
+        "قالت: لا أعرف. | ثم خرجت.",
+        "المكتبة مغلقة اليوم. | تفتح غدا في الثامنة.",
+        "كم السعر؟ | عشرة دنانير.",
+    ],
+    "bg": ["Мостът е открит през 1894 г. от кмета. | Той е дълъг.", "Къде е гарата? | Ето там!", "Вали. | Стой вкъщи."],
+    "da": ["Broen åbnede i 1894. | Den er lang.", "Hvor er stationen? | Lige her!", "Det koster ca. 20 kr. pr. dag."],
+    "de": [
+        "Die Brücke wurde am 3. Mai 1894 eröffnet. | Sie ist lang.",
+        "Dr. Weber kam um 8 Uhr. | Er blieb.",
+        "Das gilt z. B. für Kinder. | Sie zahlen nichts.",
+        "Wer ist da? | Ich bin es!",
+        "Es kostet ca. 20 Euro. | Das ist viel.",
+    ],
+    "el": ["Η γέφυρα άνοιξε το 1894. | Είναι μεγάλη.", "Πού είναι ο σταθμός; | Είναι εδώ.", "Βρέχει! | Μείνε σπίτι."],
+    "en": ["Dr. Ward came at 8 p.m. on Monday. | He stayed.", "Is it open? | It is!", "It cost $3.50. | That is fair."],
+    "es": [
+        "El puente se abrió en 1894. | Es largo.",
+        "¿Dónde está la estación? | ¡Aquí está!",
+        "El Sr. López llegó tarde. | La Sra. Ruiz no vino.",
+        "Vive en la Av. Central. | Es cara.",
+    ],
+    "fa": ["پل در سال ۱۸۹۴ باز شد. | بلند است.", "ایستگاه کجاست؟ | همین جا است.", "باران آمد! | در خانه بمان."],
+    "fr": [
+        "Le pont a ouvert en 1894. | Il est long.",
+        "Où est la gare ? | Elle est ici !",
+        "M. Leroy est venu. | Mme Petit est partie.",
+        "Il a dit : « Je viens. » | Puis il est parti.",
+    ],
+    "hi": ["पुल 1894 में खुला। | वह लंबा है।", "स्टेशन कहाँ है? | यहीं है।", "बारिश हुई! | घर पर रहो।", "वह डॉ. शर्मा हैं। | वे आए।"],
+    "hy": ["Կամուրջը բացվեց 1894 թվականին։ | Այն երկար է։", "Նա եկավ։ | Մենք գնացինք։", "Անձրև է։ | Մնա տանը։"],
+    "it": [
+        "Il ponte fu aperto nel 1894. | È lungo.",
+        "Dov'è la stazione? | È qui!",
+        "Il sig. Rossi è arrivato. | La dott.ssa Bianchi no.",
+    ],
+    "ja": [
+        "橋は一八九四年に開通した。 | とても長い。",
+        "駅はどこですか？ | ここです！",
+        "雨が降った。 | 家にいなさい。 | 明日は晴れる。",
+        "「はい。」と言った。 | 帰った。",
+        "料金は2.5ドルです。 | 安いですね。",
+    ],
+    "kk": ["Көпір 1894 жылы ашылды. | Ол ұзын.", "Вокзал қайда? | Міне!", "Жаңбыр жауды. | Үйде қал."],
+    "mr": ["पूल १८९४ मध्ये उघडला. | तो लांब आहे.", "स्टेशन कुठे आहे? | इथेच आहे!", "पाऊस पडला. | घरी थांबा."],
+    "my": ["တံတားကို ဖွင့်ခဲ့သည်။ | ရှည်သည်။", "မိုးရွာသည်။ | အိမ်မှာနေပါ။", "သူလာသည်။ | ကျွန်ုပ်သွားသည်။"],
+    "nl": [
+        "De brug opende in 1894. | Hij is lang.",
+        "Waar is het station? | Hier!",
+        "Dhr. Jansen kwam. | Mevr. Bos niet.",
+    ],
+    "pl": [
+        "Most otwarto w 1894 r. w maju. | Jest długi.",
+        "Gdzie jest dworzec? | Tutaj!",
+        "Kosztuje np. 20 zł. | To dużo.",
+    ],
+    "ru": [
+        "Мост открыли в 1894 г. при мэре. | Он длинный.",
+        "Где вокзал? | Вот он!",
+        "А. С. Пушкин родился в Москве. | Он писал стихи.",
+        "Это стоит 20 руб. в день. | Дорого.",
+    ],
+    "sk": ["Most otvorili 3. mája 1894. | Je dlhý.", "Kde je stanica? | Tu!", "Prší. | Zostaň doma."],
+    "ur": ["پل 1894 میں کھلا۔ | وہ لمبا ہے۔", "اسٹیشن کہاں ہے؟ | یہیں ہے۔", "بارش ہوئی۔ | گھر پر رہو۔"],
+    "zh": [
+        "大桥于1894年开通。 | 它很长。",
+        "车站在哪里？ | 就在这里！",
+        "他说：“我来了。” | 然后走了。",
+        "价格是3.5元。 | 不贵。",
+        "下雨了…… | 在家吧。",
+    ],
+}
+
+
+def sentences(text: str, ranges: list[tuple[int, int]]) -> list[str]:
+    return [text[start:end].strip() for start, end in ranges]
+
+
+def cases() -> list[tuple[str, list[str]]]:
+    return [(language, case.split(" | ")) for language, own in CASES.items() for case in own]
+
+
+def joined(language: str, expected: list[str]) -> str:
+    return ("" if language in ("zh", "ja") else " ").join(expected)
+
+
+def test_nine_of_ten_cases_of_all_languages_are_right() -> None:
+    wrong = []
+    for language, expected in cases():
+        text = joined(language, expected)
+        if sentences(text, split(text, language)) != expected:
+            wrong.append((language, sentences(text, split(text, language))))
+    assert len(wrong) <= len(cases()) // 10, wrong
+
+
+def test_other_scripts_need_no_setting() -> None:
+    splitter = Punkt(Punkt.Options())
+    splitter.load(splitter.train(["He ran. She ran."]))
+    for language in ("zh", "ja", "ar", "hi", "hy", "ur", "el", "my", "ru"):
+        for expected in (case.split(" | ") for case in CASES[language][:2]):
+            text = joined(language, expected)
+            assert sentences(text, splitter.split(text)) == expected
+    german = Punkt(Punkt.Options(language="de"))
+    german.load({**splitter.train([]), "abbreviations": []})
+    assert sentences("Am 3. Mai kam er. Er ging.", german.split("Am 3. Mai kam er. Er ging.")) == [
+        "Am 3. Mai kam er.",
+        "Er ging.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("War and Peace (Война и мир) is long.", "en"),
+        ("大桥的API于1894年由Smith开通", "zh"),
+        ("東京タワーは高い", "ja"),
+        ("다리는 길다", "ko"),
+        ("یہ ہے", "ur"),
+        ("هذا جميل", "ar"),
+        ("12 + 7", "en"),
+        ("", "en"),
+    ],
+)
+def test_the_script_names_the_language(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
+PIECES = st.sampled_from(
+    ["你好。", "“我走了。”", " ", "\n\n", "- 项\n", "नमस्ते। ", "Ok. ", "\u3000", "！", "é"]
+) | st.text(max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PIECES, max_size=20).map("".join), st.integers(0, 2))
+def test_ranges_partition_any_text(text: str, long: int) -> None:
+    text *= 1 + long * WINDOW // max(1, len(text))
+    ranges = Sentencex(Sentencex.Options()).split(text)
+    assert "".join(text[start:end] for start, end in ranges) == text
+    assert len(ranges) == 1 or all(text[start:end].strip() for start, end in ranges)
+    assert not any(text[start].isspace() for start, _ in ranges[1:])
