@@ -63,6 +63,17 @@ def vitalfew(*words: object, store: Path, status: int = 0, environment: Mapping[
     return done.output
 
 
+def sets(*settings: str) -> list[str]:
+    """The words `--set KEY=VALUE` of a command."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def index_synthetic(store: Path, dataset: str) -> None:
+    """Index generated passages under the name `synthetic`, with keywords."""
+    settings = sets("encode.encoder=tests.support.fakes:HashEncoder", "bm25.enabled=true")
+    vitalfew("index", f"synthetic:{dataset}", "--name", "synthetic", *settings, "--runner", "serial", store=store)
+
+
 def steady(text: str, folder: Path) -> str:
     """A text without paths in `folder`, runs, times, fingerprints, ports, and how far columns are apart."""
     text = text.replace(str(folder), "FOLDER")
@@ -122,12 +133,10 @@ def _made(folder: Path) -> None:
     folder.mkdir()
     write_own_files(folder)
     (folder / "shapes.yaml").write_text(SHAPES)
-    store = folder / "store"
-    given = ["--runner", "serial"]
-    vitalfew(
-        "index", f"squad:{folder}/mine.json", "--name", "towns", "--set", "encode.precision=fp32", *given, store=store
-    )
-    vitalfew("evaluate", folder / "shapes.yaml", "--index", "towns", *given, store=store)
+    store, serially = folder / "store", ("--runner", "serial")
+    precise = sets("encode.precision=fp32")
+    vitalfew("index", f"squad:{folder}/mine.json", "--name", "towns", *precise, *serially, store=store)
+    vitalfew("evaluate", folder / "shapes.yaml", "--index", "towns", *serially, store=store)
 
 
 def towns() -> Path:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +12,12 @@ import pytest
 from nicegui import ui
 from nicegui.testing import User
 
-from tests.support.deployments import BEGAN, FakeDeployed, flow_run
 from tests.support.evaluating import copied
 from tests.support.indexing import index
 from tests.support.paging import rows_of, see, until, visit
 from tests.support.shared import shared
-from vitalfew.flows.server.deployed import FlowRunNow, LogLine, StartRefused, moment
+from vitalfew.flows.server import deployed as prefect
+from vitalfew.flows.server.deployed import FlowRunNow, Followed, LogLine, StageNow, StartRefused, moment
 from vitalfew.pages import runs
 from vitalfew.pages.corpora import cron_in_words
 from vitalfew.pages.site import Site
@@ -24,6 +25,61 @@ from vitalfew.storage import generations
 from vitalfew.storage.generations import GateFigure, GateRecord
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202eevil"
+BEGAN = datetime(2026, 11, 27, 3, tzinfo=UTC)
+
+
+def flow_run(number: int, state: str = "Completed", kind: str = "completed", **changed: Any) -> FlowRunNow:
+    """A run of `re-encode` for the corpus `towns`, which took a minute."""
+    when = {"due": BEGAN, "began": BEGAN, "ended": BEGAN + timedelta(seconds=60) if kind == "completed" else None}
+    about = {"flow": "re-encode", "name": "towns", "parameters": {"parameters": {"corpus": "towns"}}}
+    given = {"state": state, "kind": kind, "message": "", "by_cron": False, **when, **about, **changed}
+    return FlowRunNow(id=f"00000000-0000-0000-0000-{number:012}", **given)
+
+
+class FakeDeployed:
+    """Stands in for `Deployed`, without Prefect's server. `runs`: by their ids; `answers`: false while that does not
+    answer."""
+
+    def __init__(self, *runs: FlowRunNow) -> None:
+        self.runs = {run.id: run for run in runs}
+        self.started: list[tuple[str, Mapping[str, Any], datetime | None]] = []
+        self.decided: list[bool] = []
+        self.answers = True
+        self.lines: list[LogLine] = []
+        self.looks = 0
+
+    def start(self, deployment: str, given: Mapping[str, Any], at: datetime | None = None) -> str:
+        self.started.append((deployment, given, at))
+        run = flow_run(100 + len(self.started), "Scheduled", "scheduled", began=None, due=at, flow=deployment)
+        self.runs[run.id] = run
+        return run.id
+
+    def follow(self, run: str, older: int = 0) -> Followed:
+        self.looks += 1
+        stages = (StageNow(40.0, "encode: 2 of 5 shards"),)
+        return Followed(self._run(run), stages, ("20261127-030000-abc",), (*self.lines,))
+
+    def cancel(self, run: str) -> None:
+        self.runs[run] = replace(self._run(run), state="Cancelled", kind="cancelled", ended=BEGAN)
+
+    def decide(self, run: str, is_approved: bool, note: str = "") -> None:
+        self.decided.append(is_approved)
+
+    def planned(self) -> list[FlowRunNow]:
+        return [run for run in self._known().values() if run.is_waiting]
+
+    def recent(self) -> list[FlowRunNow]:
+        return [run for run in self._known().values() if not run.is_waiting]
+
+    def _known(self) -> dict[str, FlowRunNow]:
+        if not self.answers:
+            raise prefect.NoPrefect("Prefect's server does not answer (ConnectError); try again")
+        return self.runs
+
+    def _run(self, run: str) -> FlowRunNow:
+        if run not in self._known():
+            raise prefect.NoFlowRun("Prefect has no such run: it was deleted, or its address is not complete")
+        return self.runs[run]
 
 
 def _made(folder: Path) -> None:

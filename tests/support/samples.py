@@ -47,20 +47,6 @@ def _one(name: str, content: bytes, **options: Any) -> Sample:
 
 _NOTES = [{"id": number, "title": "é", "text": f'Note {number}, "quoted"\nin two lines.'} for number in range(1, 4)]
 _CHOICES = {"text": ["a palm", "a fist"], "label": ["A", "B"]}
-_LAMP = {"_id": "q1", "question": "Who lit it?", "answer": "Ada", "context": [["Lamp", ["A lamp.", "Ada lit it."]]]}
-_LAMP |= {"supporting_facts": [["Lamp", 1]]}
-_WHO = {"id": "q", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
-_PARAGRAPH = {"context": "Ada lit it.", "qas": [_WHO]}
-_ANSWERED = {
-    "answers": {"0": ["Ada lit it."], "1": ["No Answer Present."]},
-    "passages": {
-        "0": [{"is_selected": 1, "passage_text": "Ada lit é.", "url": "http://a"}],
-        "1": [{"is_selected": 0, "passage_text": "A lamp.", "url": "http://b"}],
-    },
-    "query": {"0": "who lit it", "1": "why"},
-    "query_id": {"0": 7, "1": 8},
-    "wellFormedAnswers": {"0": ["Ada lit the lamp."], "1": "[]"},
-}
 _MEETING = {
     "meeting_transcripts": [{"speaker": "Ada", "content": "Yes."}, {"speaker": "Bob", "content": "No."}],
     "general_query_list": [{"query": "Summarise.", "answer": "They disagree."}],
@@ -113,7 +99,21 @@ SAMPLES = {
             "qrels.dev.small.tsv": b"q1\t0\td2\t1\nq1\t0\td1\t0\n",
         }
     ),
-    "msmarco_qa": _one("a.json", _json(_ANSWERED)),
+    "msmarco_qa": _one(
+        "a.json",
+        _json(
+            {
+                "answers": {"0": ["Ada lit it."], "1": ["No Answer Present."]},
+                "passages": {
+                    "0": [{"is_selected": 1, "passage_text": "Ada lit é.", "url": "http://a"}],
+                    "1": [{"is_selected": 0, "passage_text": "A lamp.", "url": "http://b"}],
+                },
+                "query": {"0": "who lit it", "1": "why"},
+                "query_id": {"0": 7, "1": 8},
+                "wellFormedAnswers": {"0": ["Ada lit the lamp."], "1": "[]"},
+            }
+        ),
+    ),
     "dpr_wiki": _one("psgs_w100.tsv", b'id\ttext\ttitle\n1\t"A ""b"" c"\tT\n2\tplain\t"U\tV"\n'),
     "nq_open": _one("a.jsonl", _lines({"question": "why", "answer": ["é", "b"]}, {"question": "who", "answer": ["c"]})),
     "popqa": _one("a.tsv", b'id\tquestion\tpossible_answers\n1\tWho?\t"[""a"", ""b""]"\n2\tWhy?\t[]\n'),
