@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -145,22 +144,14 @@ def towns() -> Path:
     return shared("golden-towns", _made)
 
 
-@dataclass(frozen=True)
-class Server:
-    """What `vitalfew serve` says until it is ready, and where it is."""
-
-    printed: str
-    address: str
-
-
 @cache
-def server() -> Server:
-    """The methods of `shapes.yaml`, served by a process that ends with this one."""
+def server() -> str:
+    """The address of the methods of `shapes.yaml`, served by a process that ends with this one."""
     folder = towns()
-    command = [str(Path(sys.executable).with_name("vitalfew")), "serve"]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "serve"]
     command += [f"{folder / 'shapes.yaml'}:{method}" for method in METHODS]
     command += ["--index", "towns", "--port", "0", "--store", str(folder / "store")]
-    environment = {**os.environ, "VITALFEW_SERVE_KEYS": "", "COLUMNS": WIDTH}
+    environment = {**os.environ, "VITALFEW_SERVE_KEYS": "", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -174,4 +165,4 @@ def server() -> Server:
             break
     found = re.search(r"Address: (http://\S+)", printed)
     assert found, printed
-    return Server(printed, found[1])
+    return found[1]

@@ -19,7 +19,7 @@ SETTINGS = ("encode.precision=fp32", "load.shard_passages=5", "bm25.enabled=true
 def _index(folder: Path, runner: str, workers: int) -> dict[str, str]:
     store = folder / runner
     words = [*sets(*SETTINGS), "--runner", runner, "--workers", str(workers), "--store", str(store)]
-    command = [str(Path(sys.executable).with_name("vitalfew")), "index", f"squad:{folder}/mine.json", "--name", "towns"]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", f"squad:{folder}/mine.json", "--name", "towns"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -26,7 +26,7 @@ def _by_library(store: vf.Store, method: str) -> Callable[[str], Answered]:
 def _by_http(method: str) -> Callable[[str], Answered]:
     def ask(question: str) -> Answered:
         body = {"question": question, "model": method}
-        answer = httpx.post(f"{server().address}/answer", json=body, timeout=60).raise_for_status().json()
+        answer = httpx.post(f"{server()}/answer", json=body, timeout=60).raise_for_status().json()
         return answer["text"], tuple(context["text"] for context in answer["contexts"]), answer["prompt_tokens"]
 
     return ask
@@ -34,7 +34,7 @@ def _by_http(method: str) -> Callable[[str], Answered]:
 
 def _by_openais_client(method: str) -> Callable[[str], Answered]:
     def ask(question: str) -> Answered:
-        with openai.OpenAI(base_url=f"{server().address}/v1", api_key="none", max_retries=0) as client:
+        with openai.OpenAI(base_url=f"{server()}/v1", api_key="none", max_retries=0) as client:
             given = client.chat.completions.create(model=method, messages=[{"role": "user", "content": question}])
         contexts = given.model_extra["vitalfew"]["contexts"]
         return given.choices[0].message.content, tuple(each["text"] for each in contexts), given.usage.prompt_tokens
@@ -46,14 +46,14 @@ def _by_an_agent(question: str) -> str:
     """Return the text that the tool `answer` gives, which asks the first method."""
 
     async def asked() -> str:
-        async with Client(f"{server().address}/mcp") as agent:
+        async with Client(f"{server()}/mcp") as agent:
             return (await agent.call_tool("answer", {"question": question})).content[0].text
 
     return asyncio.run(asked())
 
 
 def _models() -> list[str]:
-    with openai.OpenAI(base_url=f"{server().address}/v1", api_key="none", max_retries=0) as client:
+    with openai.OpenAI(base_url=f"{server()}/v1", api_key="none", max_retries=0) as client:
         return [model.id for model in client.models.list()]
 
 
