@@ -272,19 +272,19 @@ def _mistral(**config: Any) -> MistralConfig:
     return MistralConfig(**sizes, **SPREAD, **ENDS, vocab_size=400)
 
 
-def lora(directory: Path, base: Path, rank: int = 4, **config: Any) -> Path:
-    """A LoRA adapter of two projections of each layer of a causal model, as PEFT saves it."""
+def lora(directory: Path, base: Path, **config: Any) -> Path:
+    """A LoRA adapter (of rank 4) of two projections of each layer of a causal model, as PEFT saves it."""
     torch.manual_seed(11)
     directory.mkdir(parents=True, exist_ok=True)
     weights = {}
     for name, weight in load_file(base / "model.safetensors").items():
         if name.endswith(("q_proj.weight", "v_proj.weight")):
             stem = f"base_model.model.{name.removesuffix('.weight')}"
-            weights[f"{stem}.lora_A.weight"] = torch.randn(rank, weight.shape[1])
-            weights[f"{stem}.lora_B.weight"] = torch.randn(weight.shape[0], rank)
+            weights[f"{stem}.lora_A.weight"] = torch.randn(4, weight.shape[1])
+            weights[f"{stem}.lora_B.weight"] = torch.randn(weight.shape[0], 4)
     save_file(weights, directory / "adapter_model.safetensors")
     settings = {
-        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 2, "lora_dropout": 0.05, "bias": "none",
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 4, "lora_alpha": 2, "lora_dropout": 0.05, "bias": "none",
         "target_modules": ["q_proj", "v_proj"], "base_model_name_or_path": "someone/tiny-llama", **config,
     }  # fmt: skip
     (directory / "adapter_config.json").write_text(json.dumps(settings))
@@ -305,17 +305,15 @@ def merged(directory: Path, base: Path, adapter: Path) -> Path:
     return directory
 
 
-def sentence_transformer(
-    base: Path, directory: Path, *layers: Any, pooling: str | list[str] = "mean", **options: Any
-) -> Path:
-    """`base` in sentence-transformers' layout: pooling and `layers` after it, saved by that library."""
+def sentence_transformer(base: Path, directory: Path, max_seq_length: int) -> Path:
+    """`base` in sentence-transformers' layout with pooling, saved by that library."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    transformer = Transformer(str(base), max_seq_length=options.pop("max_seq_length", None))
-    modules = [transformer, Pooling(transformer.get_embedding_dimension(), pooling), *layers]
-    SentenceTransformer(modules=modules, device="cpu", **options).save(str(directory), create_model_card=False)
+    transformer = Transformer(str(base), max_seq_length=max_seq_length)
+    modules = [transformer, Pooling(transformer.get_embedding_dimension(), "mean")]
+    SentenceTransformer(modules=modules, device="cpu").save(str(directory), create_model_card=False)
     return directory
 
 
