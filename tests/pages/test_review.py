@@ -12,8 +12,9 @@ import vitalfew as vf
 from tests.support.paging import rows_of, until, visit
 from vitalfew.pages.site import Site
 
-ADA = "/review?run=shapes&reviewer=Ada"
-"""Two answers at a time, of methods that the address does not name."""
+METHODS = ["ParetoRAG", "model alone"]
+"""They differ on several questions."""
+ADA = f"/review?run=shapes&reviewer=Ada&method={METHODS[0]}&method={METHODS[1].replace(' ', '+')}"
 
 
 @pytest.fixture
@@ -65,8 +66,8 @@ def names_in(text: str, methods: Sequence[str]) -> list[str]:
 
 
 def test_keys_keep_verdicts_and_go_on(site: Site) -> None:
-    session = site.store.review("shapes", reviewer="Ada")
-    assert session.items, "the methods of the store differ nowhere"
+    session = site.store.review("shapes", reviewer="Ada", methods=METHODS)
+    assert len(session.items) > 1
 
     async def act(user: User) -> None:
         strike(user, "g", await shown(user))
@@ -85,11 +86,11 @@ def test_keys_keep_verdicts_and_go_on(site: Site) -> None:
 
     visit(site, ADA, act)
     assert verdicts(site) == ["equal"]
-    assert site.store.review("shapes", reviewer="Ada").place > 1  # a reload goes on
+    assert site.store.review("shapes", reviewer="Ada", methods=METHODS).place > 1  # a reload goes on
 
 
 def test_the_end_says_what_the_labels_say(site: Site) -> None:
-    session = site.store.review("shapes", reviewer="Ada")
+    session = site.store.review("shapes", reviewer="Ada", methods=METHODS)
     while session.current:
         session.press("1")
 

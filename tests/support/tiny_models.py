@@ -305,15 +305,17 @@ def merged(directory: Path, base: Path, adapter: Path) -> Path:
     return directory
 
 
-def sentence_transformer(base: Path, directory: Path, max_seq_length: int) -> Path:
-    """`base` in sentence-transformers' layout with pooling, saved by that library."""
+def sentence_transformer(
+    base: Path, directory: Path, *layers: Any, pooling: str = "mean", max_seq_length: int | None = None, **options: Any
+) -> Path:
+    """`base` in sentence-transformers' layout: pooling and `layers` after it, saved by that library."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Transformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     transformer = Transformer(str(base), max_seq_length=max_seq_length)
-    modules = [transformer, Pooling(transformer.get_embedding_dimension(), "mean")]
-    SentenceTransformer(modules=modules, device="cpu").save(str(directory), create_model_card=False)
+    modules = [transformer, Pooling(transformer.get_embedding_dimension(), pooling), *layers]
+    SentenceTransformer(modules=modules, device="cpu", **options).save(str(directory), create_model_card=False)
     return directory
 
 
