@@ -185,9 +185,9 @@ def together(of_corpora: Sequence[Scored]) -> dict[Way, Difference]:
     return {way: next(iter(compared({way: np.concatenate(parts)}).values())) for way, parts in rows.items()}
 
 
-def mean_of_corpora(of_corpora: Sequence[Scored], seed: int = 0) -> dict[Way, tuple[float, float, float]]:
+def mean_of_corpora(of_corpora: Sequence[Scored]) -> dict[Way, tuple[float, float, float]]:
     """Return the mean over corpora of the mean differences, with the percentiles of resamples within every corpus."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     means: dict[Way, list[float]] = {}
     drawn: dict[Way, list[Values]] = {}
     for each in of_corpora:

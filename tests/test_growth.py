@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.growth import BY_SHARD, extrapolated, fitted, report, request
+from benchmarks.growth import BY_SHARD, extrapolated, fitted, report
 
 ROOT = Path(__file__).parents[1]
 # Runs and shards so small that a corpus of 10^4 passages has as many of both as one of 10^8 has at default settings,
@@ -56,15 +56,6 @@ def test_nothing_grows_faster_than_the_corpus(tmp_path: Path) -> None:
             most = GROWS.get((stage, what), 1.5) * before + 1
             # what is read once, whatever the corpus (a library's own files), weighs less in the larger one
             assert after <= most, f"{stage}: {what} {before:.1f} → {after:.1f}"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("write_json", "put"), ("read_table", "get"), ("status", "head"), ("statuses", "list"), ("find", "list"),
-     ("remove_leftovers", "list"), ("remove_tree", "delete"), ("absolute", None), ("user_cache", None)],
-)  # fmt: skip
-def test_a_call_is_a_request_of_one_kind(name: str, kind: str | None) -> None:
-    assert request(name) == kind
 
 
 def test_what_grows_by_shard_or_by_row_is_extrapolated_as_such_and_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,9 +29,7 @@ BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9
         (BOMB, r"line \d+: more than 100,000 values, counting those that aliases repeat"),
         ("a: " + "[" * 5000 + "]" * 5000, "(.|\n)*(nest too deeply|exceeded)"),
         ("when: 2024-13-45", "month must be in 1..12"),
-        ("? [a]\n: b", "(.|\n)*found unhashable key"),
         ("a: !!python/object:os.system {}", "(.|\n)*could not determine a constructor"),
-        ("a: 'b", "(.|\n)*line 1"),
     ],
 )
 def test_a_file_that_is_not_what_it_looks_like_is_refused_with_its_line(tmp_path: Path, text: str, fault: str) -> None:

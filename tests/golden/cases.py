@@ -143,27 +143,13 @@ def _docx() -> bytes:
 
     cells = paragraph("<w:t>Deck</w:t>"), paragraph("<w:t>Ann Bell</w:t>") + paragraph("<w:t>Cem Dag</w:t>")
     row = "".join(f"<w:tc>{cell}</w:tc>" for cell in cells)
+    title = paragraph("<w:t>Crew</w:t>", "Heading1")
     body = (
-        paragraph("<w:t>Crew</w:t>", "Heading1")
-        + paragraph("<w:t>The crew has</w:t><w:br/><w:t>six people.</w:t>")
-        + f"<w:tbl><w:tr>{row}</w:tr></w:tbl>"
+        f"{title}{paragraph('<w:t>The crew has</w:t><w:br/><w:t>six people.</w:t>')}<w:tbl><w:tr>{row}</w:tr></w:tbl>"
     )
     space = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-    of_types, of_parts = "application/vnd.openxmlformats-package.relationships+xml", "http://schemas.openxmlformats.org"
-    main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
-    types = (
-        f'<Types xmlns="{of_parts}/package/2006/content-types"><Default Extension="rels" ContentType="{of_types}"/>'
-        f'<Override PartName="/word/document.xml" ContentType="{main}"/></Types>'
-    )
-    parts = (
-        f'<Relationships xmlns="{of_parts}/package/2006/relationships"><Relationship Id="r1" '
-        f'Target="word/document.xml" Type="{of_parts}/officeDocument/2006/relationships/officeDocument"/>'
-        "</Relationships>"
-    )
     content = BytesIO()
     with ZipFile(content, "w") as archive:
-        archive.writestr("[Content_Types].xml", types)
-        archive.writestr("_rels/.rels", parts)
         archive.writestr("word/document.xml", f"<w:document {space}><w:body>{body}</w:body></w:document>")
     return content.getvalue()
 

@@ -4,24 +4,16 @@ import vitalfew as vf
 from tests.golden.stores import lines, rows
 
 OF_RUN = "fingerprint IN (SELECT fingerprint FROM methods WHERE run_id = '{run}' AND method = '{method}')"
-ANSWERS = (
-    "WITH first AS (SELECT question_id, candidate, text, error FROM candidates WHERE candidate = 0 AND "
-    + OF_RUN
-    + "), chosen AS (SELECT question_id, text, error FROM answers WHERE rank = 1 AND "
-    + OF_RUN
-    + "), shown AS (SELECT question_id, sum(tokens) AS tokens, count(*) AS contexts FROM evidence WHERE "
-    + OF_RUN
-    + " GROUP BY ALL), asked AS (SELECT question_id, source_id FROM asked WHERE "
-    + OF_RUN
-    + ") SELECT source_id, coalesce(chosen.text, first.text), contexts, tokens, coalesce(chosen.error, first.error) "
-    "FROM asked LEFT JOIN shown USING (question_id) LEFT JOIN first USING (question_id) "
-    "LEFT JOIN chosen USING (question_id) ORDER BY source_id"
-)
-"""A row per question: its id, the answer, the number and tokens of its contexts, the error."""
-CONTEXTS = (
-    "SELECT rank, tokens, score, evidence.text FROM evidence JOIN asked USING (question_id) WHERE source_id = '{of}' "
-    "AND evidence." + OF_RUN + " AND asked." + OF_RUN + " ORDER BY rank"
-)
+ANSWERS = f"""
+WITH first AS (SELECT question_id, text, error FROM candidates WHERE candidate = 0 AND {OF_RUN}),
+  chosen AS (SELECT question_id, text, error FROM answers WHERE rank = 1 AND {OF_RUN}),
+  shown AS (SELECT question_id, sum(tokens) AS tokens, count(*) AS contexts FROM evidence WHERE {OF_RUN} GROUP BY ALL)
+SELECT source_id, coalesce(chosen.text, first.text), contexts, tokens, coalesce(chosen.error, first.error)
+FROM asked LEFT JOIN shown USING (question_id) LEFT JOIN first USING (question_id)
+  LEFT JOIN chosen USING (question_id) WHERE asked.{OF_RUN} ORDER BY source_id"""
+CONTEXTS = f"""
+SELECT rank, tokens, score, evidence.text FROM evidence JOIN asked USING (question_id)
+WHERE source_id = '{{of}}' AND evidence.{OF_RUN} AND asked.{OF_RUN} ORDER BY rank"""
 QUESTIONS = "SELECT source_id, text, answers FROM asked WHERE " + OF_RUN + " ORDER BY source_id"
 COSTLY = ("second", "usd", "cost", "init", "prefill", "copy", "decode", "latency")
 """Parts of the names of columns with times and prices, which are no two times the same."""

@@ -4,13 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
 import vitalfew as vf
 from tests.golden import cases
 from tests.golden.valley import write_valley
 from tests.support.shared import shared
-from vitalfew.flows.cli.main import app
 
 FP32: dict[str, Any] = {"encode": {"precision": "fp32"}, "bm25": {"enabled": True}}
 """Settings of an index whose vectors are the same on every processor, with keywords."""
@@ -34,13 +31,6 @@ def indexed(store: Path, name: str, dataset: str, **settings: Any) -> vf.Store:
     opened = vf.Store(store, progress=False)
     opened.index(name, dataset, runner="serial", settings={**FP32, **settings})
     return opened
-
-
-def vitalfew(*words: object) -> str:
-    """What the command prints; it has to end well."""
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def rows(store: vf.Store, query: str, **given: object) -> list[tuple[Any, ...]]:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -61,6 +60,17 @@ def vitalfew(*words: object, store: Path, status: int = 0, environment: Mapping[
         out.width = usual
     assert done.exit_code == status, f"{given} ended with {done.exit_code}: {done.output}\n{done.exception!r}"
     return done.output
+
+
+def sets(*settings: str) -> list[str]:
+    """The words `--set KEY=VALUE` of a command."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def index_synthetic(store: Path, dataset: str) -> None:
+    """Index generated passages under the name `synthetic`, with keywords."""
+    settings = sets("encode.encoder=tests.support.fakes:HashEncoder", "bm25.enabled=true")
+    vitalfew("index", f"synthetic:{dataset}", "--name", "synthetic", *settings, "--runner", "serial", store=store)
 
 
 def steady(text: str, folder: Path) -> str:
@@ -122,12 +132,10 @@ def _made(folder: Path) -> None:
     folder.mkdir()
     write_own_files(folder)
     (folder / "shapes.yaml").write_text(SHAPES)
-    store = folder / "store"
-    given = ["--runner", "serial"]
-    vitalfew(
-        "index", f"squad:{folder}/mine.json", "--name", "towns", "--set", "encode.precision=fp32", *given, store=store
-    )
-    vitalfew("evaluate", folder / "shapes.yaml", "--index", "towns", *given, store=store)
+    store, serially = folder / "store", ("--runner", "serial")
+    precise = sets("encode.precision=fp32")
+    vitalfew("index", f"squad:{folder}/mine.json", "--name", "towns", *precise, *serially, store=store)
+    vitalfew("evaluate", folder / "shapes.yaml", "--index", "towns", *serially, store=store)
 
 
 def towns() -> Path:
@@ -136,22 +144,14 @@ def towns() -> Path:
     return shared("golden-towns", _made)
 
 
-@dataclass(frozen=True)
-class Server:
-    """What `vitalfew serve` says until it is ready, and where it is."""
-
-    printed: str
-    address: str
-
-
 @cache
-def server() -> Server:
-    """The methods of `shapes.yaml`, served by a process that ends with this one."""
+def server() -> str:
+    """The address of the methods of `shapes.yaml`, served by a process that ends with this one."""
     folder = towns()
-    command = [str(Path(sys.executable).with_name("vitalfew")), "serve"]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "serve"]
     command += [f"{folder / 'shapes.yaml'}:{method}" for method in METHODS]
     command += ["--index", "towns", "--port", "0", "--store", str(folder / "store")]
-    environment = {**os.environ, "VITALFEW_SERVE_KEYS": "", "COLUMNS": WIDTH}
+    environment = {**os.environ, "VITALFEW_SERVE_KEYS": "", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -165,4 +165,4 @@ def server() -> Server:
             break
     found = re.search(r"Address: (http://\S+)", printed)
     assert found, printed
-    return Server(printed, found[1])
+    return found[1]

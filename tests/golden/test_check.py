@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from tests.golden.surface import steady, vitalfew
+from tests.golden.surface import index_synthetic, steady, vitalfew
 
 METHOD = """
 index: synthetic
@@ -21,10 +19,7 @@ class Trial:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store = folder, folder / "store"
-        settings = ("encode.encoder=tests.support.fakes:HashEncoder", "bm25.enabled=true")
-        words = [word for setting in settings for word in ("--set", setting)]
-        dataset = "synthetic:passages=120,questions=45,seed=3"
-        vitalfew("index", dataset, "--name", "synthetic", *words, "--runner", "serial", store=self.store)
+        index_synthetic(self.store, "passages=120,questions=45,seed=3")
 
     def evaluate(self, top_k: int = 10) -> None:
         file = self.folder / "trial.yaml"
@@ -37,12 +32,8 @@ class Trial:
         return steady(vitalfew("check", "trial", *against, *given, store=self.store, status=status), self.folder)
 
 
-@pytest.fixture
-def trial(tmp_path: Path) -> Trial:
-    return Trial(tmp_path)
-
-
-def test_check(golden: Callable[[str, str], None], trial: Trial) -> None:
+def test_check(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    trial = Trial(tmp_path)
     trial.evaluate()
     written = vitalfew("check", "trial", "--write", trial.folder / "baseline.json", store=trial.store)
     told = [

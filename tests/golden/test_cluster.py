@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.surface import ROOT, results, tables
+from tests.golden.surface import ROOT, results, sets, tables
 from tests.support.own_files import write_own_files
 
 pytestmark = pytest.mark.slow
@@ -18,9 +18,8 @@ SETTINGS = ("encode.precision=fp32", "load.shard_passages=5", "bm25.enabled=true
 
 def _index(folder: Path, runner: str, workers: int) -> dict[str, str]:
     store = folder / runner
-    words = [word for setting in SETTINGS for word in ("--set", setting)]
-    words += ["--runner", runner, "--workers", str(workers), "--store", str(store)]
-    command = [str(Path(sys.executable).with_name("vitalfew")), "index", f"squad:{folder}/mine.json", "--name", "towns"]
+    words = [*sets(*SETTINGS), "--runner", runner, "--workers", str(workers), "--store", str(store)]
+    command = [sys.executable, "-m", "vitalfew.flows.cli", "index", f"squad:{folder}/mine.json", "--name", "towns"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, *words], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

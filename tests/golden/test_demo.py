@@ -13,7 +13,8 @@ import pytest
 
 import vitalfew as vf
 from tests.golden.evaluating import metrics
-from tests.golden.stores import lines, vitalfew
+from tests.golden.stores import lines
+from tests.golden.surface import vitalfew
 
 PYTHON = (3, 11, 7)
 """The Python whose manual the expected file is about."""
@@ -24,7 +25,7 @@ PYTHON = (3, 11, 7)
 def test_demo(golden: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the language model that this user may have in the cache: the demo would ask it, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    printed = vitalfew("demo", "--store", tmp_path / "store")
+    printed = vitalfew("demo", store=tmp_path / "store")
     commands = [line.partition(" --store")[0] for line in printed.splitlines() if line.startswith("$ vitalfew ")]
     report = vf.Store(tmp_path / "store", progress=False).report()
     table = [line.split(" | ") for line in metrics(report).splitlines()]

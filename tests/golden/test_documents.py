@@ -13,20 +13,16 @@ import vitalfew as vf
 from tests.golden.stores import lines, odd, rows
 from vitalfew.flows.cli.main import app
 
-PASSAGES = (
-    "SELECT source_id, title, metadata, text FROM passages WHERE index = 'documents' "
-    "AND source_id NOT LIKE 'register%' ORDER BY ALL"
-)
-SENTENCES = (
-    "SELECT source_id, position, sentences.text FROM sentences JOIN passages USING (passage_id) "
+SHOWN = {
+    "passages": "SELECT source_id, title, metadata, text FROM passages WHERE index = 'documents' "
+    "AND source_id NOT LIKE 'register%' ORDER BY ALL",
+    "sentences": "SELECT source_id, position, sentences.text FROM sentences JOIN passages USING (passage_id) "
     "WHERE sentences.index = 'documents' AND passages.index = 'documents' AND source_id NOT LIKE 'register%' "
-    "ORDER BY ALL"
-)
-REJECTS = "SELECT \"offset\", reason, detail FROM rejects WHERE index = 'documents' ORDER BY ALL"
-LONG = (
-    "SELECT source_id, length(text), left(text, 40), right(text, 40) FROM passages "
-    "WHERE index = 'documents' AND source_id LIKE 'register%' ORDER BY text"
-)
+    "ORDER BY ALL",
+    "rejects": "SELECT \"offset\", reason, detail FROM rejects WHERE index = 'documents' ORDER BY ALL",
+    "long": "SELECT source_id, length(text), left(text, 40), right(text, 40) FROM passages "
+    "WHERE index = 'documents' AND source_id LIKE 'register%' ORDER BY text",
+}
 WORDS = (
     "fifteen",
     "official",
@@ -39,21 +35,9 @@ WORDS = (
 )
 
 
-def test_passages(golden: Callable[[str, str], None]) -> None:
-    found = rows(_store(), PASSAGES)
-    golden("documents/passages.txt", lines(found))
-
-
-def test_sentences(golden: Callable[[str, str], None]) -> None:
-    golden("documents/sentences.txt", lines(rows(_store(), SENTENCES)))
-
-
-def test_long_text(golden: Callable[[str, str], None]) -> None:
-    golden("documents/long.txt", lines(rows(_store(), LONG)))
-
-
-def test_rejects(golden: Callable[[str, str], None]) -> None:
-    golden("documents/rejects.txt", lines(rows(_store(), REJECTS)))
+@pytest.mark.parametrize("name", SHOWN)
+def test_rows(golden: Callable[[str, str], None], name: str) -> None:
+    golden(f"documents/{name}.txt", lines(rows(_store(), SHOWN[name])))
 
 
 def test_keywords(golden: Callable[[str, str], None]) -> None:

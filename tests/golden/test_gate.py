@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.golden.surface import columns, lines_with, steady, vitalfew
 
 EXPERIMENT = """
@@ -59,12 +57,8 @@ class Towns:
         return steady(text, self.folder)
 
 
-@pytest.fixture
-def towns(tmp_path: Path) -> Towns:
-    return Towns(tmp_path)
-
-
-def test_gate(golden: Callable[[str, str], None], towns: Towns) -> None:
+def test_gate(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    towns = Towns(tmp_path)
     told = [
         ("the first generation", towns.index("HashEncoder")),
         ("a worse encoder", towns.index("DisturbedEncoder")),

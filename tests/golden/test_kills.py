@@ -2,15 +2,14 @@
 the ledger has every answer once. On a disk and in a bucket."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.golden.surface import results, tables, vitalfew
-from tests.support.killing import Command, Commands, is_killed, seconds
+from tests.support.killing import BEFORE, Command, Commands, Environment
 from tests.support.object_store import ObjectServer, s3_server
 from tests.support.paid import PaidServer
 
@@ -18,57 +17,36 @@ pytestmark = pytest.mark.slow
 
 KILLS = 3
 """Of a command, each as it goes on from the last one."""
-BEFORE = {"evaluate": "index"}
-"""What is done before a command, and not killed."""
+GENERATED = "SELECT coalesce(sum(tokens), 0) AS n FROM costs WHERE stage = 'generate'"
+"""Tokens of the model that answers."""
 
 
-@dataclass
 class World:
     """Commands, a server that is paid for its answers, and a server of a bucket."""
 
-    folder: Path
-    paid: PaidServer
-    bucket: ObjectServer
-    commands: Commands
-    stores: int = 0
-    undisturbed: dict[str, tuple[Path, float]] = field(default_factory=dict)
+    def __init__(self, folder: Path, paid: PaidServer, bucket: ObjectServer) -> None:
+        self.folder, self.paid, self.bucket = folder, paid, bucket
+        self.commands = Commands(folder, paid)
+        self.stores = 0
+        self.whole = cache(self._whole)
 
-    def place(self, medium: str) -> tuple[str, Mapping[str, str]]:
-        """A new store, and the environment that finds it."""
+    def begun(self, name: str, medium: str) -> tuple[str, Environment]:
+        """A new store with all that comes before a command, nothing paid yet, and the environment that finds it."""
         self.stores += 1
-        if medium == "disk":
-            return str(self.folder / f"store-{self.stores}"), {}
-        environment = {**self.bucket.environment, "VITALFEW_CACHE": str(self.folder / f"cache-{self.stores}")}
-        return f"s3://{self.bucket.bucket}/store-{self.stores}", environment
-
-    def directory(self, store: str, environment: Mapping[str, str]) -> Path:
-        """A store as a directory: a copy, if it is in a bucket."""
-        if not environment:
-            return Path(store)
-        self.stores += 1
-        copy = self.folder / f"copy-{self.stores}"
-        seconds(Command(["store", "copy", store, str(copy)], self.folder), environment)
-        return copy
-
-    def command(self, name: str, store: str) -> Command:
-        return self.commands.of(name, store)  # type: ignore[arg-type]
-
-    def begun(self, name: str, medium: str) -> tuple[str, Mapping[str, str]]:
-        """A store with all that comes before a command, and nothing paid yet."""
-        store, environment = self.place(medium)
+        store, environment = str(self.folder / f"store-{self.stores}"), dict[str, str]()
+        if medium == "bucket":
+            store = f"s3://{self.bucket.bucket}/store-{self.stores}"
+            environment = {**self.bucket.environment, "VITALFEW_CACHE": str(self.folder / f"cache-{self.stores}")}
         if name in BEFORE:
-            seconds(self.command(BEFORE[name], store), environment)
+            self.commands.of(BEFORE[name], store, environment).seconds()
         self.paid.wait()
         self.paid.asked.clear()
         return store, environment
 
-    def whole(self, name: str) -> tuple[Path, float]:
+    def _whole(self, name: str) -> tuple[Path, float]:
         """A directory in which nobody killed this command, and the seconds that it took there."""
-        if name not in self.undisturbed:
-            store, _ = self.begun(name, "disk")
-            took = seconds(self.command(name, store))
-            self.undisturbed[name] = Path(store), took
-        return self.undisturbed[name]
+        store, _ = self.begun(name, "disk")
+        return Path(store), self.commands.of(name, store).seconds()
 
     def killed(self, name: str, medium: str) -> Path:
         """A directory in which this command was killed, and went on to its end; and as long as there were fewer kills
@@ -77,20 +55,23 @@ class World:
         moments = random.Random(name)
         for _ in range(10):
             store, environment = self.begun(name, medium)
-            command = self.command(name, store)
-            if all(is_killed(command, moments.uniform(0.1, 0.4) * takes, environment) for _ in range(KILLS)):
+            command = self.commands.of(name, store, environment)
+            if all(command.is_killed(moments.uniform(0.1, 0.4) * takes) for _ in range(KILLS)):
                 break
         else:
             raise AssertionError(f"{name} ends too soon to be killed {KILLS} times")
-        seconds(command, environment)
-        return self.directory(store, environment)
+        command.seconds()
+        if medium == "disk":
+            return Path(store)
+        copy = self.folder / f"copy-{self.stores}"
+        Command(["store", "copy", store, str(copy)], self.folder, environment).seconds()
+        return copy
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("kills")
     with PaidServer() as paid, s3_server() as bucket:
-        yield World(folder, paid, bucket, Commands(folder, paid))
+        yield World(tmp_path_factory.mktemp("kills"), paid, bucket)
 
 
 @pytest.mark.parametrize("medium", ["disk", "bucket"])
@@ -99,7 +80,7 @@ def test_kills(golden: Callable[[str, str], None], world: World, name: str, medi
     expected = results(world.whole(name)[0])
     store = world.killed(name, medium)
     found = results(store)
-    ledger = _ledger(store)
+    ledger = int(vitalfew("sql", GENERATED, "--format", "csv", store=store).split()[-1])
     verified = vitalfew("store", "verify", store=store)
     lines = [
         f"{name}, killed {KILLS} times",
@@ -109,15 +90,3 @@ def test_kills(golden: Callable[[str, str], None], world: World, name: str, medi
         f"verified: {'No fault' in verified}",
     ]
     golden(f"kills-{name}.txt", "\n".join(lines))
-
-
-def _ledger(store: Path) -> Any:
-    """Tokens of the model that answers."""
-    printed = vitalfew(
-        "sql",
-        "SELECT coalesce(sum(tokens), 0) AS n FROM costs WHERE stage = 'generate'",
-        "--format",
-        "csv",
-        store=store,
-    )
-    return int(printed.split()[-1])

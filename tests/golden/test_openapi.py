@@ -30,7 +30,7 @@ def _fields(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def test_openapi(golden: Callable[[str, str], None]) -> None:
-    described = httpx.get(f"{server().address}/openapi.json", timeout=60).raise_for_status().json()
+    described = httpx.get(f"{server()}/openapi.json", timeout=60).raise_for_status().json()
     lines = []
     for path, methods in sorted(described["paths"].items()):
         for method, each in sorted(methods.items()):
@@ -47,7 +47,7 @@ def test_openapi(golden: Callable[[str, str], None]) -> None:
 
 def test_tools_of_agents(golden: Callable[[str, str], None]) -> None:
     async def listed() -> list[Any]:
-        async with Client(f"{server().address}/mcp") as agent:
+        async with Client(f"{server()}/mcp") as agent:
             return [*(await agent.list_tools()).tools]
 
     lines = []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.surface import columns, lines_with, vitalfew
+from tests.golden.surface import columns, index_synthetic, lines_with, vitalfew
 from tests.support.paid import PaidServer
 from tests.support.prices import PER_TOKEN, priced
 
@@ -26,10 +26,7 @@ class Trial:
 
     def __init__(self, folder: Path, server: PaidServer) -> None:
         self.folder, self.store, self.server = folder, folder / "store", server
-        settings = ("encode.encoder=tests.support.fakes:HashEncoder", "bm25.enabled=true")
-        words = [word for setting in settings for word in ("--set", setting)]
-        dataset = "synthetic:passages=60,questions=24,seed=3"
-        vitalfew("index", dataset, "--name", "synthetic", *words, "--runner", "serial", store=self.store)
+        index_synthetic(self.store, "passages=60,questions=24,seed=3")
 
     def evaluate(self, *words: object, sample: int = 8, top_k: int = 1, status: int = 0) -> str:
         file = self.folder / "paid.yaml"

@@ -5,60 +5,39 @@ from collections.abc import Callable
 
 import httpx
 import openai
-import polars as pl
 import pytest
 from mcp import Client
 
 import vitalfew as vf
 from tests.golden.surface import METHODS, server, towns
-
-Answer = tuple[str, list[str], int]
-"""The text, the contexts, and the tokens of all prompts."""
+from tests.support.evaluating import Answered, answers
 
 
-def _evaluated(store: vf.Store, method: str) -> dict[str, Answer]:
-    """By question."""
-    candidates, chosen, evidence = (_rows(store, method, table) for table in ("candidates", "answers", "evidence"))
-    found = {}
-    for question, text in store.sql("SELECT DISTINCT question_id, text FROM asked ORDER BY text, question_id").rows():
-        own = candidates.filter(question_id=question).sort("candidate").to_dicts()
-        first = chosen.filter(question_id=question, rank=1).to_dicts()[0] if method == "PFE" else own[0]
-        (read,) = (row["contexts"] for row in own if row["candidate"] == first["candidate"])
-        shown = evidence.filter(question_id=question).filter(pl.col("rank").is_in(read)).sort("rank")["text"]
-        found[text] = (first["text"], [*shown], sum(row["prompt_tokens"] for row in own))
-    return found
-
-
-def _rows(store: vf.Store, method: str, table: str) -> pl.DataFrame:
-    own = f"SELECT fingerprint FROM methods WHERE method = '{method}' AND experiment = 'shapes'"
-    return store.sql(f"SELECT * FROM {table} WHERE fingerprint IN ({own})")
-
-
-def _by_library(store: vf.Store, method: str) -> Callable[[str], Answer]:
+def _by_library(store: vf.Store, method: str) -> Callable[[str], Answered]:
     rag = store.rag(f"{towns() / 'shapes.yaml'}:{method}", index="towns")
 
-    def ask(question: str) -> Answer:
+    def ask(question: str) -> Answered:
         answer = rag.answer(question)
-        return answer.text, [context.text for context in answer.contexts], answer.prompt_tokens
+        return answer.text, tuple(context.text for context in answer.contexts), answer.prompt_tokens
 
     return ask
 
 
-def _by_http(method: str) -> Callable[[str], Answer]:
-    def ask(question: str) -> Answer:
+def _by_http(method: str) -> Callable[[str], Answered]:
+    def ask(question: str) -> Answered:
         body = {"question": question, "model": method}
-        answer = httpx.post(f"{server().address}/answer", json=body, timeout=60).raise_for_status().json()
-        return answer["text"], [context["text"] for context in answer["contexts"]], answer["prompt_tokens"]
+        answer = httpx.post(f"{server()}/answer", json=body, timeout=60).raise_for_status().json()
+        return answer["text"], tuple(context["text"] for context in answer["contexts"]), answer["prompt_tokens"]
 
     return ask
 
 
-def _by_openais_client(method: str) -> Callable[[str], Answer]:
-    def ask(question: str) -> Answer:
-        with openai.OpenAI(base_url=f"{server().address}/v1", api_key="none", max_retries=0) as client:
+def _by_openais_client(method: str) -> Callable[[str], Answered]:
+    def ask(question: str) -> Answered:
+        with openai.OpenAI(base_url=f"{server()}/v1", api_key="none", max_retries=0) as client:
             given = client.chat.completions.create(model=method, messages=[{"role": "user", "content": question}])
         contexts = given.model_extra["vitalfew"]["contexts"]
-        return given.choices[0].message.content, [each["text"] for each in contexts], given.usage.prompt_tokens
+        return given.choices[0].message.content, tuple(each["text"] for each in contexts), given.usage.prompt_tokens
 
     return ask
 
@@ -67,14 +46,14 @@ def _by_an_agent(question: str) -> str:
     """Return the text that the tool `answer` gives, which asks the first method."""
 
     async def asked() -> str:
-        async with Client(f"{server().address}/mcp") as agent:
+        async with Client(f"{server()}/mcp") as agent:
             return (await agent.call_tool("answer", {"question": question})).content[0].text
 
     return asyncio.run(asked())
 
 
 def _models() -> list[str]:
-    with openai.OpenAI(base_url=f"{server().address}/v1", api_key="none", max_retries=0) as client:
+    with openai.OpenAI(base_url=f"{server()}/v1", api_key="none", max_retries=0) as client:
         return [model.id for model in client.models.list()]
 
 
@@ -89,7 +68,7 @@ def test_served(golden: Callable[[str, str], None], method: str) -> None:
         "OpenAI's client": _by_openais_client(model),
     }
     lines = []
-    for question, expected in _evaluated(store, method).items():
+    for question, expected in answers(store, method).items():
         same = [name for name, ask in ways.items() if ask(question) == expected]
         text, contexts, tokens = expected
         if method == METHODS[0]:

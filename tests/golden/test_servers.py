@@ -33,6 +33,17 @@ MODELS = (
     *("plain", *REFUSED, "thinks", "thinks-unfinished", "refuses", "filtered"),
     *("cut-before", "cut-within", "parts", "sentence", "empty", "no-usage"),
 )
+ANSWERS: dict[str, tuple[Any, str]] = {
+    "thinks": ("<think>Is it 1700? No.</think>\n\n{}", "stop"),
+    "thinks-unfinished": ("<think>Is it 1700? No, it is {}", "length"),
+    "filtered": (None, "content_filter"),
+    "cut-before": (None, "length"),
+    "cut-within": ("The number is {1}", "length"),
+    "parts": ([{"type": "text"}], "stop"),
+    "sentence": (SENTENCE, "stop"),
+    "empty": (" \n", "stop"),
+}
+"""By model: its answer, in which {} stands for the right one, and the reason why it ended."""
 EXPERIMENT = """
 questions: {{dataset: "squad:{folder}/towns.json", where: "text LIKE '%Velmar%' OR text LIKE '%Kessin%'"}}
 generate: {{generator: openai, base_url: "{url}", temperature: 0, concurrency: 1}}
@@ -45,10 +56,9 @@ def _reply(path: str, body: Any, attempt: int) -> Reply:
     if path == "/v1/models":
         return Reply({"object": "list", "data": []})
     model = body["model"]
-    if model in REFUSED:
-        status, parameter, words = REFUSED[model]
-        if parameter in body:
-            return Reply({"error": {"message": words}}, status=status)
+    status, parameter, words = REFUSED.get(model, (200, "", ""))
+    if parameter in body:
+        return Reply({"error": {"message": words}}, status=status)
     prompt = body["messages"][0]["content"]
     (people,) = (str(100 * (number + 3)) for number, town in enumerate(TOWNS) if town in prompt)
     reply = _answer(model, people)
@@ -58,27 +68,14 @@ def _reply(path: str, body: Any, attempt: int) -> Reply:
 
 
 def _answer(model: str, people: str) -> Reply:
-    match model:
-        case "thinks":
-            return completion(f"<think>Is it 1700? No.</think>\n\n{people}")
-        case "thinks-unfinished":
-            return completion(f"<think>Is it 1700? No, it is {people}", finish_reason="length")
-        case "refuses":
-            message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
-            return completion(None, message=message)
-        case "filtered":
-            return completion(None, finish_reason="content_filter")
-        case "cut-before":
-            return completion(None, finish_reason="length")
-        case "cut-within":
-            return completion(f"The number is {people[0]}", finish_reason="length")
-        case "parts":
-            return completion([{"type": "text", "text": people}])
-        case "sentence":
-            return completion(SENTENCE.format(people))
-        case "empty":
-            return completion(" \n")
-    return completion(people)
+    if model == "refuses":
+        return completion(None, message={"role": "assistant", "content": None, "refusal": "I cannot help with that."})
+    content, reason = ANSWERS.get(model, ("{}", "stop"))
+    if isinstance(content, str):
+        content = content.format(people, people[0])
+    elif content:
+        content = [{**part, "text": people} for part in content]
+    return completion(content, finish_reason=reason)
 
 
 def _experiment(folder: Path, name: str, url: str, models: tuple[str, ...]) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import vitalfew as vf
-from tests.golden.stores import indexed, rows, vitalfew
+from tests.golden.stores import indexed, rows
+from tests.golden.surface import sets, vitalfew
 from tests.support.tiny_models import bert, llama
 from tests.support.towns import towns
 
@@ -63,9 +64,8 @@ def test_training_oreo(golden: Callable[[str, str], None], place: Path) -> None:
 
 def _train(place: Path, recipe: str, *settings: str) -> None:
     data = ("--index", "towns") if recipe == "oreo" else (f"squad:{place / 'towns.json'}",)
-    given = [word for setting in settings for word in ("--set", setting)]
-    where = ("--store", place / "store", "--out", place / recipe, "--runner", "serial")
-    vitalfew("train", recipe, *data, *where, *given)
+    out = ("--out", place / recipe, "--runner", "serial")
+    vitalfew("train", recipe, *data, *out, *sets(*settings), store=place / "store")
 
 
 def _described(place: Path, recipe: str) -> str:

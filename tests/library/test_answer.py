@@ -19,7 +19,7 @@ def answered(store: vf.Store, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-@pytest.mark.parametrize("method", ["cut", "ParetoRAG", "PFE", "model alone"])
+@pytest.mark.parametrize("method", ["ParetoRAG", "model alone"])
 def test_it_is_the_answer_of_the_library(store: vf.Store, corpus: Path, method: str) -> None:
     name = f"{corpus / 'shapes.yaml'}:{method}"
     expected = store.rag(name).answer(QUESTION)
@@ -51,10 +51,7 @@ def test_what_cannot_be_answered_has_a_message_and_a_status(store: vf.Store, cor
         ([" ", "--method", name], "the question is empty"),
         ([QUESTION, "--method", "quickstart:ParetoRAG"], "needs an index"),
         ([QUESTION, "--index", "twons"], "there are: towns"),
-        (
-            ["Will it fail?", "--method", name, "--set", "generate.generator=tests.support.fakes:FirstWords"],
-            "No answer:",
-        ),
+        (["Will it fail?", "--method", name, "--set", FAILING], "No answer:"),
     ):
         status, printed = answered(store, *arguments)
         assert status == 1

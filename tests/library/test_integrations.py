@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -24,18 +25,76 @@ from vitalfew.tasks.retrieve import SearchHit
 from vitalfew.tasks.splitters.tokens import count_tokens
 
 QUESTION = "Who approves a trip abroad?"
-REMEDY = "needs make setup-integrations"
+TEXT = "Trips are fun. A trip abroad needs the director."
 MODULES = {"langchain": "langchain_core", "llama_index": "llama_index.core", "haystack": "haystack"}
 EXTRAS = {"langchain": "langchain", "llama_index": "llama-index", "haystack": "haystack"}
 PAGE = ROOT / "docs" / "guides" / "frameworks.md"
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
+Shown = tuple[str, float, dict[str, Any]]
+"""A document of a framework: its text, its score, its metadata."""
 
-def adapter(name: str) -> Any:
-    """The module of adapters for a framework; the test is skipped where the framework is missing."""
-    pytest.importorskip(MODULES[name], reason=REMEDY)
-    return import_module(f"vitalfew.integrations.{name}")
+
+class Framework:
+    """What the adapters of a framework are called by. A test is skipped where the framework is missing."""
+
+    def __init__(self, name: str) -> None:
+        pytest.importorskip(MODULES[name], reason="needs make setup-integrations")
+        self.name, self.module = name, import_module(f"vitalfew.integrations.{name}")
+
+    def retriever(self, index: vf.Index, **options: Any) -> Any:
+        return self.module.VitalFewRetriever(index=index, **options)
+
+    def refiner(self, refiner: str, **options: Any) -> Any:
+        kinds = {"langchain": "VitalFewCompressor", "llama_index": "VitalFewPostprocessor"}
+        return getattr(self.module, kinds.get(self.name, "VitalFewRefiner"))(refiner=refiner, **options)
+
+    def search(self, retriever: Any, question: str) -> list[Any]:
+        match self.name:
+            case "langchain":
+                return list(retriever.invoke(question))
+            case "llama_index":
+                return list(retriever.retrieve(question))
+        return list(retriever.run(query=question)["documents"])
+
+    async def asearch(self, retriever: Any, question: str) -> list[Any]:
+        match self.name:
+            case "langchain":
+                return list(await retriever.ainvoke(question))
+            case "llama_index":
+                return list(await retriever.aretrieve(question))
+        return list((await retriever.run_async(query=question))["documents"])
+
+    def shorten(self, refiner: Any, documents: Sequence[Any], question: str = QUESTION) -> list[Any]:
+        match self.name:
+            case "langchain":
+                return list(refiner.compress_documents(documents, question))
+            case "llama_index":
+                return list(refiner.postprocess_nodes(documents, query_str=question))
+        return list(refiner.run(query=question, documents=documents)["documents"])
+
+    def document(self, text: str, **metadata: Any) -> Any:
+        match self.name:
+            case "langchain":
+                return import_module("langchain_core.documents").Document(text, metadata=metadata)
+            case "llama_index":
+                schema = import_module("llama_index.core.schema")
+                return schema.NodeWithScore(node=schema.TextNode(text=text, metadata=metadata), score=0.5)
+        return import_module("haystack").Document(content=text, meta=metadata)
+
+    def shown(self, documents: Sequence[Any]) -> list[Shown]:
+        match self.name:
+            case "langchain":
+                return [(each.page_content, each.metadata.get("score"), each.metadata) for each in documents]
+            case "llama_index":
+                return [(each.text, each.score, each.metadata) for each in documents]
+        return [(each.content, each.score, each.meta) for each in documents]
+
+
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.integrations) for name in MODULES])
+def framework(request: pytest.FixtureRequest) -> Framework:
+    return Framework(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -52,81 +111,85 @@ def index(folder: Path) -> vf.Index:
     return vf.Store(folder / "store", progress=False).index("handbook")
 
 
-def expected(index: vf.Index, refiner: str, **options: Any) -> list[vf.RagContext]:
-    """`vf.refine` of the passages that a search finds."""
-    found = [{"title": hit.title, "text": hit.text} for hit in index.search(QUESTION, retriever="passage", top_k=3)]
-    return vf.refine(refiner, QUESTION, found, **options)
-
-
-def spans(contexts: list[vf.RagContext]) -> list[list[dict[str, int]]]:
-    return [
-        [{"document": source.passage_id, "start": source.start, "end": source.end} for source in context.sources]
-        for context in contexts
-    ]
-
-
-# LangChain
-
-
-@pytest.mark.integrations
-def test_langchain_retrieves_what_a_search_finds(index: vf.Index) -> None:
-    retriever = adapter("langchain").VitalFewRetriever(index=index, max_tokens=40, top_k=5, alpha=0.5)
-    documents = retriever.invoke(QUESTION)
+def test_a_retriever_finds_what_a_search_finds(framework: Framework, index: vf.Index) -> None:
+    retriever = framework.retriever(index, max_tokens=40, top_k=5, alpha=0.5)
+    documents = framework.search(retriever, QUESTION)
     hits = index.search(QUESTION, max_tokens=40, top_k=5, alpha=0.5)
     assert len(hits) > 1
-    assert [document.page_content for document in documents] == [hit.text for hit in hits]
-    for document, hit in zip(documents, hits, strict=True):
-        own = document.metadata
-        assert (own["title"], own["passage_id"], own["score"]) == (hit.title, hit.passage_id, hit.score)
+    for document, (text, score, own), hit in zip(documents, framework.shown(documents), hits, strict=True):
+        assert (text, score, own["title"], own["passage_id"]) == (hit.text, hit.score, hit.title, hit.passage_id)
         assert hit.passage[slice(*own["span"])] == hit.text
-        assert document.id == str(hit.unit_id)
+        assert (document.node_id if framework.name == "llama_index" else document.id) == str(hit.unit_id)
         json.dumps(own)
-    assert asyncio.run(retriever.ainvoke(QUESTION)) == documents
-    assert retriever.batch([QUESTION] * 4) == [documents] * 4
-    assert adapter("langchain").VitalFewRetriever(index=index, max_tokens=1).invoke(QUESTION) == []
+    assert asyncio.run(framework.asearch(retriever, QUESTION)) == documents
+    assert framework.search(framework.retriever(index, max_tokens=1), QUESTION) == []
     with pytest.raises(InputError, match="the question is empty"):
-        retriever.invoke(" ")
+        framework.search(retriever, "")
     with pytest.raises(UnknownName, match="core_context"):
-        adapter("langchain").VitalFewRetriever(index=index, retriever="core_contxt").invoke(QUESTION)
-    with pytest.raises(ValueError, match="topk"):
-        adapter("langchain").VitalFewRetriever(index=index, topk=5)
+        framework.search(framework.retriever(index, retriever="core_contxt"), QUESTION)
+    with pytest.raises((TypeError, ValueError), match="topk"):
+        framework.retriever(index, topk=5)
+
+
+@pytest.mark.parametrize("refiner", ["cut", "recomp_extractive", "oreo"])
+def test_documents_are_shortened_as_refine_does(framework: Framework, index: vf.Index, refiner: str) -> None:
+    given = framework.search(framework.retriever(index, retriever="passage", top_k=3), QUESTION)
+    shortener = framework.refiner(refiner, max_tokens=24)
+    found = framework.shown(framework.shorten(shortener, given))
+    hits = index.search(QUESTION, retriever="passage", top_k=3)
+    passages = [{"title": hit.title, "text": hit.text} for hit in hits]
+    contexts = vf.refine(refiner, QUESTION, passages, max_tokens=24)
+    assert [text for text, *_ in found] == [context.text for context in contexts]
+    assert 0 < sum(count_tokens(text) for text, *_ in found) <= 24
+    for (text, score, own), context in zip(found, contexts, strict=True):
+        kept = [{"document": each.passage_id, "start": each.start, "end": each.end} for each in context.sources]
+        assert own["sources"] == kept
+        places = {each["document"] for each in kept}
+        assert score == max(hits[place].score for place in places)
+        if len(places) == 1:
+            assert own["title"] == hits[places.pop()].title
+        if "span" in own:
+            assert index.passage(own["passage_id"])["text"][slice(*own["span"])] == text
+    with ThreadPoolExecutor(4) as pool:
+        several = [framework.shown(each) for each in pool.map(lambda _: framework.shorten(shortener, given), range(4))]
+    assert [[text for text, *_ in each] for each in several] == [[text for text, *_ in found]] * 4
+
+
+def test_what_cannot_be_shortened_gets_a_sentence(framework: Framework) -> None:
+    document = framework.document(TEXT, file="a", page=3)
+    refiner = framework.refiner("recomp_extractive", max_tokens=7)
+    ((text, _, own),) = framework.shown(framework.shorten(refiner, [document]))
+    assert text == "A trip abroad needs the director."
+    assert (own["file"], own["page"], own["sources"]) == ("a", 3, [{"document": 0, "start": 15, "end": 48}])
+    assert framework.shorten(refiner, []) == []
+    with pytest.raises(InputError, match="the question is empty"):
+        framework.shorten(refiner, [document], "")
+    with pytest.raises(UnknownName, match="oreo"):
+        framework.shorten(framework.refiner("orea"), [document])
+    with pytest.raises((TypeError, ValueError), match="maxtokens"):
+        framework.refiner("oreo", maxtokens=5)
+    for options in ({"settings": {"max_tokens": 3}}, {"settings": {"max_tokens": 5}, "max_tokens": 3}):
+        ((text, *_),) = framework.shown(framework.shorten(framework.refiner("cut", **options), [document]))
+        assert text == "Trips are fun"
 
 
 @pytest.mark.integrations
-@pytest.mark.parametrize("refiner", ["cut", "recomp_extractive", "oreo"])
-def test_a_chain_of_langchain_shortens_documents_as_refine_does(index: vf.Index, refiner: str) -> None:
-    module = adapter("langchain")
+def test_a_chain_of_langchain(index: vf.Index) -> None:
+    framework = Framework("langchain")
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.output_parsers import StrOutputParser
     from langchain_core.prompts import ChatPromptTemplate
     from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 
-    retriever = module.VitalFewRetriever(index=index, retriever="passage", top_k=3)
-    compressor = module.VitalFewCompressor(refiner=refiner, max_tokens=24)
-
-    def shorten(given: dict[str, Any]) -> list[Any]:
-        return compressor.compress_documents(given["documents"], given["question"])
-
-    chain = {"documents": retriever, "question": RunnablePassthrough()} | RunnableLambda(shorten)
+    retriever = framework.retriever(index, retriever="passage", top_k=3)
+    compressor = framework.refiner("cut", max_tokens=24)
+    shorten = RunnableLambda(lambda given: compressor.compress_documents(given["documents"], given["question"]))
+    chain = {"documents": retriever, "question": RunnablePassthrough()} | shorten
     documents = chain.invoke(QUESTION)
-    contexts = expected(index, refiner, max_tokens=24)
-    assert [document.page_content for document in documents] == [context.text for context in contexts]
-    assert [document.metadata["sources"] for document in documents] == spans(contexts)
-    assert 0 < sum(count_tokens(document.page_content) for document in documents) <= 24
-    given = retriever.invoke(QUESTION)
-    for document in documents:
-        places = {source["document"] for source in document.metadata["sources"]}
-        assert document.metadata["score"] == max(given[place].metadata["score"] for place in places)
-        if len(places) == 1:
-            assert document.metadata["title"] == given[places.pop()].metadata["title"]
-        if span := document.metadata.get("span"):
-            assert index.passage(document.metadata["passage_id"])["text"][slice(*span)] == document.page_content
-    assert refiner == "oreo" or any("span" in document.metadata for document in documents)
     assert asyncio.run(chain.ainvoke(QUESTION)) == documents
-    assert asyncio.run(compressor.acompress_documents(given, QUESTION)) == documents
-
-    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    assert asyncio.run(compressor.acompress_documents(retriever.invoke(QUESTION), QUESTION)) == documents
     texts = chain | RunnableLambda(lambda found: "\n".join(document.page_content for document in found))
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
     answering = {"context": texts, "question": RunnablePassthrough()} | prompt
     assert documents[0].page_content in answering.invoke(QUESTION).to_string()
     whole = answering | FakeListChatModel(responses=["The director."]) | StrOutputParser()
@@ -134,180 +197,62 @@ def test_a_chain_of_langchain_shortens_documents_as_refine_does(index: vf.Index,
 
 
 @pytest.mark.integrations
-def test_what_langchain_cannot_shorten_gets_a_sentence() -> None:
-    module = adapter("langchain")
-    from langchain_core.documents import Document
-
-    documents = [Document("Trips are fun. A trip abroad needs the director.", metadata={"source": "a.md", "page": 3})]
-    compressor = module.VitalFewCompressor(refiner="recomp_extractive", max_tokens=7)
-    (shorter,) = compressor.compress_documents(documents, QUESTION)
-    assert shorter.page_content == "A trip abroad needs the director."
-    assert shorter.metadata == {
-        "source": "a.md",
-        "page": 3,
-        "sources": [{"document": 0, "start": 15, "end": 48}],
-    }
-    assert compressor.compress_documents([], QUESTION) == []
-    with pytest.raises(InputError, match="the question is empty"):
-        compressor.compress_documents(documents, "")
-    with pytest.raises(UnknownName, match="oreo"):
-        module.VitalFewCompressor(refiner="orea").compress_documents(documents, QUESTION)
-    with pytest.raises(ValueError, match="maxtokens"):
-        module.VitalFewCompressor(refiner="oreo", maxtokens=5)
-    top = module.VitalFewCompressor(refiner="mmr", settings={"top_k": 1})
-    assert len(top.compress_documents(documents * 3, QUESTION)) == 1
-    for options in ({"settings": {"max_tokens": 3}}, {"settings": {"max_tokens": 5}, "max_tokens": 3}):
-        (cut,) = module.VitalFewCompressor(refiner="cut", **options).compress_documents(documents, QUESTION)
-        assert cut.page_content == "Trips are fun"
-
-
-@pytest.mark.integrations
-def test_threads_get_the_documents_of_one(index: vf.Index) -> None:
-    module = adapter("langchain")
-    given = module.VitalFewRetriever(index=index, retriever="passage", top_k=3).invoke(QUESTION)
-    compressor = module.VitalFewCompressor(refiner="oreo", max_tokens=24)
-    alone = compressor.compress_documents(given, QUESTION)
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: compressor.compress_documents(given, QUESTION), range(8))) == [alone] * 8
-
-
-# LlamaIndex
-
-
-@pytest.mark.integrations
-def test_llama_index_retrieves_what_a_search_finds(index: vf.Index) -> None:
-    retriever = adapter("llama_index").VitalFewRetriever(index, max_tokens=40, top_k=5)
-    nodes = retriever.retrieve(QUESTION)
-    hits = index.search(QUESTION, max_tokens=40, top_k=5)
-    assert len(hits) > 1
-    assert [(node.text, node.score, node.node_id) for node in nodes] == [
-        (hit.text, hit.score, str(hit.unit_id)) for hit in hits
-    ]
-    for node, hit in zip(nodes, hits, strict=True):
-        assert hit.passage[slice(*node.metadata["span"])] == hit.text
-        assert node.node.ref_doc_id == str(hit.passage_id)
-    assert asyncio.run(retriever.aretrieve(QUESTION)) == nodes
-    assert adapter("llama_index").VitalFewRetriever(index, max_tokens=1).retrieve(QUESTION) == []
-    with pytest.raises(InputError, match="the question is empty"):
-        retriever.retrieve("")
-
-
-@pytest.mark.integrations
-@pytest.mark.parametrize("refiner", ["cut", "recomp_extractive", "oreo"])
-def test_a_query_engine_of_llama_index_reads_refined_nodes(index: vf.Index, refiner: str) -> None:
-    module = adapter("llama_index")
+def test_a_query_engine_of_llama_index(index: vf.Index) -> None:
+    framework = Framework("llama_index")
     from llama_index.core.llms import MockLLM
     from llama_index.core.query_engine import RetrieverQueryEngine
 
-    retriever = module.VitalFewRetriever(index, retriever="passage", top_k=3)
-    postprocessor = module.VitalFewPostprocessor(refiner=refiner, max_tokens=24)
+    retriever = framework.retriever(index, retriever="passage", top_k=3)
+    postprocessor = framework.refiner("cut", max_tokens=24)
     engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(), node_postprocessors=[postprocessor])
-    contexts = expected(index, refiner, max_tokens=24)
     response, later = engine.query(QUESTION), asyncio.run(engine.aquery(QUESTION))
-    for nodes in (response.source_nodes, later.source_nodes):
-        assert [node.text for node in nodes] == [context.text for context in contexts]
-        assert [node.metadata["sources"] for node in nodes] == spans(contexts)
-        assert 0 < sum(count_tokens(node.text) for node in nodes) <= 24
+    texts = [node.text for node in response.source_nodes]
+    assert texts == [node.text for node in later.source_nodes]
     prompt = str(response)  # which this model repeats
-    assert all(context.text in prompt for context in contexts)
+    assert texts
+    assert all(text in prompt for text in texts)
     assert not re.search("passage_id|sources|span", prompt)
     given = retriever.retrieve(QUESTION)
     for node in response.source_nodes:
-        places = {source["document"] for source in node.metadata["sources"]}
-        assert node.score == max(given[place].score for place in places)
-        if len(places) == 1:
-            assert node.node.ref_doc_id == given[places.pop()].node.ref_doc_id
-
-
-@pytest.mark.integrations
-def test_what_llama_index_cannot_refine_gets_a_sentence() -> None:
-    module = adapter("llama_index")
-    from llama_index.core.schema import NodeWithScore, TextNode
-
-    node = TextNode(text="Trips are fun. A trip abroad needs the director.", metadata={"file": "a", "secret": "b"})
-    node.excluded_llm_metadata_keys = ["secret"]
-    postprocessor = module.VitalFewPostprocessor(refiner="recomp_extractive", max_tokens=7)
-    (shorter,) = postprocessor.postprocess_nodes([NodeWithScore(node=node, score=0.5)], query_str=QUESTION)
-    assert (shorter.text, shorter.score) == ("A trip abroad needs the director.", 0.5)
+        ((place),) = {source["document"] for source in node.metadata["sources"]}
+        assert node.node.ref_doc_id == given[place].node.ref_doc_id == str(given[place].metadata["passage_id"])
+    hidden = framework.document(TEXT, file="a", secret="b")
+    hidden.node.excluded_llm_metadata_keys = ["secret"]
+    (shorter,) = framework.shorten(framework.refiner("recomp_extractive", max_tokens=7), [hidden])
     assert shorter.get_content("llm") == "file: a\n\nA trip abroad needs the director."
-    assert postprocessor.postprocess_nodes([], query_str=QUESTION) == []
     with pytest.raises(InputError, match="query_str"):
-        postprocessor.postprocess_nodes([NodeWithScore(node=node)])
-    with pytest.raises(ValueError, match="maxtokens"):
-        module.VitalFewPostprocessor(refiner="oreo", maxtokens=5)
-    again = module.VitalFewPostprocessor.from_dict(postprocessor.to_dict())
-    assert (again.refiner, again.max_tokens) == ("recomp_extractive", 7)
-
-
-# Haystack
+        postprocessor.postprocess_nodes([hidden])
+    again = framework.module.VitalFewPostprocessor.from_dict(postprocessor.to_dict())
+    assert (again.refiner, again.max_tokens) == ("cut", 24)
 
 
 @pytest.mark.integrations
-def test_haystack_retrieves_what_a_search_finds(index: vf.Index) -> None:
-    retriever = adapter("haystack").VitalFewRetriever(index, max_tokens=40, top_k=5)
-    documents = retriever.run(query=QUESTION)["documents"]
-    hits = index.search(QUESTION, max_tokens=40, top_k=5)
-    assert len(hits) > 1
-    assert [(document.content, document.score, document.id) for document in documents] == [
-        (hit.text, hit.score, str(hit.unit_id)) for hit in hits
-    ]
-    for document, hit in zip(documents, hits, strict=True):
-        assert hit.passage[slice(*document.meta["span"])] == hit.text
-    assert asyncio.run(retriever.run_async(query=QUESTION))["documents"] == documents
-    assert retriever.run(query=QUESTION, max_tokens=1) == {"documents": []}
-    assert len(retriever.run(query=QUESTION, top_k=1)["documents"]) == 1
-    with pytest.raises(InputError, match="the question is empty"):
-        retriever.run(query="")
+def test_a_pipeline_of_haystack_can_be_saved(index: vf.Index) -> None:
+    framework = Framework("haystack")
+    from haystack import Document, Pipeline
 
-
-@pytest.mark.integrations
-@pytest.mark.parametrize("refiner", ["cut", "recomp_extractive", "oreo"])
-def test_a_pipeline_of_haystack_refines_and_can_be_saved(index: vf.Index, refiner: str) -> None:
-    module = adapter("haystack")
-    from haystack import Pipeline
-
-    made = Pipeline()
-    made.add_component("retriever", module.VitalFewRetriever(index, retriever="passage", top_k=3))
-    made.add_component("refiner", module.VitalFewRefiner(refiner, max_tokens=24))
+    made, retriever = Pipeline(), framework.retriever(index, retriever="passage", top_k=3)
+    made.add_component("retriever", retriever)
+    made.add_component("refiner", framework.refiner("cut", max_tokens=24))
     made.connect("retriever.documents", "refiner.documents")
-    saved = made.dumps()
-    loaded = Pipeline.loads(saved, allowed_modules=["vitalfew.integrations.*"])
+    loaded = Pipeline.loads(made.dumps(), allowed_modules=["vitalfew.integrations.*"])
     question = {"retriever": {"query": QUESTION}, "refiner": {"query": QUESTION}}
-    contexts = expected(index, refiner, max_tokens=24)
-    given = made.get_component("retriever").run(query=QUESTION)["documents"]
-    for result in (made.run(question), loaded.run(question), asyncio.run(loaded.run_async(question))):
-        documents = result["refiner"]["documents"]
-        assert [document.content for document in documents] == [context.text for context in contexts]
-        assert [document.meta["sources"] for document in documents] == spans(contexts)
-        assert 0 < sum(count_tokens(document.content) for document in documents) <= 24
-        for document in documents:
-            places = {source["document"] for source in document.meta["sources"]}
-            assert document.score == max(given[place].score for place in places)
-
-
-@pytest.mark.integrations
-def test_what_haystack_cannot_refine_gets_a_sentence() -> None:
-    module = adapter("haystack")
-    from haystack import Document
-
-    refiner = module.VitalFewRefiner("recomp_extractive")
-    assert refiner.run(query=QUESTION, documents=[]) == {"documents": []}
+    results = [made.run(question), loaded.run(question), asyncio.run(loaded.run_async(question))]
+    first, *others = [[each.content for each in result["refiner"]["documents"]] for result in results]
+    assert first
+    assert others == [first, first]
+    assert len(retriever.run(query=QUESTION, top_k=1)["documents"]) == 1
+    assert retriever.run(query=QUESTION, max_tokens=1) == {"documents": []}
     with pytest.raises(InputError, match="document 1 has no text"):
-        refiner.run(query=QUESTION, documents=[Document(content="A text."), Document()])
-    given = Document(content="Trips are fun. A trip abroad needs the director.", meta={"file": "a"})
-    (shorter,) = refiner.run(query=QUESTION, documents=[given], max_tokens=7)["documents"]
-    assert (shorter.content, shorter.meta["file"]) == ("A trip abroad needs the director.", "a")
-
-
-# All three
+        framework.shorten(framework.refiner("cut"), [Document(content="A text."), Document()])
 
 
 @pytest.mark.integrations
 def test_every_block_of_the_page_runs(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in MODULES:
-        adapter(module)
+    for name in MODULES:
+        Framework(name)
     monkeypatch.chdir(folder)
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) == 4

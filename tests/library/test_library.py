@@ -75,26 +75,20 @@ def test_a_report_is_frames_and_a_page(store: vf.Store) -> None:
 
 def test_questions_of_a_program(own: vf.Store, tmp_path: Path) -> None:
     """A list, a Polars frame and a pandas frame are one data set, and so the second evaluation has nothing to do."""
-    rows = [
-        {"question": QUESTION, "answers": ["nobody"]},
-        {"question": "Where is Kessin?", "answers": ["here", "there"]},
-    ]
+    rows = [{"question": QUESTION, "answers": ["nobody"]}, {"question": "Where is Kessin?", "answers": ["here"]}]
     given = [rows, pl.DataFrame(rows), pl.DataFrame(rows).to_pandas()]
     settings = {"generate": {"generator": "tests.support.fakes:FirstWords"}}
     experiment = tmp_path / "naive.yaml"
     experiment.write_text("methods:\n  naive: {retrieve: {retriever: passage, top_k: 3}}\n")
-    reports = [
-        own.evaluate(str(experiment), "towns", questions, settings=settings, runner="serial") for questions in given
-    ]
+    reports = [own.evaluate(str(experiment), "towns", asked, settings=settings, runner="serial") for asked in given]
     assert len({report.methods.drop("run_id", "paid_usd").write_csv() for report in reports}) == 1
     assert [report.methods["paid_usd"].item() > 0 for report in reports] == [True, False, False]
     assert set(reports[0].scores["question"]) == {row["question"] for row in rows}
     with pytest.raises(InputError, match=r"row 2: give a text, or `question` and `answers`, got \{'query'"):
         own.evaluate(str(experiment), "towns", [QUESTION, {"query": "?"}], settings=settings)
-    with pytest.raises(InputError, match="no questions"):
-        own.evaluate(str(experiment), "towns", [], settings=settings)
-    with pytest.raises(InputError, match="got int"):
-        own.evaluate(str(experiment), "towns", 5, settings=settings)
+    for asked, said in (([], "no questions"), (5, "got int")):
+        with pytest.raises(InputError, match=said):
+            own.evaluate(str(experiment), "towns", asked, settings=settings)
 
 
 def test_questions_are_written_and_asked_by_their_name(own: vf.Store, tmp_path: Path) -> None:
@@ -105,10 +99,7 @@ def test_questions_are_written_and_asked_by_their_name(own: vf.Store, tmp_path: 
     own.index("handbook", f"folder:{tmp_path / 'towns'}", settings=encoder, runner="serial")
     written = own.write_questions("handbook", n=3, runner="serial", seed=7)
     assert (written.name, written.dataset, len(written)) == ("handbook", "written:handbook", 3)
-    assert set(written.pl()["half"]) <= {"development", "test"}
     assert all("_____" in text for text in written.pl()["text"])
-    assert all(isinstance(count, int) for count in written.refused.values())
-    assert repr(written) == "QuestionSet('written:handbook', 3 questions)"
     settings = {"generate": None, "score": {"metrics": ["context_recall"]}}
     experiment = tmp_path / "naive.yaml"
     experiment.write_text("methods:\n  naive: {retrieve: {retriever: passage, top_k: 3}}\n")
@@ -148,7 +139,7 @@ PASSAGES = [
 ]
 
 
-@pytest.mark.parametrize("refiner", ["cut", "mmr", "oreo", "recomp_extractive", "dslr", "cxmi"])
+@pytest.mark.parametrize("refiner", ["cut", "oreo"])
 def test_any_refiner_shortens_passages_of_ones_own(refiner: str) -> None:
     contexts = vf.refine(refiner, "Who approves a trip abroad?", PASSAGES, max_tokens=16)
     assert contexts

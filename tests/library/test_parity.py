@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import vitalfew as vf
+from tests.support.evaluating import answers
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.pipelines.answering import configuration
 from vitalfew.flows.pipelines.experiments import evaluation, find
@@ -17,30 +17,10 @@ from vitalfew.tasks.registry import UnknownName
 METHODS = ("naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone")
 
 
-def evaluated(store: vf.Store, method: str) -> dict[str, tuple[str, tuple[str, ...], int]]:
-    """By question: the answer, its contexts, and the tokens of all prompts."""
-    candidates, best, evidence = (rows_of(store, method, table) for table in ("candidates", "answers", "evidence"))
-    asked = store.sql("SELECT DISTINCT question_id, text FROM asked")
-    found = {}
-    for question, text in asked.iter_rows():
-        own = candidates.filter(question_id=question).sort("candidate").to_dicts()
-        first = best.filter(question_id=question, rank=1).to_dicts()[0] if method == "PFE" else own[0]
-        (read,) = (row["contexts"] for row in own if row["candidate"] == first["candidate"])
-        shown = evidence.filter(question_id=question).filter(pl.col("rank").is_in(read)).sort("rank")["text"]
-        found[text] = (first["text"], tuple(shown), sum(row["prompt_tokens"] for row in own))
-    return found
-
-
-def rows_of(store: vf.Store, method: str, table: str) -> pl.DataFrame:
-    """The rows that a method of `shapes` has in a table."""
-    own = f"SELECT fingerprint FROM methods WHERE method = '{method}' AND experiment = 'shapes'"
-    return store.sql(f"SELECT * FROM {table} WHERE fingerprint IN ({own})")
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_answer_given_is_the_answer_evaluated(store: vf.Store, corpus: Path, method: str) -> None:
     rag = store.rag(f"{corpus / 'shapes.yaml'}:{method}")
-    expected = evaluated(store, method)
+    expected = answers(store, method)
     assert len(expected) == 10  # of twelve questions: two have the text of another
     assert rag.run == store.report("shapes").run
     together = rag.answers([*expected])
@@ -74,7 +54,7 @@ def test_an_evaluation_has_the_same_fingerprints(store: vf.Store, corpus: Path) 
 
 def test_a_context_says_where_it_is_from(store: vf.Store, corpus: Path) -> None:
     rag, index = store.rag(f"{corpus / 'shapes.yaml'}:ParetoRAG"), store.index("towns")
-    answer = rag.answer(next(iter(evaluated(store, "ParetoRAG"))))
+    answer = rag.answer(next(iter(answers(store, "ParetoRAG"))))
     for context in answer.contexts:
         for source in context.sources:
             passage = index.passage(source.passage_id)

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psutil
 import pytest
 from nicegui import ElementFilter, ui
 from nicegui.testing import User
 
 import vitalfew as vf
-from tests.support.paging import visit
+from tests.support.paging import see, until, visit
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage, RagSource
 from vitalfew.pages.answering import ENDED, STOPPED, Answered, Answers, Asked, Refused
 from vitalfew.pages.ask_answer import _curl, _python
@@ -49,14 +50,6 @@ def asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     return found
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not come to that")
-
-
 def marks(user: User, tag: str) -> list[str]:
     with user:
         return [each.text for each in ElementFilter() if each.tag == tag and hasattr(each, "text")]
@@ -73,7 +66,7 @@ def test_an_address_asks_its_methods(site: Site, asked: list[Asked]) -> None:
         assert marks(user, "mark") == ["first", "first"]
         assert " second" in marks(user, "span")
         user.find("Add a method").click()
-        await _until(lambda: len(asked) == 3)
+        await until(lambda: len(asked) == 3)
         user.find("Show them").click()
         await user.should_see(HOSTILE)
 
@@ -108,19 +101,12 @@ def test_nothing_is_paid_before_a_cap_is_given(site: Site, asked: list[Asked]) -
 
 
 def test_contexts_that_a_model_dropped(site: Site, asked: list[Asked]) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("answered from the 0 that it kept")
-        await user.should_see("score 0.500, dropped by the model")
-        assert marks(user, "mark") == []
-
-    visit(site, page("rated?", "shapes:naive"), act)
+    texts = "answered from the 0 that it kept", "score 0.500, dropped by the model"
+    see(site, page("rated?", "shapes:naive"), *texts)
 
 
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
-    async def act(user: User) -> None:
-        await user.should_see("This store has no index yet")
-
-    visit(Site(tmp_path / "store"), "/", act)
+    see(Site(tmp_path / "store"), "/", "This store has no index yet")
 
 
 def test_the_process_answers_and_survives_its_end(store: vf.Store) -> None:
@@ -154,11 +140,11 @@ def test_a_stop_by_another_page_is_said(tmp_path: Path) -> None:
         answers = Answers(tmp_path)
         both = [Asked("", "quickstart:ParetoRAG", "nothing") for _ in range(2)]
         first, second = (asyncio.create_task(answers.answer(asked)) for asked in both)
-        await _until(lambda: answers.asked is both[0])
+        await until(lambda: answers.asked is both[0])
         assert not answers.stop(both[1])  # which waits for its turn
         assert answers.stop(both[0])  # while the process begins
         assert await first == Refused(STOPPED)
-        await _until(lambda: answers.pid is not None)
+        await until(lambda: answers.pid is not None)
         answers.stop()
         assert await second == Refused(STOPPED)
 
@@ -189,18 +175,13 @@ def test_no_process_outlives_a_server_that_was_killed(tmp_path: Path) -> None:
         process = int(server.stdout.readline())
         server.kill()
 
-    async def ended() -> None:
-        await _until(lambda: not _runs(process))
+    def has_ended() -> bool:
+        try:
+            return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
 
-    asyncio.run(ended())
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    asyncio.run(until(has_ended))
 
 
 def test_the_same_in_python_and_curl(store: vf.Store, capsys: pytest.CaptureFixture[str]) -> None:

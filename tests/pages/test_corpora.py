@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +12,12 @@ import pytest
 from nicegui import ui
 from nicegui.testing import User
 
-from tests.support.deployments import BEGAN, FakeDeployed, flow_run
 from tests.support.evaluating import copied
 from tests.support.indexing import index
-from tests.support.paging import rows_of, visit
+from tests.support.paging import rows_of, see, until, visit
 from tests.support.shared import shared
-from vitalfew.flows.server.deployed import LogLine, StartRefused, moment
+from vitalfew.flows.server import deployed as prefect
+from vitalfew.flows.server.deployed import FlowRunNow, Followed, LogLine, StageNow, StartRefused, moment
 from vitalfew.pages import runs
 from vitalfew.pages.corpora import cron_in_words
 from vitalfew.pages.site import Site
@@ -25,6 +25,61 @@ from vitalfew.storage import generations
 from vitalfew.storage.generations import GateFigure, GateRecord
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202eevil"
+BEGAN = datetime(2026, 11, 27, 3, tzinfo=UTC)
+
+
+def flow_run(number: int, state: str = "Completed", kind: str = "completed", **changed: Any) -> FlowRunNow:
+    """A run of `re-encode` for the corpus `towns`, which took a minute."""
+    when = {"due": BEGAN, "began": BEGAN, "ended": BEGAN + timedelta(seconds=60) if kind == "completed" else None}
+    about = {"flow": "re-encode", "name": "towns", "parameters": {"parameters": {"corpus": "towns"}}}
+    given = {"state": state, "kind": kind, "message": "", "by_cron": False, **when, **about, **changed}
+    return FlowRunNow(id=f"00000000-0000-0000-0000-{number:012}", **given)
+
+
+class FakeDeployed:
+    """Stands in for `Deployed`, without Prefect's server. `runs`: by their ids; `answers`: false while that does not
+    answer."""
+
+    def __init__(self, *runs: FlowRunNow) -> None:
+        self.runs = {run.id: run for run in runs}
+        self.started: list[tuple[str, Mapping[str, Any], datetime | None]] = []
+        self.decided: list[bool] = []
+        self.answers = True
+        self.lines: list[LogLine] = []
+        self.looks = 0
+
+    def start(self, deployment: str, given: Mapping[str, Any], at: datetime | None = None) -> str:
+        self.started.append((deployment, given, at))
+        run = flow_run(100 + len(self.started), "Scheduled", "scheduled", began=None, due=at, flow=deployment)
+        self.runs[run.id] = run
+        return run.id
+
+    def follow(self, run: str, older: int = 0) -> Followed:
+        self.looks += 1
+        stages = (StageNow(40.0, "encode: 2 of 5 shards"),)
+        return Followed(self._run(run), stages, ("20261127-030000-abc",), (*self.lines,))
+
+    def cancel(self, run: str) -> None:
+        self.runs[run] = replace(self._run(run), state="Cancelled", kind="cancelled", ended=BEGAN)
+
+    def decide(self, run: str, is_approved: bool, note: str = "") -> None:
+        self.decided.append(is_approved)
+
+    def planned(self) -> list[FlowRunNow]:
+        return [run for run in self._known().values() if run.is_waiting]
+
+    def recent(self) -> list[FlowRunNow]:
+        return [run for run in self._known().values() if not run.is_waiting]
+
+    def _known(self) -> dict[str, FlowRunNow]:
+        if not self.answers:
+            raise prefect.NoPrefect("Prefect's server does not answer (ConnectError); try again")
+        return self.runs
+
+    def _run(self, run: str) -> FlowRunNow:
+        if run not in self._known():
+            raise prefect.NoFlowRun("Prefect has no such run: it was deleted, or its address is not complete")
+        return self.runs[run]
 
 
 def _made(folder: Path) -> None:
@@ -45,28 +100,26 @@ def _made(folder: Path) -> None:
     generations.judge(folder / "store", "towns", 2, "rejected", record)
 
 
-@pytest.fixture
-def towns(tmp_path: Path) -> Site:
-    """A copy, to write to, with a stand-in for Prefect."""
-    folder = shared("pages-corpora", _made)
-    copied(folder / "corpora", tmp_path / "corpora")
-    made = Site(copied(folder / "store", tmp_path / "store"))
-    made.__dict__["deployed"] = FakeDeployed()
+def sited(store: Path, *runs: FlowRunNow) -> Site:
+    """The pages of a store, with a stand-in for Prefect."""
+    made = Site(store)
+    made.__dict__["deployed"] = FakeDeployed(*runs)
     return made
 
 
-def fake(site: Site) -> FakeDeployed:
+@pytest.fixture
+def towns(tmp_path: Path) -> Site:
+    """A copy, to write to."""
+    folder = shared("pages-corpora", _made)
+    copied(folder / "corpora", tmp_path / "corpora")
+    return sited(copied(folder / "store", tmp_path / "store"))
+
+
+def fake(site: Site, *runs: FlowRunNow) -> FakeDeployed:
+    """Its stand-in, which knows these runs, too."""
     deployed: Any = site.deployed
-    assert isinstance(deployed, FakeDeployed)
+    deployed.runs |= {run.id: run for run in runs}
     return deployed
-
-
-def see(site: Site, path: str, *texts: str) -> None:
-    async def act(user: User) -> None:
-        for text in texts:
-            await user.should_see(text, retries=60)
-
-    visit(site, path, act)
 
 
 def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
@@ -77,17 +130,9 @@ def test_a_run_that_replaces_texts_by_others_is_warned_of(towns: Site) -> None:
     see(towns, "/corpora?start=re-encode&corpus=towns", said, "this corpus is python_manual", "index type: sq8 → flat")
 
 
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("waited in vain")
-
-
 def test_what_there_is(towns: Site) -> None:
     tonight = flow_run(2, "Scheduled", "scheduled", began=None, due=BEGAN + timedelta(days=1), by_cron=True)
-    towns.__dict__["deployed"] = FakeDeployed(flow_run(1, "Rejected"), tonight)
+    fake(towns, flow_run(1, "Rejected"), tonight)
 
     async def act(user: User) -> None:
         (made,) = await rows_of(user, "Indexes")
@@ -108,15 +153,13 @@ def test_what_there_is(towns: Site) -> None:
 def test_prefect_does_not_answer_and_there_is_no_store(towns: Site, tmp_path: Path) -> None:
     fake(towns).answers = False
     see(towns, "/corpora", "Prefect's server does not answer", "Try again")
-    empty = Site(tmp_path / "nowhere")
-    empty.__dict__["deployed"] = FakeDeployed()
 
     async def act(user: User) -> None:
-        await user.should_see("Nothing is scheduled", retries=60)
+        await user.should_see("Nothing is scheduled")
         assert {row["name"] for row in await rows_of(user, "Corpora")} == {"demo", "towns", "free", "broken"}
         assert len(user.find("nowhere").elements) == 1
 
-    visit(empty, "/corpora", act)
+    visit(sited(tmp_path / "nowhere"), "/corpora", act)
 
 
 def test_promote_and_roll_back(towns: Site) -> None:
@@ -125,21 +168,19 @@ def test_promote_and_roll_back(towns: Site) -> None:
         user.find("Promote it…").click()
         await user.should_see("find generation 1 instead of generation 2")
         user.find(marker="confirm").click()
-        await user.should_see("towns stands for generation 1 now", retries=60)
+        await user.should_see("towns stands for generation 1 now")
         await rows_of(user, "Generations")
         user.find("Roll back…").click()
         await user.should_see("find generation 2, which was current before generation 1")
         user.find(marker="confirm").click()
-        await user.should_see("towns stands for generation 2 now", retries=60)
+        await user.should_see("towns stands for generation 2 now")
 
     visit(towns, "/corpora?index=towns", act)
 
 
 def test_rejected_rows_are_text(towns: Site) -> None:
     async def act(user: User) -> None:
-        rows = await rows_of(user, "Rejects")
-        assert len(rows) == 2
-        assert all(row["stage"] == "load" for row in rows)
+        assert [row["stage"] for row in await rows_of(user, "Rejects")] == ["load", "load"]
 
     visit(towns, "/corpora?index=towns&reason=duplicate", act)
     see(towns, f"/corpora?index=towns&reason={HOSTILE[:4]}", "There are no such rows")
@@ -149,9 +190,9 @@ def test_re_encode_at_a_time(towns: Site) -> None:
     later = datetime.now(UTC) + timedelta(hours=9)
 
     async def act(user: User) -> None:
-        await user.should_see("Choose a corpus, to see", retries=60)
+        await user.should_see("Choose a corpus, to see")
         user.find(kind=ui.button, content="Start").click()
-        await user.should_see("Corpus: choose one", retries=60)
+        await user.should_see("Corpus: choose one")
         user.find("Corpus").trigger("change", "free")
         await user.should_see("This corpus has no gate")
         user.find("Corpus").trigger("change", "demo")
@@ -176,30 +217,30 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
     before = file.read_text()
     due = datetime.now(UTC).replace(hour=3, minute=0, microsecond=0) + timedelta(days=1)
     planned = flow_run(7, "Scheduled", "scheduled", began=None, due=due, parameters={"parameters": {"corpus": "free"}})
-    fake(towns).runs[planned.id] = planned
+    fake(towns, planned)
 
     async def act(user: User) -> None:
-        await user.should_see("Tell me if it gets worse", retries=60)
+        await user.should_see("Tell me if it gets worse")
         user.find(marker="Loss").trigger("input", "1.5")
-        await user.should_see("1.5 accepts any loss", retries=60)
+        await user.should_see("1.5 accepts any loss")
         user.find(marker="Loss").trigger("input", "0.05")
-        await user.should_see(f"The button adds the marked lines to {file}", retries=60)
+        await user.should_see(f"The button adds the marked lines to {file}")
         user.find("Tell me if it gets worse").click()
-        await user.should_see(f"Saved. {file} reads now:", retries=60)
-        await user.should_see("This corpus has a gate", retries=60)
+        await user.should_see(f"Saved. {file} reads now:")
+        await user.should_see("This corpus has a gate")
         assert file.read_text() == f"{before}gate:\n  margins: {{passage_recall@10: 0.05}}\n"
         (when,) = user.find(kind=ui.radio).elements
         with user:
             when.value = "at"
         user.find("Date and time").trigger("input", ["2026-11-28T03:00", due.isoformat()])
         user.find(kind=ui.button, content="Schedule").click()
-        await user.should_see("A run of free is planned for", retries=60)
+        await user.should_see("A run of free is planned for")
         with user:
             when.value = "cron"
-        await user.should_see("Save the schedule", retries=60)
+        await user.should_see("Save the schedule")
         await user.should_not_see("Start")
         user.find("Save the schedule").click()
-        await user.should_see("This corpus has a schedule", retries=60)
+        await user.should_see("This corpus has a schedule")
 
     visit(towns, "/corpora?start=re-encode&corpus=free", act)
     assert file.read_text().endswith("cron: 0 3 * * *\ntimezone: UTC\n")
@@ -210,18 +251,16 @@ def test_a_gate_and_a_schedule_are_saved_from_the_form(towns: Site) -> None:
     ("form", "said"),
     [
         ("evaluate&index=towns&more=cook.it%3D1", "unknown setting 'cook'"),
-        ("index-corpus&name=a%20b", "Name: String should match"),
         ("index-corpus", "Sources: give at least one data set"),
-        ("evaluate&index=towns&workers=0", "Workers: Input should be greater than or equal to 1 (got 0)"),
         ("cook", "there are: index-corpus, re-encode, evaluate"),
     ],
 )
 def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
     async def act(user: User) -> None:
         if form != "cook":
-            await user.should_see("Now", retries=60)
+            await user.should_see("Now")
             user.find(kind=ui.button, content="Start").click()
-        await user.should_see(said, retries=60)
+        await user.should_see(said)
 
     visit(towns, f"/corpora?start={form}", act)
     assert not fake(towns).started
@@ -229,7 +268,7 @@ def test_a_form_says_what_is_wrong(towns: Site, form: str, said: str) -> None:
 
 def test_a_form_offers_the_names_that_there_are(towns: Site, tmp_path: Path) -> None:
     async def act(user: User) -> None:
-        await user.should_see("Now", retries=60)
+        await user.should_see("Now")
         user.find(kind=ui.button, content="Start").click()
         await until(lambda: fake(towns).started)
 
@@ -241,22 +280,22 @@ def test_a_form_offers_the_names_that_there_are(towns: Site, tmp_path: Path) -> 
 def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "EVERY", 0.05)
     works = flow_run(1, "Running", "running")
-    towns.__dict__["deployed"] = deployed = FakeDeployed(works)
+    deployed = fake(towns, works)
     deployed.lines.append(LogLine(BEGAN, 40, HOSTILE))
 
     async def act(user: User) -> None:
-        await user.should_see("It has worked since 2026-11-27 03:00 UTC", retries=60)
+        await user.should_see("It has worked since 2026-11-27 03:00 UTC")
         await user.should_see("encode: 2 of 5 shards")
         await user.should_see(f"03:00:00 ERROR {HOSTILE}")
         deployed.answers = False
-        await user.should_see("This page asks again", retries=60)
+        await user.should_see("This page asks again")
         deployed.answers = True
         deployed.runs[works.id] = replace(
             works, state="Rejected", kind="completed", ended=BEGAN + timedelta(seconds=75)
         )
-        await user.should_see("with the result: rejected", retries=60)
+        await user.should_see("with the result: rejected")
         await user.should_see("It took 75 seconds")
-        await user.should_see("It got worse.", retries=60)
+        await user.should_see("It got worse.")
         looks = -1
         while looks != deployed.looks:  # it looks a few times more, and then no more
             looks = deployed.looks
@@ -268,20 +307,20 @@ def test_a_run_is_followed_to_its_end(towns: Site, monkeypatch: pytest.MonkeyPat
 def test_cancel_start_again_and_decide(towns: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "EVERY", 0.05)
     asks, works = flow_run(1, "Suspended", "paused"), flow_run(2, "Running", "running")
-    towns.__dict__["deployed"] = deployed = FakeDeployed(asks, works)
+    deployed = fake(towns, asks, works)
 
     async def decide(user: User) -> None:
-        await user.should_see("waits for a person's decision", retries=60)
+        await user.should_see("waits for a person's decision")
         user.find("Decline…").click()
         await user.should_see("Searches go on with the current generation.")
         user.find(marker="confirm").click()
         await until(lambda: deployed.decided == [False])
 
     async def cancel(user: User) -> None:
-        await user.should_see("Cancel…", retries=60)
+        await user.should_see("Cancel…")
         user.find("Cancel…").click()
         user.find(marker="confirm").click()
-        await user.should_see("Start it again", retries=60)
+        await user.should_see("Start it again")
         await user.should_see("It was cancelled. Finished work is kept")
         user.find("Start it again").click()
         await until(lambda: deployed.started)
@@ -296,11 +335,8 @@ def test_times_and_schedules_in_words() -> None:
     assert cron_in_words("30 4 * * 1", "Europe/Berlin") == "every Monday at 04:30 (Europe/Berlin)"
     assert cron_in_words("*/5 * * * *", "UTC") == "cron */5 * * * * (UTC)"
     assert cron_in_words(None, None) == "on demand"
-    for bad, said in (
-        ("tonight", "not a time"),
-        ("2031-01-01T03:00", "time zone"),
-        ("2020-01-01T03:00Z", "has passed"),
-    ):
+    refused = {"tonight": "not a time", "2031-01-01T03:00": "time zone", "2020-01-01T03:00Z": "has passed"}
+    for bad, said in refused.items():
         with pytest.raises(StartRefused, match=said):
             moment(bad)
     assert moment("2131-01-01T03:00:00.000Z") == datetime(2131, 1, 1, 3, tzinfo=UTC)

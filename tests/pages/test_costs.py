@@ -11,21 +11,20 @@ from vitalfew.pages.site import Site
 
 
 def test_costs_by_method_add_up(site: Site) -> None:
-    paid = site.store.sql("SELECT sum(usd), sum(tokens) FROM costs").row(0)
+    paid = site.store.sql("SELECT sum(tokens) FROM costs").item()
 
     async def act(user: User) -> None:
         rows = {row["method"]: row for row in await rows_of(user, "Costs by method")}
         assert {"naive", "ParetoRAG", "indexing (no method)"} <= rows.keys()
         shares = [float(row["share"].rstrip("%")) for row in rows.values()]
         assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
-        assert sum(int(row["tokens"].replace(",", "")) for row in rows.values()) == pytest.approx(
-            paid[1], abs=len(rows)
-        )
+        tokens = sum(int(row["tokens"].replace(",", "")) for row in rows.values())
+        assert tokens == pytest.approx(paid, abs=len(rows))
         assert rows["naive"]["names"] == "shapes"
-        await user.should_see("Answers outside of evaluations", retries=50)
+        await user.should_see("Answers outside of evaluations")
         await user.should_see("vitalfew serve")
         await user.should_see("0.05 USD for an hour of a CPU core")
-        await user.should_see("vitalfew plan", retries=50)
+        await user.should_see("vitalfew plan")
 
     visit(site, "/costs?period=all", act)
 
@@ -40,7 +39,6 @@ def test_costs_of_the_store_by_stage(site: Site) -> None:
 @pytest.mark.parametrize(
     ("period", "days"),
     [
-        ("today", (date(2026, 11, 27), date(2026, 11, 27))),
         ("7", (date(2026, 11, 21), date(2026, 11, 27))),
         ("week", (date(2026, 11, 16), date(2026, 11, 22))),
         ("all", (None, None)),

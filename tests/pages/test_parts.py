@@ -1,5 +1,6 @@
 """The parts of pages: choices, marked texts, texts that are long."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Event
 
@@ -7,18 +8,29 @@ import pytest
 from nicegui.testing import User
 
 from tests.support import paging
-from tests.support.paging import visit
 from vitalfew.pages import parts
 from vitalfew.pages.shell import Page
 from vitalfew.pages.site import Site
 
+Visit = Callable[[Callable[[], object], Callable[[User], Awaitable[None]]], None]
 
-def test_parts_show_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Visit:
+    """Visits a page that draws what it is given."""
+
+    def visit(draw: Callable[[], object], act: Callable[[User], Awaitable[None]]) -> None:
+        monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", lambda site: draw()),))
+        paging.visit(Site(Path("nowhere")), "/parts", act)
+
+    return visit
+
+
+def test_parts_show_text_as_text(drawn: Visit) -> None:
     chosen: list[str] = []
 
-    def draw(site: Site) -> None:
+    def draw() -> None:
         parts.choice("Method", {"a": "A <b>", "b": "B"}, "b", chosen.append)
-        parts.marked("abc def ghi", [(4, 7)])
         parts.long_text("x" * 9000)
 
     async def act(user: User) -> None:
@@ -28,53 +40,35 @@ def test_parts_show_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
         await user.should_see("1,000 characters are left")
         await user.should_see("A <b>")
 
-    monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
-    visit(Site(Path("nowhere")), "/parts", act)
+    drawn(draw, act)
     assert chosen == ["a"]
 
 
-def test_facts_are_underlined_within_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def draw(site: Site) -> None:
-        parts.marked("abc def ghi jkl", [(4, 11)], [(8, 15)])
-
+def test_facts_are_underlined_within_what_was_kept(drawn: Visit) -> None:
     async def act(user: User) -> None:
         assert {str(words.text): set(words.classes) for words in user.find(kind=parts.Words).elements} == {
             "abc ": {"dropped"}, "def ": set(), "ghi": {"fact"}, " jkl": {"dropped", "fact"},
         }  # fmt: skip
 
-    monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
-    visit(Site(Path("nowhere")), "/parts", act)
+    drawn(lambda: parts.marked("abc def ghi jkl", [(4, 11)], [(8, 15)]), act)
 
 
-def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer(drawn: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one in a bucket that is out of reach."""
     answered = Event()
 
-    def draw(site: Site) -> None:
-        parts.later(answered.wait, lambda _: parts.hint("It answered."))
-
     async def act(user: User) -> None:
-        await user.should_see("the store did not answer within 0 s: a bucket may be out of reach", retries=20)
+        await user.should_see("the store did not answer within 0 s: a bucket may be out of reach")
         answered.set()
         user.find("Try again").click()
         await user.should_see("It answered.")
 
     monkeypatch.setattr(parts, "PATIENCE", 0.2)
-    monkeypatch.setattr(paging, "PAGES", (Page("/parts", "Parts", "", draw),))
-    visit(Site(Path("nowhere")), "/parts", act)
+    drawn(lambda: parts.later(answered.wait, lambda _: parts.hint("It answered.")), act)
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, ""),
-        (0, "0"),
-        (0.0001, "0.00010"),
-        (0.000076, "0.000076"),
-        (0.0101, "0.010"),
-        (0.999, "1.00"),
-        (1234.5, "1,234.50"),
-    ],
+    ("value", "shown"), [(None, ""), (0, "0"), (0.000076, "0.000076"), (0.999, "1.00"), (1234.5, "1,234.50")]
 )
 def test_amounts(value: float | None, shown: str) -> None:
     assert parts.usd(value) == shown

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from nicegui.testing import User
 
-from tests.support.paging import rows_of, visit
+from tests.support.paging import rows_of, see, visit
 from vitalfew.pages.addresses import path
 from vitalfew.pages.site import Site
 
@@ -18,7 +18,7 @@ def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
         links.append(row["_name"])
 
     async def on_run(user: User) -> None:
-        await user.should_see("Accuracy: 1 if an output of at most 15 words contains", retries=50)
+        await user.should_see("Accuracy: 1 if an output of at most 15 words contains")
         rows = await rows_of(user, "Methods by accuracy")
         assert [row["method"] for row in rows] == ["naive", "cut", "ParetoRAG", "PFE", "Oreo", "model alone"]
         assert " to " in rows[1]["ends"]
@@ -32,7 +32,7 @@ def test_which_questions_does_a_method_lose_and_why(site: Site) -> None:
         links.append(rows[0]["_question"])
 
     async def on_question(user: User) -> None:
-        await user.should_see("naive: right", retries=50)
+        await user.should_see("naive: right")
         await user.should_see("model alone: wrong")
         await user.should_see("The gold passage was retrieved at rank")
         await user.should_see("It searched nothing: the model answered alone.")
@@ -53,13 +53,7 @@ def test_two_methods_side_by_side(site: Site) -> None:
 
 
 def test_what_is_not_there_says_what_to_do(site: Site, tmp_path: Path) -> None:
-    def seen(text: str, of: Site, address: str) -> None:
-        async def act(user: User) -> None:
-            await user.should_see(text, retries=50)
-
-        visit(of, address, act)
-
-    seen("There is no evaluation yet. Start one on the page", Site(tmp_path / "empty"), "/results")
-    seen("no evaluation 'gone' in", site, path("/results", run="gone"))
-    seen("did not ask question 7", site, path("/results", run="shapes", question=7))
-    seen("has no method '<b>'", site, path("/results", run="shapes", view="questions", method="<b>"))
+    see(Site(tmp_path / "empty"), "/results", "There is no evaluation yet. Start one on the page")
+    see(site, path("/results", run="gone"), "no evaluation 'gone' in")
+    see(site, path("/results", run="shapes", question=7), "did not ask question 7")
+    see(site, path("/results", run="shapes", view="questions", method="<b>"), "has no method '<b>'")

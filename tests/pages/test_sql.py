@@ -1,13 +1,12 @@
 """The page SQL."""
 
 import asyncio
-import time
 
 import pytest
 from nicegui import ElementFilter, ui
 from nicegui.testing import User
 
-from tests.support.paging import rows_of, visit
+from tests.support.paging import rows_of, until, visit
 from vitalfew.pages import sql_editor
 from vitalfew.pages.site import Site
 
@@ -57,11 +56,8 @@ def test_pages_and_order_of_many_rows(site: Site) -> None:
         assert [row["c0"] for row in rows] == [str(n) for n in range(25)]
         await user.should_see("The first 100,000 rows, and there are more")
         user.find(kind=ui.table).trigger("request", {"pagination": {"page": 2, "sortBy": "c0", "descending": True}})
-        for _ in range(100):
-            await asyncio.sleep(0.02)
-            if (await rows_of(user, "Rows"))[0]["c0"] == "99974":
-                return
-        raise AssertionError(await rows_of(user, "Rows"))
+        (table,) = user.find(kind=ui.table).elements
+        await until(lambda: table.rows[0]["c0"] == "99974", lambda: table.rows)
 
     visit(site, "/sql", act)
 
@@ -72,17 +68,15 @@ def test_a_query_is_cancelled_at_once(site: Site) -> None:
         user.find(marker="run").click()
         await user.should_see("Running the statement")
         await asyncio.sleep(0.2)
-        begun = time.monotonic()
         user.find("Cancel").click()
-        await user.should_see("the query was cancelled", retries=50)
-        assert time.monotonic() - begun < 2
+        await user.should_see("the query was cancelled")
 
     visit(site, "/sql", act)
 
 
 def test_the_documentation(site: Site) -> None:
     async def act(user: User) -> None:
-        await user.should_see("a unit retrieved for a question", retries=50)
+        await user.should_see("a unit retrieved for a question")
         await user.should_see("spending_by_method")
         user.find(marker="Find").trigger("input", "accuracy")
         await user.should_see("Macros")

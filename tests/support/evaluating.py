@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import polars as pl
 import pyarrow.parquet as pq
 
+import vitalfew as vf
 from tests.support.indexing import without_catalog
 from tests.support.shared import indexed
 from vitalfew.configs.evaluation import Evaluate
@@ -50,3 +52,22 @@ def values(store: Path, outcome: Evaluated, method: str) -> dict[str, float | No
     """What a method came to, by metric."""
     (file,) = outcome.methods[method]["score"].whole
     return {row["metric"]: row["value"] for row in pq.read_table(store / file.path).to_pylist()}
+
+
+Answered = tuple[str, tuple[str, ...], int]
+"""A text, its contexts, and the tokens of all prompts."""
+
+
+def answers(store: vf.Store, method: str) -> dict[str, Answered]:
+    """What a method of the experiment `shapes` answered, by question; that of the name PFE chose its answers."""
+    own = f"fingerprint IN (SELECT fingerprint FROM methods WHERE method = '{method}' AND experiment = 'shapes')"
+    tables = ("candidates", "answers", "evidence")
+    candidates, chosen, evidence = (store.sql(f"SELECT * FROM {table} WHERE {own}") for table in tables)
+    found = {}
+    for question, text in store.sql("SELECT DISTINCT question_id, text FROM asked ORDER BY text, question_id").rows():
+        written = candidates.filter(question_id=question).sort("candidate").to_dicts()
+        first = chosen.filter(question_id=question, rank=1).to_dicts()[0] if method == "PFE" else written[0]
+        (read,) = (row["contexts"] for row in written if row["candidate"] == first["candidate"])
+        shown = evidence.filter(question_id=question).filter(pl.col("rank").is_in(read)).sort("rank")["text"]
+        found[text] = (first["text"], tuple(shown), sum(row["prompt_tokens"] for row in written))
+    return found

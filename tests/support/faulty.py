@@ -154,11 +154,11 @@ class FaultyProxy:
 
         return self.fault(unless_conditional, kinds=WRITES)
 
-    def skew(self, hours: float = 1) -> Fault:
-        """The server's clock is so far ahead of the clients'; a quarter of an hour is let pass, as by S3."""
+    def skew(self) -> Fault:
+        """The server's clock is an hour ahead of the clients'; a quarter of an hour is let pass, as by S3."""
 
         def by_date(asked: Asked, forward: Forward) -> Answer:
-            now = datetime.now(UTC) + timedelta(hours=hours)
+            now = datetime.now(UTC) + timedelta(hours=1)
             signed = asked.headers.get("x-amz-date")
             date = now if signed is None else datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
             answer = refusal(403, "RequestTimeTooSkewed") if abs(now - date) > MOST_SKEW else forward(asked)

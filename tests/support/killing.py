@@ -3,62 +3,45 @@ bucket."""
 
 import multiprocessing
 import os
-import random
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Protocol
 
-from typer.testing import CliRunner
-
-from tests.support.indexing import sql
 from tests.support.paid import PaidServer
 from tests.support.tiny_models import bert
 from tests.support.towns import towns
-from vitalfew.storage import generations
-from vitalfew.storage.runs import find_index, read_runs
 
 FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(
-    [
-        "vitalfew.flows.cli.main",
-        "vitalfew.flows.pipelines.index_corpus",
-        "vitalfew.flows.pipelines.evaluate",
-        "vitalfew.tasks.train",
-    ]
-)
+PRELOADED = ("flows.cli.main", "flows.pipelines.index_corpus", "flows.pipelines.evaluate", "tasks.train")
+FORKED.set_forkserver_preload([f"vitalfew.{name}" for name in PRELOADED])
 Environment = Mapping[str, str]
-NOTHING: Environment = {}
 
-KILLS = {"index": 2, "gate": 1, "evaluate": 2, "train": 2}
-"""Of each command in each kind of store: fourteen in all."""
 BEFORE = {"evaluate": "index", "gate": "index"}
-"""What has to be done before a command."""
+"""What has to be done before a command, and is not killed."""
 DATASET = "synthetic:passages=160,questions=30,seed=3"
-
-EXPERIMENT = """
+ENCODER = "tests.support.fakes:HashEncoder"
+NAIVE = """
 questions: {{sample: 12, batch: 6}}
 generate: {{generator: "tests.support.paid:Timeless", model: tiny, base_url: {url}, concurrency: 4}}
 methods:
   naive RAG: {{retrieve: {{retriever: passage, top_k: 5}}}}
+"""
+PFE = """
   PFE-Self-RAG:
-    retrieve: {{retriever: passage, top_k: 5}}
-    refine: {{refiner: mmr, top_k: 3}}
-    generate: {{per_context: true}}
-    critique: {{critic: embedded}}
-    select: {{selector: pareto_ideal}}
+    retrieve: {retriever: passage, top_k: 5}
+    refine: {refiner: mmr, top_k: 3}
+    generate: {per_context: true}
+    critique: {critic: embedded}
+    select: {selector: pareto_ideal}
 """
 RECIPE = "trainer: reader\nbase: {base}\nrank: 4\nepochs: 6\nbatch_tokens: 256\nheld_out: 1\nchoosing: 1\n"
 RECIPE += "precision: fp32\nthreads: 1\n"
-
-
-GATED = """
-datasets: ["{dataset}"]
-encode: {{encoder: "tests.support.fakes:HashEncoder"}}
+GATED = f"""
+datasets: ["{DATASET}"]
+encode: {{encoder: "{ENCODER}"}}
 load: {{shard_passages: 40}}
 gate: {{experiment: naive, margins: {{accuracy: 0.9}}}}
 """
@@ -75,138 +58,58 @@ def _obey(arguments: Sequence[str], environment: Environment, output: str, folde
     app(list(arguments))
 
 
-def _ended(command: "Command", environment: Environment, after: float | None = None) -> int | None:
-    """Run a command to its end, or kill it after so many seconds; its exit status, which may be 0 or -9."""
-    with NamedTemporaryFile("r") as output:
-        process = FORKED.Process(target=_obey, args=(command.words, environment, output.name, command.folder))
-        process.start()
-        process.join(after)
-        process.kill()
-        process.join()
-        assert process.exitcode in (0, -9), f"{command.words}: {output.read()}"
-    return process.exitcode
-
-
 @dataclass(frozen=True)
 class Command:
-    """The words of a command line, in a folder."""
+    """The words of a command line, in a folder and an environment."""
 
     words: Sequence[str]
     folder: Path
-
-
-def seconds(command: Command, environment: Environment = NOTHING) -> float:
-    """Run a command to its end. Returns how long it took."""
-    began = time.monotonic()
-    assert _ended(command, environment) == 0, command
-    return time.monotonic() - began
-
-
-def is_killed(command: Command, after: float, environment: Environment = NOTHING) -> bool:
-    """Start a command and kill it after so many seconds; whether it had not ended before."""
-    return _ended(command, environment, after) == -9
-
-
-class Stores(Protocol):
-    """Stores of one kind: directories, or prefixes of a bucket."""
-
     environment: Environment
 
-    def copied(self, store: Path | None, name: str) -> Path:
-        """A copy of a store, or the place of a new one."""
+    def seconds(self) -> float:
+        """Run it to its end. Returns how long it took."""
+        began = time.monotonic()
+        assert self._status() == 0, self
+        return time.monotonic() - began
 
-    def results(self, store: Path) -> dict[str, str]:
-        """Checksums of all that is not a record of time."""
+    def is_killed(self, after: float) -> bool:
+        """Start it and kill it after so many seconds; whether it had not ended before."""
+        return self._status(after) == -9
+
+    def _status(self, after: float | None = None) -> int | None:
+        with NamedTemporaryFile("r") as output:
+            given = (self.words, self.environment, output.name, self.folder)
+            process = FORKED.Process(target=_obey, args=given)
+            process.start()
+            process.join(after)
+            process.kill()
+            process.join()
+            assert process.exitcode in (0, -9), f"{self.words}: {output.read()}"
+        return process.exitcode
 
 
-@dataclass
 class Commands:
-    """What is killed: commands over what lies in `place`, with a server that is paid for its answers."""
+    """What is killed: `index`, `gate`, `evaluate` and `train`, over what lies in `place`, with a server that is paid
+    for its answers."""
 
-    place: Path
-    server: PaidServer
-    made: dict[str, Callable[[Path], list[str]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        towns(self.place / "towns.json")
-        (self.place / "recipe.yaml").write_text(RECIPE.format(base=bert(self.place / "base", 256)))
-        (self.place / "trial.yaml").write_text(EXPERIMENT.format(url=self.server.url))
+    def __init__(self, place: Path, server: PaidServer) -> None:
+        self.place, self.server = place, server
+        naive = NAIVE.format(url=server.url)
         for folder in ("corpora", "experiments"):
-            (self.place / folder).mkdir()
-        (self.place / "corpora" / "test.yaml").write_text(GATED.format(dataset=DATASET))
-        naive = EXPERIMENT.partition("  PFE-Self-RAG")[0].format(url=self.server.url)
-        (self.place / "experiments" / "naive.yaml").write_text(naive)
-        self.made = {"index": self._index, "gate": self._gate, "evaluate": self._evaluate, "train": self._train}
+            (place / folder).mkdir()
+        (place / "corpora" / "test.yaml").write_text(GATED)
+        (place / "experiments" / "naive.yaml").write_text(naive)
+        (place / "trial.yaml").write_text(naive.rstrip() + PFE)
+        (place / "recipe.yaml").write_text(RECIPE.format(base=bert(place / "base", 256)))
+        towns(place / "towns.json")
+        settings = (f"encode.encoder={ENCODER}", "load.shard_passages=40", "bm25.enabled=true", "index.type=sq8")
+        self.words = {
+            "index": ["index", DATASET, "--name", "test", *(word for each in settings for word in ("--set", each))],
+            "gate": ["index", "--corpus", "test"],
+            "evaluate": ["evaluate", str(place / "trial.yaml"), "--index", "test"],
+            "train": ["train", str(place / "recipe.yaml"), f"squad:{place / 'towns.json'}"],
+        }
 
-    def of(self, name: str, store: Path) -> Command:
-        return Command([*self.made[name](store), "--runner", "serial", "--store", str(store)], self.place)
-
-    def _gate(self, store: Path) -> list[str]:
-        return ["index", "--corpus", "test"]
-
-    def _index(self, store: Path) -> list[str]:
-        settings = ["encode.encoder=tests.support.fakes:HashEncoder", "load.shard_passages=40", "bm25.enabled=true"]
-        words = [word for setting in [*settings, "index.type=sq8"] for word in ("--set", setting)]
-        return ["index", DATASET, "--name", "test", *words]
-
-    def _evaluate(self, store: Path) -> list[str]:
-        return ["evaluate", str(self.place / "trial.yaml"), "--index", "test"]
-
-    def _train(self, store: Path) -> list[str]:
-        return ["train", str(self.place / "recipe.yaml"), f"squad:{self.place / 'towns.json'}"]
-
-
-def kill_at_random_moments(name: str, commands: Commands, stores: Stores, whole: dict[str, str]) -> Path:
-    """Kill a command as often as KILLS says, each time as it goes on from the last kill; where it comes to its end, it
-    begins anew in a new store. Nothing differs from `whole`, nothing is lost, and nothing is paid twice. Returns the
-    last store.
-    """
-    environment = stores.environment
-    before = None
-    if name in BEFORE:
-        before = stores.copied(None, "before")
-        seconds(commands.of(BEFORE[name], before), environment)
-    takes = seconds(commands.of(name, stores.copied(before, "timed")), environment)
-    moments = random.Random(name)
-    kills = begun = 0
-    while kills < KILLS[name]:
-        assert begun < 3 * KILLS[name] + 6  # a command may end before its moment
-        store = stores.copied(before, str(begun))
-        command = commands.of(name, store)
-        begun += 1
-        commands.server.wait()
-        commands.server.asked.clear()
-        while kills < KILLS[name] and is_killed(command, moments.uniform(0, takes), environment):
-            kills += 1
-            assert stores.results(store).items() <= whole.items()
-            assert name != "gate" or _is_served(store)
-        seconds(command, environment)
-        assert stores.results(store) == whole
-        _is_accounted_for(store, commands.server)
-    return store
-
-
-def _is_served(store: Path) -> bool:
-    """Whether a search finds the generation that was there first, or one that the gate has promoted."""
-    now = find_index(store, "test")
-    return now.generation == 1 or generations.find(store, "test", now.generation).verdict == "promoted"
-
-
-def _is_accounted_for(store: Path, server: PaidServer) -> None:
-    states = Counter(run.state for run in read_runs(store))
-    assert set(states) <= {"completed", "interrupted"}
-    assert read_runs(store)[-1].state == "completed"
-    assert sql(store, "SELECT stage, shard FROM costs GROUP BY stage, shard, fingerprint HAVING count(*) > 1") == []
-    ((paid,),) = sql(store, "SELECT coalesce(sum(tokens), 0) FROM costs WHERE stage = 'generate'")
-    server.wait()
-    assert paid == server.tokens_due()
-
-
-def is_clean(store: Path) -> None:
-    """Nothing is left over, and nothing is damaged."""
-    from vitalfew.flows.cli.main import app
-
-    for words in (["store", "gc", "--delete"], ["store", "verify"]):
-        done = CliRunner().invoke(app, [*words, "--store", str(store)])
-        assert done.exit_code == 0, done.output
-    assert "No fault" in done.output
+    def of(self, name: str, store: Path | str, environment: Environment | None = None) -> Command:
+        words = [*self.words[name], "--runner", "serial", "--store", str(store)]
+        return Command(words, self.place, environment or {})

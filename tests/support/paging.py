@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from nicegui import Client, ElementFilter, ui
 from nicegui.testing import User, user_simulation
 
 from vitalfew.pages.shell import PAGES, framed
 from vitalfew.pages.site import Site
+
+LOOKS = 600
+"""Looks at a page, 0.05 or 0.1 s apart, until what a test waits for is there; a machine may be busy."""
+Found = TypeVar("Found")
 
 
 def visit(site: Site, path: str, act: Callable[[User], Awaitable[None]]) -> None:
@@ -27,12 +31,30 @@ def visit(site: Site, path: str, act: Callable[[User], Awaitable[None]]) -> None
     asyncio.run(simulated())
 
 
+def see(site: Site, path: str, *texts: str) -> None:
+    """Open a page, and wait for these texts."""
+
+    async def act(user: User) -> None:
+        for text in texts:
+            await user.should_see(text)
+
+    visit(site, path, act)
+
+
+async def until(find: Callable[[], Found], told: Callable[[], object] = str) -> Found:
+    """What is found, once that is something. Raises AssertionError with what is `told`."""
+    for _ in range(LOOKS):
+        if found := find():
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"it did not come to that: {told()}")
+
+
 async def rows_of(user: User, label: str) -> list[dict[str, Any]]:
     """The rows that the table of this name shows, when it is there. Raises AssertionError without one."""
-    for _ in range(200):
+
+    def tables() -> list[ui.table]:
         with user:
-            for found in ElementFilter(kind=ui.table):
-                if found.props.get("aria-label") == label:
-                    return list(found.rows)
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"there is no table {label!r}: {user.current_layout}")
+            return [each for each in ElementFilter(kind=ui.table) if each.props.get("aria-label") == label]
+
+    return list((await until(tables, lambda: user.current_layout))[0].rows)

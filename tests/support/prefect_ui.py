@@ -66,14 +66,9 @@ class Ui:
     def start(self) -> float:
         """Seconds until it is ready."""
         began = time.monotonic()
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(
-            self.command(),
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            self.command(), cwd=ROOT, env=self.environment, text=True, start_new_session=True, **pipes
         )
         assert self.process.stdout
         line = self.process.stdout.readline()

@@ -53,12 +53,14 @@ def told(error: Exception) -> str:
 
 async def asked(read: Callable[[], Result], place: ui.element | None = None) -> Result | None:
     """What a thread reads or does. An error is shown in a place, else as a notification; then None is returned."""
+    client = ui.context.client  # what a user pressed may be gone when the answer comes, drawn anew by another look
     try:
         return await reading(read)
     except Exception as error:
         said = told(error)
     if place is None:
-        refuse(said)
+        with client:
+            refuse(said)
     else:
         with anew(place):
             problem(said)
