@@ -35,8 +35,8 @@ def metric(questions: int, counts: Counts, margin: float) -> GatedMetric:
 
 
 @cache
-def verdict(questions: int, margin: float, counts: Counts) -> Verdict:
-    return decide({"recall": metric(questions, counts, margin)}).verdict
+def verdict(questions: int, margin: float, *counts: Counts) -> Verdict:
+    return decide({str(place): metric(questions, each, margin) for place, each in enumerate(counts)}).verdict
 
 
 def error_rates(questions: int, margin: float) -> tuple[float, float]:
@@ -60,6 +60,19 @@ def error_rates(questions: int, margin: float) -> tuple[float, float]:
     return max(passed for passed, _ in rates), max(failed for _, failed in rates)
 
 
+def switch(generator: np.random.Generator, questions: int, change: float, changed: float) -> list[Counts]:
+    """The counts of one switch of generations. Of the first metric 0.8 are right, and a share `changed` of the
+    questions changes, so that its mean changes by `change`. The second does not change on the mean; it changes on the
+    same questions for one half of them."""
+    own = generator.random(questions)
+    lost = own < (changed / 2 - change) / 0.8
+    right = generator.random(questions) < 0.8
+    gained = own < changed / 2 / 0.2
+    again = np.where(generator.random(questions) < 0.5, own, generator.random(questions))
+    first = int((right & lost).sum()), int((~right & gained).sum())
+    return [first, (int((again < changed / 2).sum()), int((again > 1 - changed / 2).sum()))]
+
+
 def decided(current: ArrayLike, candidate: ArrayLike, margin: float = MARGIN, **given: Any) -> DecidedMetric:
     return decide({"recall": GatedMetric(current, candidate, margin, **given)}).metrics["recall"]
 
@@ -74,6 +87,15 @@ def test_a_loss_of_the_margin_is_called_no_worse_or_worse_in_at_most_one_of_fort
     questions: int, margin: float
 ) -> None:
     assert all(0.01 < rate <= 0.025 for rate in error_rates(questions, margin))
+
+
+def test_simulated_switches_err_in_at_most_one_of_forty_with_several_metrics_too() -> None:
+    generator, switches = np.random.default_rng(1), 200
+    for change in (0.0, -0.01, -0.03, -0.10):
+        verdicts = [verdict(300, MARGIN, *switch(generator, 300, change, 0.1)) for _ in range(switches)]
+        wrong = NO_WORSE if change < -MARGIN else WORSE
+        assert verdicts.count(wrong) <= 0.025 * switches, change
+    assert verdicts.count(WORSE) > 0.5 * switches  # of 0.10 less
 
 
 def test_equal_pairs_do_not_make_few_questions_certain() -> None:
