@@ -84,7 +84,7 @@ class Command:
             process.join(after)
             process.kill()
             process.join()
-            assert process.exitcode in (0, -9), f"{self.words}: {output.read()}"
+            assert process.exitcode in (0, -9), f"{self.words} ended with {process.exitcode}: {output.read()}"
         return process.exitcode
 
 
