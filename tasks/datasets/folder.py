@@ -22,7 +22,7 @@ from vitalfew.tasks.datasets.files import FileDataset, check_source, open_counte
 IGNORE_FILE = ".vitalfewignore"
 EXCLUDED = """
 # What sites are made with: templates, styles, programs, pictures of text.
-_templates/ _layouts/ _includes/ _static/ _sass/ node_modules/ __pycache__/
+_templates/ _themes/ _layouts/ _includes/ _static/ _sass/ node_modules/ __pycache__/
 *.css *.scss *.js *.mjs *.map *.svg *.woff *.woff2 *.ttf *.ico *.pyc
 # Lists of packages and of pages.
 requirements*.txt constraints*.txt *.lock package-lock.json pnpm-lock.yaml go.sum

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
@@ -34,6 +34,8 @@ _SUFFIX = re.compile(r"st|nd|rd|th|er|re|e|ème|ª|º|a|o|tm|sm|™|®|©|", re.
 """What is written above the line and is part of the word: 1st, 2e."""
 _REDIRECTION = 300
 """Characters that a page has at most which only leads to another, besides white space."""
+_SITE = re.compile(r"\s+[-–—|·•:»]\s")
+"""What stands in a `<title>` between the heading of a page and the name of its site."""
 _DEEPEST = 100
 """Elements that a text stands in at most; of a deeper one the nearest count."""
 
@@ -52,7 +54,13 @@ def read_html(content: str) -> ReadDocument:
     if body is None or (tree.css_first("meta[http-equiv=refresh i]") and _signs(body.text()) < _REDIRECTION):
         return ReadDocument([], title)
     blocks = [*_blocks(_main_part(tree))]
-    return ReadDocument(blocks, "" if heading_of_all(blocks) else title)
+    return ReadDocument(blocks, "" if heading_of_all(blocks) else _without_site(title, blocks))
+
+
+def _without_site(title: str, blocks: Sequence[Block]) -> str:
+    """A title without the name of the site behind the page's first heading: "Fees" of "Fees - Handbook"."""
+    first = next((block.text for block in blocks if block.level), title)
+    return first if title.startswith(first) and _SITE.match(title, len(first)) else title
 
 
 def _remove_unshown(tree: LexborHTMLParser) -> None:
@@ -189,7 +197,8 @@ def _made(element: Any, texts: Sequence[Any]) -> Iterator[Block]:
     elif element.tag == "table":
         yield Block("\n".join(_rows(texts)), is_whole=True)
     elif element.tag in ("ul", "ol"):
-        yield Block("\n".join(f"- {_joined(nodes)}" for nodes in _grouped(texts, ("li",)).values()))
+        items = (_joined(nodes).replace("\n", "\n  ") for nodes in _grouped(texts, ("li",)).values())
+        yield Block("\n".join(f"- {item}" for item in items))
     else:
         yield Block(_joined(texts), _GROUPS.get(element.tag, 0))
 
@@ -197,7 +206,7 @@ def _made(element: Any, texts: Sequence[Any]) -> Iterator[Block]:
 def _rows(texts: Sequence[Any]) -> Iterator[str]:
     """The rows of a table, and of those in it, as text. `texts`: all that it holds."""
     cells = _grouped(texts, ("td", "th", "caption"))
-    shown = {cell: _joined(nodes) for cell, nodes in cells.items()}
+    shown = {cell: _spaced(_joined(nodes)) for cell, nodes in cells.items()}
     for nodes in _grouped([nodes[0] for nodes in cells.values()], ("tr", "caption", "table")).values():
         row: Any = next((each for each in _around(nodes[0]) if each.tag in ("tr", "caption", "table")), None)
         is_row = row is not None and row.tag == "tr"
@@ -216,13 +225,21 @@ def _grouped(texts: Sequence[Any], tags: Collection[str]) -> dict[int, list[Any]
 
 
 def _joined(texts: Sequence[Any]) -> str:
-    """The texts of an element, with a space between those of two blocks in it."""
-    written, last = list[str](), None
-    for node in texts:
-        nearest = next((each.mem_id for each in _around(node) if _stands_apart(each)), None)
-        written.append(f"{'' if nearest == last else ' '}{node.text()}")
-        last = nearest
-    return _spaced("".join(written))
+    """The texts of an element, with a space between those of two blocks in it; code has lines of its own."""
+    written = ""
+    for (_, is_code), nodes in groupby(texts, _nearest_block):
+        own = "".join(node.text() for node in nodes)
+        if is_code:
+            written += ("\n" if written else "") + own.strip("\n") + "\n"
+        elif own := _spaced(own):
+            written += ("" if not written or written.endswith("\n") else " ") + own
+    return written.rstrip()
+
+
+def _nearest_block(text: Any) -> tuple[int, bool]:
+    """The block that a text stands in, and whether it is code."""
+    block = next((each for each in _around(text) if _stands_apart(each)), None)
+    return (block.mem_id, block.tag == "pre") if block else (0, False)
 
 
 def _spaced(text: str | None) -> str:

@@ -1,10 +1,9 @@
 """Markdown as blocks: CommonMark with tables, by markdown-it-py, without what its dialects add (dialects.py).
 
 Comments, link definitions, rules and lists of links into the same page (a table of contents) are left out: they say
-nothing to a reader of a passage. A block's text is its source.
+nothing to a reader of a passage. A block's text is its source; a block of HTML is read as a page is.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from markdown_it import MarkdownIt
@@ -12,9 +11,8 @@ from markdown_it.token import Token
 
 from vitalfew.tasks.datasets.documents.blocks import Block, ReadDocument
 from vitalfew.tasks.datasets.documents.dialects import front_matter, plain
+from vitalfew.tasks.datasets.documents.html import read_html
 
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_TAG = re.compile(r"<[^<>]*>")
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _MDX = MarkdownIt("commonmark").enable("table").disable("code")
 _WHOLE = ("fence", "code_block", "table_open")
@@ -45,12 +43,14 @@ def _blocks(tokens: Iterable[Token], lines: Sequence[str]) -> Iterator[Block]:
         if token.map is None or token.type == "hr" or (token.type == "fence" and not token.content.strip()):
             continue
         text = "\n".join(lines[slice(*token.map)]).strip("\n")
-        if token.type == "heading_open":
+        if token.type == "html_block":
+            yield from read_html(text).blocks
+        elif token.type == "heading_open":
             if heading := _without_attributes(_plain(inner[0])):
                 yield Block(heading, int(token.tag[1:]))
         elif token.type in _WHOLE:
             yield Block(text, is_whole=True)
-        elif not _is_contents(inner) and (text := _without_comments(text, token, inner).strip()):
+        elif not _is_contents(inner) and (text := _without_comments(text, inner).strip()):
             yield Block(text)
 
 
@@ -104,11 +104,8 @@ def _outside_links(children: Sequence[Token]) -> str:
     return "".join(texts).strip()
 
 
-def _without_comments(text: str, token: Token, inner: Sequence[Token]) -> str:
+def _without_comments(text: str, inner: Sequence[Token]) -> str:
     """The text of a block without comments; nothing of one that shows nothing."""
-    if token.type == "html_block":
-        text = _COMMENT.sub("", text)
-        return text if _TAG.sub("", text).strip() else ""
     children = [child for inline in inner for child in inline.children or ()]
     html = [child.content for child in children if child.type == "html_inline"]
     if html and not any(child.content.strip() for child in children if child.type != "html_inline"):

@@ -22,6 +22,7 @@ _ROLE = re.compile(r":([A-Za-z][\w:+.-]*):`")
 _TARGET = re.compile(r"\s*<[^<>]*>$")
 _LEFT_OUT = ("toctree", "contents", "index", "meta", "raw", "include", "literalinclude", "image", "highlight")
 """Directives of lists of pages, of files, and of pictures."""
+_LISTS = (nodes.bullet_list, nodes.enumerated_list)
 _WHOLE = (nodes.literal_block, nodes.doctest_block, nodes.math_block, nodes.table)
 _VERSIONS = {
     "versionadded": "Added in version ",
@@ -125,9 +126,9 @@ def _blocks(parent: nodes.Element, level: int) -> Iterator[Block]:
         elif isinstance(node, nodes.title) and isinstance(parent, nodes.section | nodes.document):
             yield Block(_joined(node), max(1, level))
         elif isinstance(node, _WHOLE):
-            yield Block(_table(node) if isinstance(node, nodes.table) else node.astext(), is_whole=True)
-        elif isinstance(node, nodes.bullet_list | nodes.enumerated_list):
-            yield Block("\n".join(f"- {_joined(item)}" for item in node.children))
+            yield Block(_written(node), is_whole=True)
+        elif isinstance(node, _LISTS):
+            yield Block(_written(node))
         elif isinstance(node, nodes.Invisible | nodes.system_message):
             continue
         elif isinstance(node, nodes.TextElement | nodes.line_block | nodes.field | nodes.footnote | nodes.citation):
@@ -135,6 +136,16 @@ def _blocks(parent: nodes.Element, level: int) -> Iterator[Block]:
                 yield Block(text)
         elif isinstance(node, nodes.Element):
             yield from _blocks(node, level)
+
+
+def _written(node: nodes.Node) -> str:
+    """A list, code, a table or a paragraph as text; what stands in an item of a list is indented below it."""
+    if isinstance(node, _LISTS):
+        items = ("\n".join(map(_written, item.children)) for item in node.children)
+        return "\n".join("- " + item.replace("\n", "\n  ") for item in items)
+    if isinstance(node, nodes.table):
+        return _table(node)
+    return node.astext() if isinstance(node, _WHOLE) else _joined(node)
 
 
 def _joined(node: nodes.Node) -> str:

@@ -568,3 +568,23 @@ def test_a_process_that_is_killed_costs_one_document() -> None:
             process.read("b.txt", b"B.", 0, None)
         assert caught.value.reason == "unreadable_file"
         assert process.read("c.txt", b"C.", 0, None).passages[0].text == "C."
+
+
+def test_code_in_a_list_keeps_its_lines() -> None:
+    due = "- Set it:\n  a:\n    b: 1\n  Then go.\n- Done"
+    page = "<ul><li><p>Set it:</p><pre>a:\n  b: 1</pre>Then go.</li><li>Done</li></ul>"
+    assert [block.text for block in read_html(page).blocks] == [due]
+    text = "- Set it::\n\n    a:\n      b: 1\n\n  Then go.\n- Done\n"
+    assert [block.text for block in read_rst(text).blocks] == [due]
+
+
+def test_html_in_markdown_is_read_as_a_page_is() -> None:
+    text = '<script>\nlet a = 1\n</script>\n\n<div class="box">\n<h3>Good</h3>\n\nRead **this**.\n\n</div>\n'
+    assert [(block.level, block.text) for block in read_markdown(text).blocks] == [(3, "Good"), (0, "Read **this**.")]
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"), [("Fees - Handbook", "Fees"), ("Fees-Handbook", "Fees-Handbook"), ("Handbook", "Handbook")]
+)
+def test_the_name_of_a_site_is_no_part_of_a_title(title: str, expected: str) -> None:
+    assert read_html(f"<title>{title}</title><h2>Fees</h2><p>A.</p><h2>Fines</h2><p>B.</p>").title == expected
