@@ -57,7 +57,7 @@ TITLES = _words("""
 ABBREVIATIONS = TITLES | _words("""
     jr sr esq ret inc corp co cos ltd llc plc bros assn dept univ inst intl govt
     jan feb apr jun jul aug sep sept oct nov dec
-    no nos vol vols pp para fig figs ch chap ed eds op opp cf viz al etc vs approx ca est fl incl trans
+    no nos rs vol vols pp para fig figs ch chap ed eds op opp cf viz al etc vs approx ca est fl incl trans
     ave blvd rd rte hwy bldg apt ft sq
     e.g i.e a.m p.m a.d b.c b.c.e c.e u.s u.s.a u.k u.n e.u d.c l.a n.y
     ph.d m.d b.a m.a b.s m.s b.sc m.sc d.phil ll.b ll.d d.d
@@ -79,6 +79,7 @@ CACHED_DECISIONS = 200_000
 
 _CANDIDATE = re.compile(
     r"""[.?!] (?<! \.\s\. )
+    (?! ["'\u2019\u201d\xbb)\]}]++ \s++ [a-z] )           # "This is great." she said
     (?= ["'\u2019\u201d\xbb)\]}]*+                         # closing quotes and brackets,
         (?: \s++ ["'\u2019\u201d\xbb)\]}]++ (?=\s) )?+     # more of them after a space,
         (?: \[ [^\[\].?!\n]{1,40} \] ){0,4}+               # footnote marks

@@ -17,7 +17,8 @@ Deviations, all for English, none of them learnt from labelled text:
   one ("Who's the Caboose?" starring …). Kiss & Strunk leave these marks alone.
 - The next *word* is looked at, past opening quotes and brackets: Robert D. "Bob" Basham.
 - Closing quotes, brackets and footnote marks ("[2]") after the mark stay in its sentence; a mark that no white space
-  follows after those ends none; neither does one before detached punctuation, nor ". . .". A blank line always does.
+  follows after those ends none; neither does one before detached punctuation, nor ". . .", nor one that is closed
+  before a small letter ("Great." she said). A blank line always does.
 - An item of a list, a line that begins with "- ", "* ", "+ ", "• ", "2. " or "2) ", begins a sentence, and its number
   ends none.
 

@@ -62,6 +62,7 @@ def test_rules_and_seeds(small: Punkt) -> None:
         "He joined the U.S. Army. | He left the U.S. | The army won.",
         '"Who is he?" asked the dog. | "Why?" | He ran!! | It barked?! | Oh.',
         'It was "here. " | She went. | It is true.[2] | It helps.[citation needed] | The rest.',
+        '"This is great." she said. | He was (an engineer.) at the time. | Rs. 20 was paid.',
         "He waited . . . and then . . . left.",
         "A heading\n\n| Some text\nwent on. | The end.\n \n| * item",
         "Do this:\n| 1. Remove the label. | Wait.\n| 2. Add\n| - a part of it. | Two.\n| 10) More\n| * star\n-5 none",
