@@ -12,6 +12,7 @@ import lzma
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,14 @@ def open_counted(path: Path) -> io.BufferedReader:
 def bytes_read() -> int:
     """Return how many bytes of source files this process has read so far."""
     return _Counted.total
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """For what is looked at here and read again later."""
+    before = _Counted.total
+    yield
+    _Counted.total = before
 
 
 _PACKERS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from vitalfew.tasks.datasets.base import InputError, Record, Reject
 from vitalfew.tasks.datasets.base import RowError as RowError  # for the formats that read rows
-from vitalfew.tasks.datasets.files import FileDataset, bounded_lines, open_source
+from vitalfew.tasks.datasets.files import FileDataset, bounded_lines, open_source, uncounted
 from vitalfew.tasks.datasets.json_stream import BrokenJson, JsonReader, over_long
 
 REASONS = {
@@ -218,7 +218,7 @@ def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
 
 def opens_with(path: Path, bracket: bytes) -> bool:
     """Return whether a file's first non-blank line starts with `bracket`. Raises InputError."""
-    with open_source(path) as source:
+    with uncounted(), open_source(path) as source:
         # Read in pieces, because a file without line breaks is one line.
         first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")
     return first.lstrip().startswith(bracket)

@@ -39,7 +39,7 @@ def test_copies_of_a_long_passage(tmp_path: Path) -> None:
     text = "The same passage, word for word. " * 2910
     file = lines(tmp_path / "f.jsonl", ({"text": text} for _ in range(1500)))
     assert peak(tmp_path / "s", f"jsonl:{file}") < 450
-    assert rejected(tmp_path / "s") == [("duplicate", 1499, "the same id as row 2 of jsonl:f.jsonl")]
+    assert rejected(tmp_path / "s") == [("duplicate", 1499, "the same text as row 2 of jsonl:f.jsonl")]
     assert sql(tmp_path / "s", "SELECT count(*) FROM passages") == [(2,)]
 
 
