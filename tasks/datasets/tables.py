@@ -28,7 +28,7 @@ from vitalfew.tasks.datasets.base import (
     Reject,
 )
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
-from vitalfew.tasks.datasets.files import check_source, open_source
+from vitalfew.tasks.datasets.files import check_source, open_source, uncounted
 from vitalfew.tasks.datasets.rows import (
     RowDataset,
     RowError,
@@ -269,7 +269,7 @@ class JsonLines(ColumnsDataset):
     Options: ClassVar[type[DatasetOptions]] = ColumnOptions
 
     def rows(self) -> Iterator[tuple[int, Any]]:
-        with open_source(self.source()) as source:
+        with uncounted(), open_source(self.source()) as source:
             is_array = re.match(rb"\s*\[\s*\{", source.peek(PEEKED))
         if is_array:
             return stream_json(self.source(), "JSON lines or an array of objects")
