@@ -173,7 +173,7 @@ def _emphasis(text: str) -> list[Edit]:
 
 
 def _sides(text: str, run: re.Match[str]) -> tuple[bool, bool]:
-    """Whether a run of marks may be the first of a pair, and the second."""
+    """Return whether a run of marks may be the first of a pair, and the second."""
     before, after = text[max(run.start() - 1, 0) : run.start()], text[run.end() : run.end() + 1]
     if run[0] == "__":
         return False, False

@@ -472,7 +472,7 @@ class ReusingStage(MethodStage):
         return [file for manifest in manifests for file in manifest.files() if file.table == table]
 
     def taken(self, base: File) -> Reused:
-        """What the shard took, by itself and with what it took over, that wrote a file of earlier work."""
+        """The work of the shard that wrote a file of earlier work, with what that shard took over itself."""
         manifest = Artifact(self.reused_store, *base.path.split("/")[:2]).recorded_manifest()
         records = manifest.shards if manifest else []
         cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())

@@ -212,7 +212,7 @@ def _without_modules(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _without_tag(match: re.Match[str]) -> str:
-    """What stays of a tag, or of code."""
+    """The text that stays of a tag, or of code."""
     if match[0].startswith("`"):
         return match[0]
     if match["name"] in _INLINE:

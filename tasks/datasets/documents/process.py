@@ -27,7 +27,7 @@ _OUT_OF_MEMORY = 70
 
 
 class Bounds(NamedTuple):
-    """What reading a document may take at most. `memory` and `text`: MiB."""
+    """The most that reading a document may take. `memory` and `text`: MiB."""
 
     seconds: float = 10.0
     memory: int = 512
@@ -36,7 +36,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read of a document. `metadata`: a JSON object; `faults` and `notes`: as of a ReadDocument."""
+    """The passages and fields of a document. `metadata`: a JSON object; `faults` and `notes`: as of a ReadDocument."""
 
     passages: list[DocumentPart]
     metadata: str
