@@ -154,7 +154,7 @@ class Folder(FileDataset):
         return [_File(name, self._fault(name)) for name in names]
 
     def _patterns(self) -> GitIgnoreSpec:
-        """The patterns of what is left out by default, by the folder's own file, and by the option. Raises InputError."""
+        """The patterns of files to leave out: default, the folder's own and the option's. Raises InputError."""
         default = [pattern for line in EXCLUDED if not line.startswith("#") for pattern in line.split()]
         file = self._root / IGNORE_FILE
         try:
