@@ -1,7 +1,7 @@
 """Small files of the kinds that people have, written for the golden tests: documents, languages, questions, judgements.
 
-What the product makes of them stands in `expected/`, right or wrong: the comments here say what is known to be wrong,
-and issues 57 (documents, languages) and 58 (measures, answers) change it.
+What the product makes of them stands in `expected/`. The comments say what a case is about, and "Wrong", what is known
+to be wrong in measures, which issue 58 changes.
 """
 
 import json
@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
-# Wrong: words around <br>, cells and nested blocks are joined; the list's items in one cell too.
+# Words around <br>, cells and nested blocks stay apart.
 KIOSK = """<!doctype html><html><head><title>Kiosk</title><style>p { color: red }</style></head><body>
 <nav><a href="/">Home</a></nav><main><h1>Kiosk<br>and stall</h1>
 <p>Open from May<br>to September<br/>every day</p>
@@ -20,11 +20,11 @@ KIOSK = """<!doctype html><html><head><title>Kiosk</title><style>p { color: red 
 <dl><dt>Keeper</dt><dd>Olaf Brandt</dd></dl>
 <ul><li><p>Bring coins</p><p>Return the cup</p></li><li>No dogs</li></ul>
 <p>The tank holds 10<sup>3</sup> litres of H<sub>2</sub>O.</p></main></body></html>"""
-# Wrong: no text is found in a form; the aside and what a dialog or an accordion shows fall away.
+# A page in a form, with an aside and an accordion.
 FORM = """<!doctype html><html><head><title>Permit</title></head><body><form><h1>Permit</h1>
 <p>The permit costs nine crowns.</p><aside>It is valid for a year.</aside>
 <h2><button>Where is it sold?</button></h2><div hidden>At the harbour.</div></form></body></html>"""
-# Wrong: keywords do not find "fifteen", "official", "entrepreneur" and "percent" in their usual form.
+# Keywords find "fifteen", "official", "entrepreneur" and "percent" as they are usually written.
 GLYPHS = """# Fees
 
 The of\ufb01cial fee is \ufb01fteen crowns. The entre\u00adpre\u00adneur pays two\u00a0per\u200bcent.
@@ -32,7 +32,7 @@ The of\ufb01cial fee is \ufb01fteen crowns. The entre\u00adpre\u00adneur pays tw
 """
 HASH = "# Ada#\n\nA comment of Ada# begins with two dashes.\n\n## Loops\n\nA loop of Ada# ends with the word end.\n"
 TICKET = "# Ticket\n\nTicket {number} is about the {part}.\n"
-# Wrong: an .mdx file is plain text: imports, remarks, tags and fences are sentences, its title is the file's name.
+# MDX: no imports, remarks, tags and fences.
 MDX = """---
 title: Ferry
 team: harbour
@@ -58,13 +58,13 @@ A bicycle travels free of charge.
 Come early in August.
 :::
 """
-# Wrong: +++ is a passage; a colon in a title loses title and metadata in silence.
+# TOML front matter; YAML with a colon in a title, which is kept and is a reject.
 TOML = '+++\ntitle = "Tides"\nteam = "harbour"\n+++\n\n# Tides\n\nThe tide is high at noon.\n'
 COLON = "---\ntitle: Tolls: half price\nteam: harbour\n---\n\n# Tolls\n\nChildren pay half.\n"
 FENCES = (
     "# Lock\n\n!!! note\n    The lock closes at ten.\n\n/// warning\nKeep off the gate.\n///\n\n{{#include more.md}}\n"
 )
-# Wrong: what follows an admonition is filed under it; caption, rubric and attribution vanish.
+# What follows an admonition is not below it; caption, rubric and attribution are text.
 RST = """Buoys
 =====
 
@@ -93,11 +93,11 @@ Repairs
 
 A :term:`sinker` holds it, with a mass of :math:`m = 3`.
 """
-# Wrong: in UTF-16 a file is "binary"; the declared charset of a page is not read.
+# UTF-16 by its mark; a page by its declared charset.
 UTF16 = "# Anchor\n\nThe anchor weighs fifty kilograms.\n"
 LATIN = """<!doctype html><html><head><meta charset="iso-8859-1"><title>Pier</title></head>
 <body><p>The p\u00e9age is free.</p></body></html>"""
-# Wrong: a text without full stops is cut after so many words, wherever that is.
+# A text without full stops.
 LONG = "# Register\n\n" + " ".join(
     f"box {number} holds {('rope', 'tar', 'sailcloth', 'lamps')[number % 4]} and its key is {number * 37 % 1000:03}"
     for number in range(1, 61)
@@ -135,7 +135,7 @@ def write_documents(folder: Path) -> Path:
 
 
 def _docx() -> bytes:
-    """A document with a heading, a line break, and a table with two paragraphs in a cell. Wrong: words are joined."""
+    """A document with a heading, a line break, and a table with two paragraphs in a cell."""
 
     def paragraph(content: str, style: str = "") -> str:
         chosen = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
@@ -168,7 +168,6 @@ LANGUAGES = {
         "There are two ways: 1.) by boat 2.) on foot.",
     ),
 }
-"""Wrong: in other scripts than Latin, marks that end sentences are not known, and a word is a run between spaces."""
 
 
 def write_languages(path: Path) -> Path:
@@ -199,7 +198,7 @@ QUESTIONS: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("answer", "What marks the channel?", {"answer": "A buoy", "source": "buoys.rst"}),
     ("nowhere", "What does the anchor weigh?", {"answers": ["fifty"], "source": "anchor.md"}),
 )
-"""Kinds of answers and of gold places. Wrong: see wild.md; those that are not understood are rejected or ignored."""
+"""Kinds of answers and of gold places; what is not understood is rejected."""
 
 
 def write_questions(path: Path) -> Path:
@@ -235,7 +234,7 @@ JUDGEMENTS = (
 def write_judged(folder: Path) -> Path:
     """A corpus as BEIR lays it out: a question that is a document, grades, one text under two ids, equal scores.
 
-    Wrong: the question finds itself; grades are lost; `same-2` is no document; equal scores are exported by steps that
+    Wrong: the question finds itself; grades are lost; equal scores are exported by steps that
     trec_eval, which reads float32, cannot tell apart.
     """
     (folder / "qrels").mkdir(parents=True)

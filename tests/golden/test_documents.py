@@ -1,7 +1,4 @@
-"""Golden: passages, sentences and rejects of small odd documents as they are today, right or wrong.
-
-Known to be wrong, and changed by issue 57, is what `cases.py` says above each document.
-"""
+"""Golden: passages, sentences and rejects of small odd documents."""
 
 from collections.abc import Callable
 from pathlib import Path
