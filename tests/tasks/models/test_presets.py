@@ -16,6 +16,7 @@ from vitalfew.tasks.models.presets import presets
 
 def test_the_list_says_where_each_lies_or_what_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     snapshot = tmp_path / "models--facebook--contriever" / "snapshots" / "0123"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
