@@ -36,7 +36,7 @@ def indexed(parameters: IndexCorpus, outcome: Any, gated: "Gated | None" = None)
     rejected(load, parameters)
     for note, what in _LEFT_OUT.items():
         if count := load.note(note):
-            out.print(f"{count:,} {what}.")
+            out.print(f"{what}: {count:,}")
     if known := sum(manifest.note("reused") for manifest in outcome.new()):
         vectors = sum(manifest.rows.get("vectors", 0) for manifest in outcome.manifests)
         out.print(f"{known:,} of {vectors:,} vectors were already in the store and were not encoded again.")
@@ -213,9 +213,9 @@ _REMEDIES = {
 }
 """What helps against the rejects of a reason, as markup; the details of others say what is wrong."""
 _LEFT_OUT = {
-    "excluded_files": "files were left out by patterns: by default, by exclude= or by .vitalfewignore",
-    "includes_not_followed": "includes were not followed: index the files that they name",
-    "pages_without_text": "pages have no text, such as scans: these need text first, for example by ocrmypdf",
+    "excluded_files": "Files left out by patterns (defaults, exclude= or .vitalfewignore)",
+    "includes_not_followed": "Includes not followed (index the files that they name)",
+    "pages_without_text": "Pages without text, such as scans (they need text first, for example by ocrmypdf)",
 }
 """Notes of a load on what no row of `rejects` has."""
 
@@ -234,7 +234,7 @@ def _files(load: "Manifest", parameters: IndexCorpus) -> None:
         files = {
             (row["source"], file_of(name)) for row in rows.to_pylist() for name in (row["source_id"], *row["also"])
         }
-        out.print(f"{rows.num_rows:,} passages come from {len(files):,} files.")
+        out.print(f"Passages: {rows.num_rows:,}, files that they come from: {len(files):,}")
 
 
 def _stage_row(manifest: "Manifest", reused: bool) -> list[str]:

@@ -127,7 +127,7 @@ def test_what_a_folder_gave_and_why_files_were_not_used(tmp_path: Path) -> None:
     done = run("index", f"folder:{folder}", "--name", "h", "--store", store, *FAKE)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert "3 passages come from 2 files." in lines
+    assert "Passages: 3, files that they come from: 2" in lines
     place = lines.index("Not used: 1 binary_file. To list them:") + 1
     program, command, query, *rest = shlex.split(lines[place])
     assert (program, command, rest) == ("vitalfew", "sql", ["--store", str(store)])
