@@ -94,6 +94,9 @@ class Commands:
 
     def __init__(self, place: Path, server: PaidServer) -> None:
         self.place, self.server = place, server
+        loading = FORKED.Process(target=int)  # the libraries, so that no command's seconds hold that
+        loading.start()
+        loading.join()
         naive = NAIVE.format(url=server.url)
         for folder in ("corpora", "experiments"):
             (place / folder).mkdir()
