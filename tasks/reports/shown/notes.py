@@ -65,7 +65,7 @@ def warnings(report: Report) -> list[str]:
     lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
         if method.error_rows:
-            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
+            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors).rstrip(".")
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
             lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
         if method.cut:
