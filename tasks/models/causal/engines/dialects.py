@@ -71,12 +71,8 @@ def learn(server: str, model: str, dialect: Dialect) -> None:
         new = [name for name in dialect.left_out if name not in before.left_out]
         _learnt[server, model] = replace(dialect, left_out=(*before.left_out, *new))
     if new:
-        what, holds = ("parameters", "hold") if len(new) > 1 else ("parameter", "holds")
-        own = "values" if len(new) > 1 else "value"
-        logger.warning(
-            "%s refuses %s for %s: %s. It is asked without, and its own %s %s; column left_out of candidates says so",
-            *(server, what, model, ", ".join(new), own, holds),
-        )
+        names = ", ".join(new)
+        logger.warning("%s refuses for %s: %s. It is asked without, and its own defaults hold", server, model, names)
 
 
 def refused(places: Iterable[str], words: str, sent: Collection[str]) -> str:
