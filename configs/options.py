@@ -95,3 +95,8 @@ class ServerOptions(BaseModel):
         description="openai: a request that fails in spite of its retries becomes a row with an error, which stays. "
         "Otherwise the run fails, and the same command sends the request again.",
     )
+    reasoning_effort: str | None = Field(
+        None,
+        description="openai: how long a reasoning model thinks, such as minimal, low, medium or high; default: as the "
+        "server has it.",
+    )

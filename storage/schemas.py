@@ -377,7 +377,11 @@ CANDIDATES = table(
         "time taken by the model, including the original time of reused readings",
         unit="seconds",
     ),
-    column("finish_reason", TEXT, "stop, length or error"),
+    column(
+        "finish_reason",
+        TEXT,
+        "stop, length (cut by the limit of tokens), refusal (by the model), content_filter (by its server) or error",
+    ),
     column("error", TEXT, "reason if there is no answer, else empty"),
     column(
         "probabilities",
@@ -401,6 +405,14 @@ CANDIDATES = table(
         "tokens",
     ),
     *(column(f"{step}_seconds", DOUBLE, about, True, "seconds") for step, about in _STEPS.items()),
+    column(
+        "thought_tokens",
+        INTEGER,
+        "tokens among completion_tokens that a reasoning model thought, which are no part of the text; NULL if unknown",
+        True,
+        "tokens",
+    ),
+    column("left_out", list_of(TEXT), "parameters that the model's server refused, so that it was asked without them"),
 )
 
 _JUDGED = {

@@ -1,7 +1,7 @@
 """generate: question and evidence → candidates; and readings, the output of an extractive reader for a question and a
 context. Answers and readings of earlier runs, of other methods and other budgets, are not computed again."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from vitalfew.storage.costs import Reused
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.manifests import File, Manifest
 from vitalfew.tasks.generators import prompts
-from vitalfew.tasks.generators.base import Generator, Prompt, Rating
+from vitalfew.tasks.generators.base import CUT, REFUSED, Generator, Prompt, Rating
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.readings import Memory, remembering
 from vitalfew.tasks.registry import kept
@@ -39,6 +39,10 @@ OF_ROW = ("question_id", "candidate", "contexts", "reused")
 OF_PREFILL = ("prefill_tokens", "init_seconds", "prefill_seconds")
 """Columns of what was read, which another prompt with the same answer may have had more or less of."""
 STEPS = (*OF_PREFILL, "kv_tokens", "copy_seconds", "decode_seconds")
+
+
+class NoAnswers(ValueError):
+    """Every answer of a method is an error; the message has the words of the most frequent one."""
 
 
 Given = tuple[str, float | None]
@@ -68,7 +72,7 @@ class Generate(ReusingStage):
     over: ClassVar[str] = "asked"
     section: ClassVar[str] = "generate"
     role: ClassVar[str | None] = "generator"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"  # since 3, with thought_tokens and left_out
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, EngineUnavailable."""
@@ -139,11 +143,30 @@ class Generate(ReusingStage):
         share, whole = _share_read(memory), sum(completion.computed for completion in completions)
         tokens = computed + round(share * whole)
         reused = self._took(known.values(), bases) + read_before(memory, (1 - share) * whole)
-        errors = sum(bool(row["error"]) for row in rows)
-        notes = {"reused": len(due) - len(new), "errors": errors, **remembered_notes(memory)}
+        notes = {"reused": len(due) - len(new), **_told_apart(rows), **remembered_notes(memory)}
         tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **new_readings(memory)}
         questions = len({candidate.question_id for candidate in due})
         return ShardResult(questions, tables, tokens=tokens, notes=notes, reused=reused)
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises NoAnswers where every answer is an error. Its shards are then not done: the same command asks
+        again."""
+        errors = manifest.note("errors")
+        if not errors or errors < manifest.rows[self.table]:
+            return
+        reasons = Counter(
+            error
+            for record in manifest.shards
+            for error in self.artifact.read(record.shard, columns=["error"])["error"].to_pylist()
+        )
+        self.artifact.add_costs(self.name, self.model_name, manifest.shards)
+        for record in manifest.shards:
+            files.remove(self.artifact.marker(record.shard))
+        [(words, count)] = reasons.most_common(1)
+        raise NoAnswers(
+            f"{self.name}: none of {errors:,} requests to {self.model_name} has an answer: {words.rstrip('.')} "
+            f"({count:,} times). The same command asks again"
+        )
 
     def _took(self, answers: Iterable[dict[str, Any]], bases: Sequence[File]) -> Reused:
         """The cost of the answers of earlier runs: their seconds, at the processors that their shards kept busy."""
@@ -269,6 +292,13 @@ class Generate(ReusingStage):
         return {row.pop("rating_id"): Rating(**row) for row in self.rows_of(bases, query, ids)}
 
 
+def _told_apart(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many answers are errors, were cut by the limit of tokens, and were refused, as notes for the manifest."""
+    reasons = Counter(row["finish_reason"] for row in rows)
+    errors = sum(bool(row["error"]) for row in rows)
+    return {"errors": errors, CUT: reasons["length"], REFUSED: reasons["refusal"] + reasons["content_filter"]}
+
+
 def _rating(method: dict[str, Any]) -> str:
     ratings = method["generator"].get("ratings")
     return fingerprint(ratings=ratings) if ratings else ""
@@ -281,7 +311,8 @@ def _share_read(memory: Memory) -> float:
 
 
 def _columns(completion: Completion) -> dict[str, Any]:
-    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error", *STEPS)
+    names = ("text", "prompt_tokens", "completion_tokens", "logprob", "seconds", "finish_reason", "error")
+    own = ("thought_tokens", "left_out", *STEPS)
     tokens = completion.probabilities.items()
     probabilities = [{"token": token, "probability": probability} for token, probability in tokens]
-    return {name: getattr(completion, name, None) for name in names} | {"probabilities": probabilities}
+    return {name: getattr(completion, name, None) for name in (*names, *own)} | {"probabilities": probabilities}

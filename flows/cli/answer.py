@@ -8,7 +8,6 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
-from vitalfew.configs.loading import parse_assignments
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, prepare, say, table
 
@@ -22,6 +21,7 @@ def answer(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
     index: options.Index = None,
     method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    model: options.Model = None,
     as_json: options.Json = False,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
@@ -34,12 +34,13 @@ def answer(
     the experiment.
 
         vitalfew answer "Who approves a trip abroad?" --index handbook --method quickstart:ParetoRAG
+        vitalfew answer "Who approves a trip abroad?" --index handbook --model openai:NAME
     """
     prepare(verbose)
     from vitalfew.flows.pipelines.answering import Answering, configured
     from vitalfew.tasks.models.causal.engines.cap import Purse
 
-    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    chosen = configured(store, method, index, options.answering(model, assignments))
     purse = None if max_usd is None else Purse.of(max_usd)
     found = Answering(store, chosen, purse).answer([question])[0]
     if as_json:
@@ -75,6 +76,7 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
 def mcp(
     method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
     index: options.Index = None,
+    model: options.Model = None,
     max_usd: options.MaxUsd = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,
@@ -90,6 +92,6 @@ def mcp(
     from vitalfew.flows.serving.agents import Doors, agents_server
     from vitalfew.tasks.models.causal.engines.cap import Purse
 
-    chosen = configured(store, method, index, parse_assignments(assignments or []))
+    chosen = configured(store, method, index, options.answering(model, assignments))
     purse = None if max_usd is None else Purse.of(max_usd)
     agents_server(Doors.of(Answering(store, chosen, purse))).run()

@@ -8,13 +8,14 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import typer
 from rich.markup import escape
+from typer import Option
 
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, table
@@ -22,13 +23,33 @@ from vitalfew.tasks.reports.shown.text import one_line
 
 if TYPE_CHECKING:
     from vitalfew.flows.server.access import Server
+    from vitalfew.tasks.models.causal.engines.base import Completion
+    from vitalfew.tasks.models.causal.engines.openai import OpenAI
 
 POOL = "vitalfew"
 
 
-def doctor(store: options.Store = options.STORE) -> None:
-    """Check this machine and this store, and show how to fix any problems."""
-    checks = checkup(store)
+ASKED = "What is two plus three? Answer with the number alone."
+
+
+def doctor(
+    model: Annotated[
+        str | None,
+        Option(
+            metavar="openai:NAME|DIRECTORY|vllm:NAME",
+            help=f"Ask only this language model one question, and say what that shows: {options.MODEL_PLACES}",
+        ),
+    ] = None,
+    store: options.Store = options.STORE,
+) -> None:
+    """Check this machine and this store, and show how to fix any problems.
+
+    With --model, ask a language model one question, and say what it answers, how it counts tokens, and which
+    parameters its server refuses:
+
+        vitalfew doctor --model openai:NAME
+    """
+    checks = _language_model(model) if model else checkup(store)
     out.print(table(show_header=False, rows=((check.mark, check.what, escape(check.found)) for check in checks)))
     raise typer.Exit(0 if all(check.fine or not check.needed for check in checks) else 1)
 
@@ -45,6 +66,45 @@ class Check:
     @property
     def mark(self) -> str:
         return "[green]ok[/]" if self.fine else "[red]no[/]" if self.needed else "[yellow]--[/]"
+
+
+def _language_model(model: str) -> list[Check]:
+    """Ask a model a question, with the settings that answers have by default."""
+    from vitalfew.configs.loading import ConfigError
+    from vitalfew.tasks.models.causal.engines.base import EngineUnavailable
+    from vitalfew.tasks.models.causal.engines.remote import Unanswered
+    from vitalfew.tasks.registry import resolve
+
+    kind, name = options.engine_and_name(model)
+    engine_type = resolve("engine", kind)
+    try:
+        engine = engine_type(engine_type.Options(model=name), "generate")
+        [answer] = engine.complete([ASKED])
+    except (EngineUnavailable, ConfigError, Unanswered) as error:
+        return [Check(model, False, str(error))]
+    cut = "; it was cut: set a higher generate.max_tokens" if answer.finish_reason == "length" else ""
+    answered = Check(ASKED, bool(answer.text), answer.error or f"{answer.text!r} ({answer.finish_reason}{cut})")
+    cached = f" ({answer.cached_tokens} of them cached)" if answer.cached_tokens else ""
+    thought = "" if answer.thought_tokens is None else f" ({answer.thought_tokens} of them thought)"
+    counted = f"{answer.prompt_tokens} of the prompt{cached}, {answer.completion_tokens} of the answer{thought}"
+    usage = Check("tokens", bool(answer.prompt_tokens), counted, needed=False)
+    time = Check("seconds", True, f"{answer.seconds:.2f}")
+    server = _server(engine, answer) if kind == "openai" else []
+    return [answered, *server, usage, time]
+
+
+def _server(engine: "OpenAI", answer: "Completion") -> list[Check]:
+    """What was learnt of the server that answered."""
+    from vitalfew.tasks.models.causal.engines import dialects, keys
+
+    variable = keys.variable_for(engine.base_url)
+    key = f"the key in {variable}" if os.environ.get(variable) else "no key"
+    refused = ", ".join(answer.left_out) or "none"
+    return [
+        Check("server", True, f"{engine.base_url}, {key}"),
+        Check("parameters refused", not answer.left_out, refused, needed=False),
+        Check("limit of an answer", True, dialects.known(engine.base_url, str(engine.options.model)).limit),
+    ]
 
 
 def operations(store: Path) -> list[Check]:

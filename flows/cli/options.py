@@ -1,5 +1,6 @@
 """Arguments and options that several commands have, and the settings that options make."""
 
+import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,8 +10,10 @@ from rich.markup import escape
 from typer import Argument, BadParameter, Option
 
 from vitalfew.configs.loading import parse_assignments, read_yaml
+from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
 
+ENGINES = ("openai", "transformers", "vllm")
 STORE = Path("store")
 """The default of `--store`."""
 
@@ -58,6 +61,26 @@ MaxUsd = Annotated[
         help="Stop before a request to a server (openai) could make this command pay more.",
     ),
 ]
+MODEL_PLACES = (
+    "openai:NAME on the server at OPENAI_BASE_URL, with the key in OPENAI_API_KEY; a DIRECTORY, or a name of "
+    "`vitalfew models`, on this machine (transformers); or vllm:NAME."
+)
+Model = Annotated[
+    str | None,
+    Option("--model", metavar="openai:NAME|DIRECTORY|vllm:NAME", help=f"Language model that answers: {MODEL_PLACES}"),
+]
+JudgeModel = Annotated[
+    str | None,
+    Option("--judge", metavar="openai:NAME|DIRECTORY|vllm:NAME", help="Language model that judges the answers too."),
+]
+WriterModel = Annotated[
+    str | None,
+    Option(
+        "--model",
+        metavar="openai:NAME|DIRECTORY|vllm:NAME",
+        help=f"Language model that writes (--writer llm): {MODEL_PLACES}",
+    ),
+]
 Yes = Annotated[bool, Option("--yes", help="Begin although the quote is above --max-usd, and stop there.")]
 Verbose = Annotated[bool, Option("-v", "--verbose", help="Print progress messages.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
@@ -83,6 +106,34 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
     given."""
     options = {key: value for key, value in given.items() if value is not None and (key, value) != ("store", STORE)}
     return [read_yaml(config) if config else {}, parse_assignments(assignments or []), options]
+
+
+def engine_and_name(model: str) -> tuple[str, str]:
+    """The engine and the model that `--model` names. Raises BadParameter."""
+    engine, colon, name = model.partition(":")
+    if not colon or Path(model).is_dir():
+        engine, name = "transformers", model
+    if engine not in ENGINES or not name:
+        raise BadParameter(f"{model!r}: write openai:NAME, a DIRECTORY or vllm:NAME", param_hint="--model")
+    return engine, name
+
+
+def of_model(model: str | None, section: str) -> list[str]:
+    """The settings of a section that `--model` stands for, as `--set` takes them. Raises BadParameter."""
+    if model is None:
+        return []
+    engine, name = engine_and_name(model)
+    key = "generator" if section == "generate" else "engine"
+    return [f"{section}.{key}={engine}", f"{section}.model={name if parse(name) == name else json.dumps(name)}"]
+
+
+def answering(model: str | None, assignments: Iterable[str] | None) -> dict[str, Any]:
+    """The settings of a method that was perhaps evaluated with another model, at another address. Raises BadParameter,
+    ConfigError."""
+    own = of_model(model, "generate")
+    if own and engine_and_name(str(model))[0] == "openai":
+        own.append("generate.base_url=null")  # that of OPENAI_BASE_URL
+    return parse_assignments([*own, *(assignments or [])])
 
 
 def at(store: Path) -> list[str]:

@@ -29,7 +29,10 @@ SetName = Annotated[
 def write(
     index: Annotated[str, Option(metavar="NAME", help="Index whose passages the questions are written from.")],
     n: options.Questions = None,
-    writer: Annotated[str | None, Option(metavar="METHOD", help="A writer of `methods`; default: cloze.")] = None,
+    writer: Annotated[
+        str | None, Option(metavar="METHOD", help="A writer of `methods`; default: cloze, or llm with --model.")
+    ] = None,
+    model: options.WriterModel = None,
     name: Annotated[
         str | None, Option(metavar="NAME", help="Name of the set of questions; default: the index's.")
     ] = None,
@@ -49,10 +52,13 @@ def write(
     which measures retrieval, not answers.
 
         vitalfew questions write --index handbook --n 200
+        vitalfew questions write --index handbook --model openai:NAME
     """
     prepare(verbose)
+    writer = writer or ("llm" if model else None)
     own = {key: value for key, value in (("n", n), ("writer", writer)) if value is not None}
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
+    assignments = [*options.of_model(model, "write"), *(assignments or [])]
     settings = options.layers(config, assignments, index=index, name=name, **given)
     parameters = build(WriteQuestions, *settings, {"write": own})
     _tell(parameters, execute(parameters))

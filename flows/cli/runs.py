@@ -171,6 +171,8 @@ def evaluate(
         str, Argument(metavar="EXPERIMENT", help="A name from `vitalfew experiments`, or FILE.yaml.")
     ],
     index: options.IndexOfOthers = None,
+    model: options.Model = None,
+    judge: options.JudgeModel = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,
     workers: options.Workers = None,
@@ -186,6 +188,10 @@ def evaluate(
 
         vitalfew evaluate quickstart --index wiki --set retrieve.alpha=[0.5,0.8,1] --set questions.sample=500
 
+    --model names the language model that answers, and --judge one that judges the answers:
+
+        vitalfew evaluate quickstart --index wiki --model openai:NAME --judge openai:NAME
+
     An experiment that chooses settings, such as quickstart, needs about thirty questions; --set choose=null asks all
     questions with the current settings.
     """
@@ -194,6 +200,8 @@ def evaluate(
 
     name, settings = find(experiment, store)
     given = {"store": store, "workers": workers, "runner": runner, "max_usd": max_usd, "until_cap": yes or None}
+    of_models = [*options.of_model(model, "generate"), *options.of_model(judge, "judge")]
+    assignments = [*of_models, *(assignments or [])]
     parameters = evaluation(name, settings, *options.layers(None, assignments, index=index, **given))
     outcome = execute(parameters)
     show_report(outcome.report)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from rich.markup import escape
 from typer import Argument, Option
 
-from vitalfew.configs.loading import ConfigError, parse_assignments
+from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import err, out, prepare, say
 
@@ -23,6 +23,7 @@ def serve(
         list[str], Argument(metavar="EXPERIMENT:METHOD", help="Methods to serve, or a file with `configurations`.")
     ],
     index: options.IndexOfOthers = None,
+    model: options.Model = None,
     port: Annotated[int, Option(metavar="PORT", min=0, max=65535, help="0: any free port.")] = 8765,
     host: Annotated[
         str,
@@ -81,7 +82,7 @@ def serve(
     from vitalfew.tasks.models.causal.engines.cap import Purse
 
     keys, traces, computing = checked_keys(host), tracing(), _computing(runner, replicas)
-    entries = read_entries(configurations, index, parse_assignments(assignments or []))
+    entries = read_entries(configurations, index, options.answering(model, assignments))
     listening = listen(host, port)
     port = listening.getsockname()[1]
     with err.status("Opening the index …"):

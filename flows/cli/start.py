@@ -45,8 +45,9 @@ def start(
     ] = None,
     n: options.Questions = None,
     writer: Annotated[
-        str | None, Option(metavar="METHOD", help="cloze (default) needs no language model; llm asks one.")
+        str | None, Option(metavar="METHOD", help="cloze (default) needs no language model; llm asks that of --model.")
     ] = None,
+    model: options.Model = None,
     store: options.Store = options.STORE,
     assignments: options.Assignments = None,
     max_usd: options.MaxUsd = None,
@@ -63,9 +64,9 @@ def start(
 
     By default no language model is needed, and questions are sentences of your documents with a name or number left
     out. They show what a search finds, and favour searches for sentences and words: the last screen says how far to
-    trust them. A language model writes better ones:
+    trust them. A language model writes better ones, and answers them:
 
-        vitalfew start handbook --writer llm --set write.engine=openai --set write.model=NAME
+        vitalfew start handbook --writer llm --model openai:NAME
 
     Questions that people ask are best. A line of the file is a question with its answers, or with the source or quote
     that answers it, such as {"question": "Who approves trips?", "answers": ["the director"], "source": "travel.md"}:
@@ -85,7 +86,7 @@ def start(
         raise InputError(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
-    given = _by_step(assignments or [])
+    given = _by_step([*_of_model(model, writer), *(assignments or [])])
     settings = [KEYWORDS, *given["index"]]
     _check_name(store, name, documents, settings)
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
@@ -116,6 +117,11 @@ def start(
             "so that others may find more: --set encode.encoder=huggingface --set encode.model=NAME, and a language "
             "model for the answers."
         )
+
+
+def _of_model(model: str | None, writer: str | None) -> list[str]:
+    """The settings of a model that answers, and writes questions where the writer asks one."""
+    return [*options.of_model(model, "generate"), *(options.of_model(model, "write") if writer == "llm" else [])]
 
 
 @dataclass(frozen=True)
@@ -302,8 +308,7 @@ def _next(
     command("serve", method, "--index", name, *sets(settings), *there)
     if not any(own.startswith("generate.") for own in settings):
         say("The bundled reader copies a few words as its answer. A language model of yours answers in sentences:")
-        model = ["generate.generator=openai", "generate.model=NAME"]
-        command("serve", method, "--index", name, *sets([*settings, *model]), *there)
+        command("serve", method, "--index", name, "--model", "openai:NAME", *sets(settings), *there)
     if asked.is_written:
         say("Look at the questions, or edit them and ask the file:")
         command("questions", "show", name, *there)
@@ -312,8 +317,7 @@ def _next(
         command(*again, "--questions", "FILE.jsonl", *there)
     if asked.is_written and asked.experiment == RETRIEVAL:
         say("Nearer to these than a gap: questions that a language model writes from your documents:")
-        model = ["write.engine=openai", "write.model=NAME"]
-        command(*again, "--writer", "llm", *sets(model), *there)
+        command(*again, "--writer", "llm", "--model", "openai:NAME", *there)
 
 
 def _is_english(store: Path, name: str) -> bool:

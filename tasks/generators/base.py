@@ -15,6 +15,9 @@ from vitalfew.configs.evaluation import GenerateConfig
 from vitalfew.tasks.models.causal.engines.base import Completion, Engine
 from vitalfew.tasks.models.ticks import Tick, no_tick
 
+CUT, REFUSED = "cut", "refused"
+"""Notes of a manifest: how many answers the limit of tokens cut, and how many the model or a filter refused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rating:

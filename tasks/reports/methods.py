@@ -15,6 +15,7 @@ from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.runs import Run
+from vitalfew.tasks.generators.base import CUT, REFUSED
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
 from vitalfew.tasks.refiners.base import STOPPED
@@ -150,6 +151,8 @@ def _result(
         reading=_reading(store, group, manifests, scores),
         generator=generator_name(group.methods[0]),
         budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
+        cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
+        refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
     )
     return result, scores

@@ -1,10 +1,7 @@
 """What becomes of the answers of servers as they are: refused parameters, thoughts, refusals, cuts, parts, sentences.
 
-The expected values are those of today, right or wrong. Known to be wrong, and changed by issue 58: every refusal of a
-parameter but `logprobs` (it should be left out, and the questions answered; a run without any answer should not end
-with 0); thoughts (they belong to no answer, and an unfinished one is none); a refusal and a cut (both are an empty
-answer, and not counted); parts of a content (not read); a sentence (of more than 15 words, so its accuracy is 0); the
-prompt (asks for five words at most).
+The expected values are those of today, right or wrong. Known to be wrong, and changed by issue 58: a sentence (of more
+than 15 words, so its accuracy is 0); the prompt (asks for five words at most).
 """
 
 import json
@@ -29,6 +26,8 @@ REFUSED = {
     "logprobs-400": (400, "logprobs", "You are not allowed to request logprobs from this model."),
 }
 """By model: the status and the words with which it refuses a parameter."""
+CLOSED = "closed"
+"""A model that answers nothing."""
 MODELS = (
     *("plain", *REFUSED, "thinks", "thinks-unfinished", "refuses", "filtered"),
     *("cut-before", "cut-within", "parts", "sentence", "empty", "no-usage"),
@@ -56,6 +55,8 @@ def _reply(path: str, body: Any, attempt: int) -> Reply:
     if path == "/v1/models":
         return Reply({"object": "list", "data": []})
     model = body["model"]
+    if model == CLOSED:
+        return Reply({"error": {"message": "Your plan has no such model."}}, status=403)
     status, parameter, words = REFUSED.get(model, (200, "", ""))
     if parameter in body:
         return Reply({"error": {"message": words}}, status=status)
@@ -103,7 +104,8 @@ def _answers(store: Path) -> list[str]:
             kept = (
                 f"{row['text']!r}, {row['finish_reason']}, {row['prompt_tokens']} + {row['completion_tokens']} tokens"
             )
-            lines.append(f"  {gold[row['question_id']]}: {kept}, accuracy {accuracy}, F1 {f1}")
+            without = f", without {', '.join(row['left_out'])}" if row["left_out"] else ""
+            lines.append(f"  {gold[row['question_id']]}: {kept}, accuracy {accuracy}, F1 {f1}{without}")
             lines += [f"    {row['error']}"] if row["error"] else []
     return lines
 
@@ -114,14 +116,16 @@ def test_servers(golden: Callable[[str, str], None], tmp_path: Path) -> None:
         file = _experiment(tmp_path, "wild", server.url, MODELS)
         printed = vitalfew("evaluate", file, "--runner", "serial", store=store)
         _, asked, _ = next(each for each in server.asked if each[0] == "/v1/chat/completions")
-        alone = _experiment(tmp_path, "alone", server.url, ("top_p-400",))
-        nothing = vitalfew("evaluate", alone, "--runner", "serial", store=store)
+        alone = _experiment(tmp_path, "alone", server.url, (CLOSED,))
+        nothing = vitalfew("evaluate", alone, "--runner", "serial", store=store, status=1)
     asked["seed"] = "by the question" if isinstance(asked["seed"], int) else asked["seed"]
-    said = steady(lines_with(printed, "got no answer"), tmp_path)
+    said = steady(
+        "\n".join(lines_with(printed, words) for words in ("got no answer", " cut by", " refused by")), tmp_path
+    )
     told = [
         *("# what is asked", json.dumps(asked, indent=1, sort_keys=True)),
         *("# what is kept and how it is scored", *_answers(store)),
         *("# what is said of it", said),
-        *("# a run without any answer, which ends with 0", steady(lines_with(nothing, "got no answer"), tmp_path)),
+        *("# a run without any answer, which ends with 1", steady(nothing, tmp_path)),
     ]
     golden("servers.txt", "\n".join(told))

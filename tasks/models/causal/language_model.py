@@ -28,6 +28,7 @@ from vitalfew.tasks.models.causal.engines.base import (
     Probe,
     failed,
     sampling_seed,
+    without_thought,
 )
 from vitalfew.tasks.models.causal.engines.memory import kept_batch, keys_to_keep
 from vitalfew.tasks.models.causal.halving import in_halves
@@ -174,9 +175,9 @@ class LocalModel:
         """Return the completion that these tokens are; `ends`: the tokens that end an answer."""
         if math.isnan(logprob):
             return self.no_numbers(prompt_tokens, seconds)
-        reason = "stop" if tokens[-1] in ends else "length"
-        text = self.decode(tokens)
-        return Completion(text, prompt_tokens, len(tokens), seconds, logprob, reason, probabilities=probabilities)
+        text = without_thought(self.decode(tokens))
+        reason = "stop" if tokens[-1] in ends and text is not None else "length"
+        return Completion(text or "", prompt_tokens, len(tokens), seconds, logprob, reason, probabilities=probabilities)
 
     def no_numbers(self, prompt_tokens: int, seconds: float) -> Completion:
         return failed(f"the model gave NaN; --set {self.section}.precision=fp32 may help", prompt_tokens, seconds)

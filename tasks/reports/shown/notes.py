@@ -60,15 +60,24 @@ def evidence(answered: Answered) -> str:
 
 def warnings(report: Report) -> list[str]:
     """Methods that were left out; gold that was not found; metrics without a score, and why; answers
-    that failed, with their first messages."""
+    that failed, with their first messages, that were cut, and that were refused."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
         if method.error_rows:
-            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors)
+            texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors).rstrip(".")
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"
             lines.append(f"{_name(method)}: {count}{f': {texts}' if texts else ''}.")
+        if method.cut:
+            remedy = "with a higher generate.max_tokens they come to an end"
+            lines.append(f"{_name(method)}: {_answers(method.cut)} cut by the limit of tokens: {remedy}.")
+        if method.refused:
+            lines.append(f"{_name(method)}: {_answers(method.refused)} refused by the model or by a filter.")
     return lines
+
+
+def _answers(count: int) -> str:
+    return "1 answer was" if count == 1 else f"{count:,} answers were"
 
 
 def _lost(report: Report) -> list[str]:

@@ -5,6 +5,7 @@ An engine knows neither questions nor contexts, neither files nor tables. Its co
 refuses, gives a completion with an `error`. Failures that may pass are raised after the whole batch (remote.py).
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,12 @@ class Completion:
 
     `prompt_tokens` and `completion_tokens`: as the model counts them; `logprob`: of all completion tokens together
     (natural logarithm), None if unknown; `seconds`: the prompt's share of its batch's time, or the time of the request
-    for a server; `probabilities`: of the probe's tokens.
+    for a server; `probabilities`: of the probe's tokens; `finish_reason`: "stop", "length" (cut, perhaps within a
+    thought, so that there is no text), "refusal", "content_filter" or "error".
+
+    Of a server: `cached_tokens`: those of `prompt_tokens` that it had read before; `thought_tokens`: those of
+    `completion_tokens` that are no part of the text, None if it does not say; `left_out`: the parameters that it
+    refused, and answered without.
     """
 
     text: str
@@ -121,6 +127,9 @@ class Completion:
     finish_reason: str = "stop"
     error: str = ""
     probabilities: Mapping[str, float] = field(default_factory=dict)
+    cached_tokens: int = 0
+    thought_tokens: int | None = None
+    left_out: Sequence[str] = ()
 
     @property
     def computed(self) -> int:
@@ -177,6 +186,18 @@ class Engine(ABC):
     def vocabulary(self) -> Container[str] | None:
         """The entries of the model's vocabulary; None if the engine does not know them."""
         return None
+
+
+_THOUGHT = re.compile(r"<(think|thinking|thought)>.*?</\1>", re.DOTALL)
+_BEGUN = re.compile(r"\s*<(?:think|thinking|thought)>")
+
+
+def without_thought(text: str) -> str | None:
+    """Return the answer that follows a model's thoughts; None where a thought has no end, so that there is no answer.
+
+    The beginning of a thought may stand in the prompt's template, and only its end in the text."""
+    answer = _THOUGHT.sub("", text).rpartition("</think>")[2]
+    return None if _BEGUN.match(answer) else answer.strip()
 
 
 def failed(error: str, prompt_tokens: int = 0, seconds: float = 0.0) -> Completion:

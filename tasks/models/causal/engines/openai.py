@@ -1,11 +1,11 @@
 """`openai`: any server that speaks OpenAI's chat completions (vLLM, llama.cpp, OpenAI, …), through the `openai` client.
 
 The client retries 408, 409, 429, 5xx, timeouts, answers without end (bounded.py) and lost connections. The wait
-doubles every time (0.5 to 8 s, with jitter) or follows the server's Retry-After, for at most two minutes. A refusal of
-the prompt (`REFUSALS`) gives a row with an error, and so does an answer of no use that the server charged for; any
-other failure may pass (remote.py). A key is sent only to the server that it is meant for
-(keys.py), and never stored. A redirect is not followed: it would take the prompts to another
-server than the one that was named.
+doubles every time (0.5 to 8 s, with jitter) or follows the server's Retry-After, for at most two minutes. A parameter
+that the server refuses is left out (dialects.py). A refusal of the prompt (`REFUSALS`) gives a row with an error, and
+so does an answer of no use that the server charged for; any other failure may pass (remote.py). A key is sent only to
+the server that it is meant for (keys.py), and never stored. A redirect is not followed: it would take the prompts to
+another server than the one that was named.
 
 A probe asks vLLM for the named tokens only (`logprob_token_ids`). It asks any other server for the 20 most probable
 tokens, and a probed token that is not among them has no entry in `probabilities`.
@@ -21,6 +21,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ import openai
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.options import ServerOptions
-from vitalfew.tasks.models.causal.engines import keys
+from vitalfew.tasks.models.causal.engines import dialects, keys
 from vitalfew.tasks.models.causal.engines.base import (
     Completion,
     EngineUnavailable,
@@ -37,8 +38,10 @@ from vitalfew.tasks.models.causal.engines.base import (
     Probe,
     failed,
     sampling_seed,
+    without_thought,
 )
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
+from vitalfew.tasks.models.causal.engines.dialects import Dialect
 from vitalfew.tasks.models.causal.engines.remote import Remote, RemoteOptions, ServerAnswer
 
 logger = logging.getLogger("vitalfew")
@@ -48,8 +51,14 @@ TOP = 20
 LONGEST_REASON = 500
 REFUSALS = (400, 403, 413, 415, 422, 451)
 """Statuses that a prompt causes. Others are about the server, the account or the model, and may pass."""
-_OF_FORM = re.compile(r"response_format|json_schema|schema")
-"""Names the part of a request that holds an answer to a form, in a refusal of it."""
+OF_PROBE = ("logprobs", "top_logprobs", "logprob_token_ids", "return_tokens_as_token_ids")
+"""Parameters that a probe cannot do without."""
+_REASONS = {
+    **dict.fromkeys(["length", "max_tokens", "model_length", "max_output_tokens"], "length"),
+    **dict.fromkeys(["content_filter", "safety", "recitation", "prohibited_content"], "content_filter"),
+    **dict.fromkeys(["stop", "eos", "end_turn"], "stop"),
+}
+"""Servers' names of the reason why a text ends."""
 MOST_TOKENS = 1 << 30
 """The most that a server is believed to have counted for a request."""
 
@@ -64,7 +73,7 @@ class OpenAI(Remote):
     class Options(RemoteOptions):
         """A model by its name on the server."""
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"  # since 2, thoughts are no part of an answer
     secrets = staticmethod(keys.blocks)
 
     def __init__(self, options: Options, section: str) -> None:
@@ -73,7 +82,6 @@ class OpenAI(Remote):
         self.options, self.section = options, section
         self.base_url = _base_url(options, section)
         keys.key_for(self.base_url)  # before anything is computed for it
-        self._gives_logprobs = self._takes_forms = True
         self._warned: set[str] = set()
 
     def identity(self) -> dict[str, Any]:
@@ -137,7 +145,7 @@ class OpenAI(Remote):
         self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
     ) -> ServerAnswer:
         try:
-            response = self._request(prompt, probe, probed, form)
+            response, dialect = self._request(prompt, probe, probed, form)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
@@ -149,13 +157,14 @@ class OpenAI(Remote):
         answer: Any = None
         try:
             answer = json.loads(content, parse_int=_integer)
-            completion = self._read(answer, seconds, probe, probed)
+            completion = replace(_read(answer, seconds, probe, probed), left_out=dialect.left_out)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
-            tokens = sum(_usage(answer))
+            usage = _usage(answer)
+            tokens = usage["prompt_tokens"] + usage["completion_tokens"]
             return ServerAnswer(failed(f"{reason}: {_shown(content, 80)!r}"), tokens, may_pass=not tokens)
         self._check(answer, completion)
-        return ServerAnswer(completion, completion.prompt_tokens + completion.completion_tokens)
+        return ServerAnswer(completion, completion.computed)
 
     def _check(self, answer: dict[str, Any], completion: Completion) -> None:
         """Warn of what the ledger lacks, and of another model than was asked for."""
@@ -173,65 +182,50 @@ class OpenAI(Remote):
             self._warned.add(about)
             logger.warning(message)
 
-    def _request(self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None) -> Any:
-        """The raw answer, with the time of the last attempt. What a server does not know is left out from then on."""
-        parameters = self._parameters(prompt, probe, probed, form)
-        try:
-            return self.client.chat.completions.with_raw_response.create(**parameters)
-        except openai.BadRequestError as error:
-            # By what was sent: another thread may have learnt the same meanwhile.
-            if "logprobs" in parameters and not probe and "logprob" in str(error):
-                self._gives_logprobs = False
-            elif "response_format" in parameters and _OF_FORM.search(str(error)):
-                self._takes_forms = False
+    def _request(
+        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
+    ) -> tuple[Any, Dialect]:
+        """The raw answer, with the time of the last attempt, and how it was asked for. What the server refuses is left
+        out, and remembered once it answers: then the refusal was about the parameter, and not the prompt."""
+        model = str(self.options.model)
+        message: Any = {"role": "user", "content": prompt}
+        dialect = dialects.known(self.base_url, model)
+        while True:
+            parameters = self._parameters(prompt, probe, probed, form, dialect)
+            try:
+                response = self.client.chat.completions.with_raw_response.create(
+                    model=model, messages=[message], extra_body=parameters
+                )
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                after = dialect.after(error.response.text, parameters, OF_PROBE if probe else ())
+                if after is None:
+                    raise
+                dialect = after
             else:
-                raise
-        return self._request(prompt, probe, probed, form)
+                dialects.learn(self.base_url, model, dialect)
+                return response, dialect
 
     def _parameters(
-        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
+        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None, dialect: Dialect
     ) -> dict[str, Any]:
-        # OpenAI's newer models accept only the first name of the limit, most other servers only the second.
-        limit = "max_completion_tokens" if urlsplit(self.base_url).hostname == "api.openai.com" else "max_tokens"
+        """What is sent beside model and prompt."""
         parameters: dict[str, Any] = {
-            "model": self.options.model,
-            "messages": [{"role": "user", "content": prompt}],
             "temperature": self.options.temperature,
             "top_p": 1.0,  # whatever the model's own settings ask for
             "seed": sampling_seed(self.options.seed, prompt),
-            limit: self.options.max_tokens,
+            dialect.limit: self.options.max_tokens,
+            "logprobs": True,
         }
-        if self._gives_logprobs:
-            parameters["logprobs"] = True
+        if self.options.reasoning_effort:
+            parameters["reasoning_effort"] = self.options.reasoning_effort
         if probed:
-            ids = sorted(set(probed.values()))
-            parameters["extra_body"] = {"logprob_token_ids": ids, "return_tokens_as_token_ids": True}
+            parameters |= {"logprob_token_ids": sorted(set(probed.values())), "return_tokens_as_token_ids": True}
         elif probe:
             parameters["top_logprobs"] = TOP
-        if form and self._takes_forms:
+        if form:
             schema = {"name": "reply", "strict": True, "schema": form}
             parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return parameters
-
-    def _read(self, answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
-        """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
-        choice = answer["choices"][0]
-        text = choice["message"].get("content") or ""  # null if a limit came before the first word
-        reason = choice.get("finish_reason")
-        prompt_tokens, completion_tokens = _usage(answer)
-        steps = _steps(choice)
-        logprobs = [_logprob(step) for step in steps]
-        if probe and not steps:
-            raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
-        return Completion(
-            text=text.strip(),
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            seconds=seconds,
-            logprob=None if None in logprobs or not steps else math.fsum(filter(None, logprobs)),
-            finish_reason=reason[:40] if reason and isinstance(reason, str) else "stop",
-            probabilities=_probabilities(steps, probe, probed) if probe else {},
-        )
+        return {name: value for name, value in parameters.items() if name not in dialect.left_out}
 
     def _probed(self, probe: Probe) -> dict[str, int]:
         """The vocabulary ids of the probe's tokens, from vLLM's /tokenize; none if the server lacks that endpoint.
@@ -282,11 +276,63 @@ def _integer(digits: str) -> int:
     return int(digits[:40])
 
 
-def _usage(answer: Any) -> tuple[int, int]:
-    """Tokens of the prompt and of the answer; 0 where the server does not say, or says what cannot be."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    given = usage if isinstance(usage, dict) else {}
-    return _count(given.get("prompt_tokens")), _count(given.get("completion_tokens"))
+def _read(answer: dict[str, Any], seconds: float, probe: Probe | None, probed: dict[str, int]) -> Completion:
+    """Raises ValueError, LookupError, TypeError or AttributeError if the answer does not follow the interface."""
+    choice = answer["choices"][0]
+    message, steps = choice["message"], _steps(choice)
+    text = without_thought(_text(message.get("content")))
+    logprobs = [_logprob(step) for step in steps]
+    if probe and not steps:
+        raise ValueError("the answer has no log probabilities, which a probe needs; `vllm serve` gives them")
+    return Completion(
+        text=text or "",
+        seconds=seconds,
+        logprob=None if None in logprobs or not steps else math.fsum(filter(None, logprobs)),
+        finish_reason="length" if text is None else "refusal" if _is_refusal(message) else _reason(choice),
+        probabilities=_probabilities(steps, probe, probed) if probe else {},
+        **_usage(answer),
+    )
+
+
+def _text(content: Any) -> str:
+    """The text of a message, which may be in parts, also of thoughts; '' if a limit came before the first word."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type", "text") in ("text", "output_text"))
+    return content or ""
+
+
+def _is_refusal(message: dict[str, Any]) -> bool:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return bool(message.get("refusal") and not content) or any(part.get("type") == "refusal" for part in parts)
+
+
+def _reason(choice: dict[str, Any]) -> str:
+    reason = choice.get("finish_reason")
+    if not isinstance(reason, str):
+        return "stop"
+    return _REASONS.get(reason.lower(), reason[:40] or "stop")
+
+
+def _usage(answer: Any) -> dict[str, Any]:
+    """The tokens of an answer, as a completion has them; 0 where the server does not say, or says what cannot be."""
+    given = _object(answer, "usage")
+    prompt = _count(given.get("prompt_tokens"))
+    # Some servers count thoughts in the total alone.
+    written = max(_count(given.get("completion_tokens")), _count(given.get("total_tokens")) - prompt if prompt else 0)
+    thought = _object(given, "completion_tokens_details").get("reasoning_tokens")
+    cached = _object(given, "prompt_tokens_details").get("cached_tokens", given.get("prompt_cache_hit_tokens"))
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "cached_tokens": min(_count(cached), prompt),
+        "thought_tokens": None if thought is None else min(_count(thought), written),
+    }
+
+
+def _object(parent: Any, name: str) -> dict[str, Any]:
+    value = parent.get(name) if isinstance(parent, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _count(value: Any) -> int:
@@ -295,8 +341,7 @@ def _count(value: Any) -> int:
 
 def _steps(choice: dict[str, Any]) -> list[Any]:
     """The entries of the answer's tokens."""
-    logprobs = choice.get("logprobs")
-    steps = logprobs.get("content") if isinstance(logprobs, dict) else None
+    steps = _object(choice, "logprobs").get("content")
     return steps if isinstance(steps, list) else []
 
 

@@ -123,7 +123,7 @@ class Remote(Engine):
         """Raises also Unanswered, CapReached, and NoPrice where money is capped and the model has no price."""
         if assumption := _assumption.get():
             assumed = [assumption(self, prompt) for prompt in prompts]
-            tick(len(assumed), sum(answer.prompt_tokens + answer.completion_tokens for answer in assumed))
+            tick(len(assumed), sum(answer.computed for answer in assumed))
             return assumed
         memory = current()
         keys = request_keys(self, prompts, probe, form)
@@ -132,11 +132,10 @@ class Remote(Engine):
 
         def enter(key: str, completion: Completion) -> None:
             answers[key] = _writable(completion)
-            tokens = completion.prompt_tokens + completion.completion_tokens
             for _ in range(times[key]):
                 if memory:
-                    memory.give(tokens)
-                tick(1, tokens)
+                    memory.give(completion.computed)
+                tick(1, completion.computed)
 
         for key in times:
             if memory and (found := memory.find(key)):

@@ -21,7 +21,14 @@ import psutil
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.causal.adapters import Adapter, adapter_of
-from vitalfew.tasks.models.causal.engines.base import Completion, EngineUnavailable, LocalOptions, Probe, failed
+from vitalfew.tasks.models.causal.engines.base import (
+    Completion,
+    EngineUnavailable,
+    LocalOptions,
+    Probe,
+    failed,
+    without_thought,
+)
 from vitalfew.tasks.models.causal.language_model import LocalEngine, LocalModel
 from vitalfew.tasks.models.device import DTYPES, OnDevice, require_device
 from vitalfew.tasks.models.loading import loading
@@ -128,13 +135,14 @@ class Vllm(OnDevice, LocalEngine):
         if answer.cumulative_logprob is None or math.isnan(answer.cumulative_logprob):
             return self.local.no_numbers(prompt_tokens, seconds)
         places = probe.places(probed, answer.token_ids) if probe else {}
+        text = without_thought(answer.text)
         return Completion(
-            text=answer.text.strip(),
+            text=text or "",
             prompt_tokens=prompt_tokens,
             completion_tokens=len(answer.token_ids),
             seconds=seconds,
             logprob=answer.cumulative_logprob,
-            finish_reason=answer.finish_reason,
+            finish_reason="length" if text is None else answer.finish_reason,
             probabilities={
                 token: math.exp(answer.logprobs[place][probed[token]].logprob) for token, place in places.items()
             },
