@@ -91,9 +91,27 @@ def test_a_method_that_equals_the_baseline_has_no_difference() -> None:
 def test_p_is_that_of_all_sign_flips_counted_by_scipy() -> None:
     differences = np.array([0.5, -0.1, 0.3, 0.2, 0.4, -0.3, 0.6, 0.1, 0.2, -0.2, 0.7])
     flips = stats.permutation_test((differences,), np.mean, permutation_type="samples", vectorized=True)  # all 2,048
-    [found] = paired_bootstrap(np.zeros(11), [differences], resamples=50_000)
-    assert found.p == pytest.approx(flips.pvalue, abs=0.005)
+    [found] = paired_bootstrap(np.zeros(11), [differences], resamples=FEW)
+    assert found.p == pytest.approx(flips.pvalue)
     assert found.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
+
+
+@pytest.mark.parametrize(("better", "worse"), [(0, 0), (9, 1), (20, 20), (31, 12), (300, 200), (1500, 1200)])
+def test_p_of_answers_that_are_right_or_wrong_is_mcnemars_exact(better: int, worse: int) -> None:
+    method = np.concatenate([np.ones(better), np.zeros(worse), np.ones(15)])
+    baseline = np.concatenate([np.zeros(better), np.ones(worse), np.ones(15)])
+    for scale in (1.0, 1 / 3):
+        [found] = paired_bootstrap(baseline * scale, [method * scale], resamples=FEW)
+        assert found.p == pytest.approx(stats.binomtest(better, better + worse).pvalue if better else 1)
+
+
+def test_drawn_signs_come_near_all_of_them() -> None:
+    """Of 19 differences all signs are counted, of 20 they are drawn: one that hardly differs changes nothing else."""
+    differences = np.random.default_rng(4).normal(0.4, 1, 19)
+    exact, drawn = (paired_bootstrap(np.zeros(20), [[*differences, last]])[0].p for last in (0.0, 1e-9))
+    assert exact is not None
+    assert drawn == pytest.approx(exact, abs=0.01)
+    assert drawn != exact
 
 
 # --- Holm ---
