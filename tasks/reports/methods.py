@@ -102,7 +102,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     order = [*dict.fromkeys(summary.column.name for summary in summaries)]
     primary = primary_metric([columns[name] for name in order if name in scored], parameters.primary)
     # Neither more nor less of such a metric is better: there is nothing to be significant.
-    tested = [name for name in order if columns[name].direction != "neither"]
+    tested = [columns[name] for name in order if columns[name].direction != "neither"]
     compared = differences(scores, against, tested, primary)
     methods = tuple(
         replace(result, differences=own, against=other)

@@ -25,7 +25,7 @@ paired differences, as measured in a run (`Difference.sd`), not that of one meth
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -59,9 +59,9 @@ ROUNDING = 1e-12
 class Difference:
     """A method minus the baseline, over the `questions` that both have a value for.
 
-    `mean_difference`: None without a question. `low`, `high`, `p`: None below MIN_QUESTIONS; `p_holm`: None until
-    `corrected`. `sd`: of the differences, None below two questions (for power.py). `effect`: Cohen's d_z, the
-    mean in units of `sd`: 0 where nothing differs, None where every question differs by the same.
+    `mean_difference`: None without a question. `low`, `high`, `p`: None below MIN_QUESTIONS, and p for a cost;
+    `p_holm`: None until `corrected`. `sd`: of the differences, None below two questions (for power.py). `effect`:
+    Cohen's d_z, the mean in units of `sd`: 0 where nothing differs, None where every question differs by the same.
     `better`, `worse`, `equal`: questions with a higher, a lower and the same value as the baseline.
     """
 
@@ -109,10 +109,16 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def corrected(
-    differences: Sequence[Mapping[str, Difference]], primary: str | None = None
+    differences: Sequence[Mapping[str, Difference]], primary: str | None = None, costs: Collection[str] = ()
 ) -> list[dict[str, Difference]]:
     """The same differences, by metric for every method, with their `p_holm`: those in `primary` as one family, which is
-    what the experiment asks; any other as one of all differences that there are."""
+    what the experiment asks; any other as one of all differences that there are. `costs`: metrics that are no
+    hypotheses unless one is `primary`, so that they have intervals, but no p."""
+    untested = {*costs} - {primary}
+    differences = [
+        {metric: replace(each, p=None) if metric in untested else each for metric, each in of_method.items()}
+        for of_method in differences
+    ]
     places = [(place, metric) for place, of_method in enumerate(differences) for metric in of_method]
     first = [(place, metric) for place, metric in places if metric == primary]
     adjusted: dict[tuple[int, str], float | None] = {}
