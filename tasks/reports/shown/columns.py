@@ -36,7 +36,8 @@ def default_columns(report: Report) -> list[str]:
     """
     scored = _scored(report)
     has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
-    shown = [column for column in scored if not column.detail or (not has_gold and column.needs == _OF_ANSWERS)]
+    further = {report.primary, *(column.name for column in scored if not has_gold and column.needs == _OF_ANSWERS)}
+    shown = [column for column in scored if not column.detail or column.name in further]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
     if STAGE_SECONDS in shown:
         of_unit[STAGE_SECONDS.unit] = STAGE_SECONDS

@@ -140,7 +140,7 @@ def test_p_is_corrected_for_the_methods_in_the_primary_metric_and_for_everything
 
 def test_costs_have_no_p_and_are_not_corrected_for_unless_they_are_primary() -> None:
     given = [{"f1": _of_p(0.01), "recall": _of_p(0.02), "tokens": _of_p(0.001), "seconds": _of_p(0.5)}]
-    for primary, tested in (("f1", {"f1": 0.01, "recall": 0.04}), ("tokens", {"tokens": 0.001})):
+    for primary, tested in (("f1", {"f1": 0.01, "recall": 0.02}), ("tokens", {"tokens": 0.001})):
         [found] = corrected(given, primary, ["tokens", "seconds"])
         known = {metric: each.p_holm for metric, each in found.items() if each.p is not None}
         assert known.items() >= tested.items()
