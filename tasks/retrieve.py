@@ -12,15 +12,16 @@ import pyarrow as pa
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage import generations, schemas
-from vitalfew.storage.artifacts import Artifact
+from vitalfew.storage.artifacts import Artifact, Manifest
 from vitalfew.storage.ids import shard_of
 from vitalfew.storage.indexes import NOTHING, TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.registry import as_recorded, make
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("precision", "batch_tokens")
@@ -264,7 +265,14 @@ class Retrieve(MethodStage):
         own = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
         hits = pa.table({name: own[name] for name in schemas.HITS.names}, schema=schemas.HITS)
         progress(len(asked), 0)
-        return ShardResult(len(asked), {"hits": hits})
+        return ShardResult(len(asked), {"hits": hits}, notes={WITHOUT_HITS: len(asked) - len(np.unique(ids))})
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises InputError where no question has a hit and that is a fault of the retriever's input."""
+        if manifest.note(WITHOUT_HITS) == manifest.rows_in:
+            asked = self.inputs["asked"].read(0, columns=["source_id", "text"])
+            if fault := self.method.fault(asked["source_id"].to_pylist(), asked["text"].to_pylist()):
+                raise InputError(fault)
 
 
 def _without(top: TopK, left_out: Sequence[Sequence[tuple[int, range]]], k: int) -> TopK:

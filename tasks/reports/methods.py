@@ -25,6 +25,7 @@ from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval
+from vitalfew.tasks.retrievers.base import WITHOUT_HITS
 
 FIRST_ERRORS = 3
 RANK, MISSING = "first_rank", "first_rank_missing"
@@ -151,6 +152,7 @@ def _result(
         generator=generator_name(group.methods[0]),
         budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
+        without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
     )
     return result, scores
 
