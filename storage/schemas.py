@@ -91,6 +91,8 @@ QUESTIONS = table(
     column("text", TEXT, "the question"),
     column("answers", list_of(TEXT), "gold answers, any of which is correct"),
     column("gold_passages", list_of(LONG), "ids of the passages that contain the answer"),
+    column("gold_grades", list_of(INTEGER), "grade of relevance of every gold passage, from 1; empty if all have 1"),
+    column("itself", list_of(LONG), "ids of passages that are the question itself, and no hits for it"),
     column("supporting_facts", list_of(SPAN), "spans that support the answer (passage id, code points)"),
     column(
         "gold_places",

@@ -8,7 +8,6 @@ encode.text=titled a unit has the words of its passage's title, as its vector do
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,7 +110,7 @@ class IndexKeywords(Stage):
         return {"k1": self.config.k1, "b": self.config.b, "stemmer": self.config.stemmer}
 
     def method_identity(self) -> dict[str, Any]:
-        return {"bm25s": version("bm25s"), "method": bm25_shards.METHOD, **self.texts.identity()}
+        return {"scores": bm25_shards.VERSION, **self.texts.identity()}
 
     def total_rows(self) -> int:
         return self.terms.completed().rows_in

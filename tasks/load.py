@@ -53,7 +53,7 @@ class Load(Stage):
     name: ClassVar[str] = "load"
     table: ClassVar[str] = "passages"
     section: ClassVar[str] = "load"
-    version: ClassVar[str] = "3"  # since 3, a row has the names of its copies
+    version: ClassVar[str] = "4"  # since 4, grades are kept; 3, a row has the names of its copies
     at_home: ClassVar[bool] = True
 
     def __init__(self, store: Path, datasets: tuple[str, ...], config: LoadConfig) -> None:

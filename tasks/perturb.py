@@ -78,7 +78,7 @@ class Perturb(FurtherStage):
         place = first_correct(question["answers"], (hit["text"] for hit in hits))
         if not place:
             return [], NO_HIT_ANSWERS
-        passages = {hit["passage_id"] for hit in hits} | {*question["gold_passages"]}
+        passages = {hit["passage_id"] for hit in hits} | {*question["gold_passages"], *question["itself"]}
         noise: dict[int, Row] = {}
         for row in pools.drawn(self._chance(question["question_id"], "noise")):
             if len(noise) == self.config.noise:

@@ -173,6 +173,7 @@ METHODS: dict[str, dict[str, str]] = {
         "joint": "vitalfew.tasks.metrics.contexts:Joint",
         "useful_information": "vitalfew.tasks.metrics.contexts:UsefulInformation",
         "conditions": "vitalfew.tasks.metrics.conditions:Conditions",
+        "answer_shown": "vitalfew.tasks.metrics.contexts:AnswerShown",
         "context_recall": "vitalfew.tasks.metrics.contexts:ContextRecall",
         "choice": "vitalfew.tasks.metrics.answers:Choice",
         "answer_set": "vitalfew.tasks.metrics.answers:AnswerSet",

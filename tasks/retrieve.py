@@ -1,6 +1,6 @@
 """retrieve: questions → hits, from the artifacts of an index."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,14 +12,16 @@ import pyarrow as pa
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import RetrieveConfig, Unit
 from vitalfew.storage import generations, schemas
-from vitalfew.storage.artifacts import Artifact
-from vitalfew.storage.indexes import TopK, Vectors
+from vitalfew.storage.artifacts import Artifact, Manifest
+from vitalfew.storage.ids import shard_of
+from vitalfew.storage.indexes import NOTHING, TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch, OpenedIndex
 from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.registry import as_recorded, make
-from vitalfew.tasks.retrievers.base import QuestionBatch, Retriever
+from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
 
 COMPUTING = ("precision", "batch_tokens")
@@ -97,14 +99,32 @@ class Searcher:
         request: RetrieveConfig,
         vectors: Vectors | None = None,
         names: Sequence[tuple[str, str]] = (),
+        itself: Sequence[Sequence[int]] = (),
     ) -> TopK:
         """The best units of every question, by table shard and row. All questions are encoded
-        together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them."""
-        asked = QuestionBatch(questions, self._encode, names, vectors)
-        return self._best(self._retriever(request), asked, request)
+        together, if the retriever needs vectors and `vectors`, float32 (n, d), does not give them. `itself`: by
+        question, the passages that are no hits for it; empty where all may be."""
+        asked, retriever = QuestionBatch(questions, self._encode, names, vectors), self._retriever(request)
+        left_out = [[*self._units_of(retriever.unit, passages)] for passages in itself]
+        more = max((sum(len(rows) for _, rows in units) for units in left_out), default=0)
+        top = self._best(retriever, asked, request, more)
+        return _without(top, left_out, request.top_k) if more else top
 
-    def _best(self, retriever: Retriever, questions: QuestionBatch, request: RetrieveConfig) -> TopK:
-        k = min(request.top_k, self.index.count(retriever.unit))  # what is searched for takes memory, found or not
+    def _units_of(self, unit: Unit, passages: Sequence[int]) -> Iterator[tuple[int, range]]:
+        """Table shard and rows of the units of every passage that the index has."""
+        shards = len(self.index.manifests["passages"].shards)
+        for passage in passages:
+            shard = int(shard_of(np.array(passage, np.int64), shards))
+            if self.units.find_passage(shard, passage):
+                row = self.units.place(shard, passage)
+                first, size = row, 1
+                if unit == "sentence":
+                    outline = self.units.outline(shard)
+                    first, size = int(outline.starts[row]), int(outline.sizes[row])
+                yield shard, range(first, first + size)
+
+    def _best(self, retriever: Retriever, questions: QuestionBatch, request: RetrieveConfig, more: int = 0) -> TopK:
+        k = min(request.top_k + more, self.index.count(retriever.unit))  # it takes memory, whether found or not
         return retriever.retrieve(questions, self.index.only(request.where), max(1, k))
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
@@ -235,16 +255,37 @@ class Retrieve(MethodStage):
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
         searcher = self.searcher
-        asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text"])
+        asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text", "itself"])
         vectors = self.question_vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]
-        top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names)
+        itself = asked["itself"].to_pylist()
+        top = searcher.search(asked["text"].to_pylist(), self.config, vectors, names, itself)
         columns = searcher.columns(top, self.method.unit)
         ids = asked["question_id"].to_numpy()[columns.pop("question")]
         own = {"question_id": ids, "unit": [self.method.unit] * len(ids), **columns}
         hits = pa.table({name: own[name] for name in schemas.HITS.names}, schema=schemas.HITS)
         progress(len(asked), 0)
-        return ShardResult(len(asked), {"hits": hits})
+        return ShardResult(len(asked), {"hits": hits}, notes={WITHOUT_HITS: len(asked) - len(np.unique(ids))})
+
+    def check(self, manifest: Manifest) -> None:
+        """Raises InputError where no question has a hit and that is a fault of the retriever's input."""
+        if manifest.note(WITHOUT_HITS) == manifest.rows_in:
+            asked = self.inputs["asked"].read(0, columns=["source_id", "text"])
+            if fault := self.method.fault(asked["source_id"].to_pylist(), asked["text"].to_pylist()):
+                raise InputError(fault)
+
+
+def _without(top: TopK, left_out: Sequence[Sequence[tuple[int, range]]], k: int) -> TopK:
+    """The k best units of every question but those left out, which are given by table shard and rows."""
+    gone = np.zeros(top.rows.shape, bool)
+    for number, units in enumerate(left_out):
+        for shard, rows in units:
+            within = (top.rows[number] >= rows.start) & (top.rows[number] < rows.stop)
+            gone[number] |= within & (top.shards[number] == shard)
+    order = np.argsort(gone, axis=1, kind="stable")[:, :k]
+    ids, scores, shards, rows = (np.take_along_axis(column, order, axis=1) for column in top.columns())
+    empty = np.take_along_axis(gone, order, axis=1)
+    return TopK(np.where(empty, NOTHING, ids), scores, np.where(empty, NOTHING, shards), np.where(empty, NOTHING, rows))
 
 
 @lru_cache(4)

@@ -121,6 +121,7 @@ class Score(Stage):
                 gold_sentences=self._gold(row["gold_passages"]),
                 gold_texts=self._gold_texts(row["gold_passages"]),
                 gold_groups=tuple(row["gold_groups"]),
+                gold_grades=tuple(row["gold_grades"]),
                 **results.get(key, {}),
             )
         return cases

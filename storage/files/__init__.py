@@ -2,7 +2,7 @@
 
 A *place* in a store is a path without the file system: `/`, `.name`, `.parent` and `.relative_to` are for anybody. All
 else goes through `from vitalfew.storage import files`: `files.exists(place)`, `files.find(place)`. A library that opens
-or maps files by itself (FAISS, DuckDB, bm25s) gets its path from `files.local(place)`.
+or maps files by itself (FAISS, DuckDB) gets its path from `files.local(place)`.
 
 A store is on one of two media: a directory of this machine (`directory.py`) or a prefix of a bucket (`objects/`).
 `Medium` (`medium.py`) describes the operations of both.

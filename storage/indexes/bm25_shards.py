@@ -1,22 +1,27 @@
-"""BM25 shards: a shard is a `bm25s` index over one shard of a table, whose scores are those of the whole corpus.
+"""BM25 shards: a shard has the scores of one shard of a table, which are those of the whole corpus.
 
 BM25 needs three figures of the corpus: its number of units, their mean length, and of every term the number of units it
-stands in. `bm25s` computes them from what it is given, a shard; so its parameters and scores are adjusted (`build`),
-and the shards together score exactly as one index of everything does.
+stands in. The score of a term in a unit is computed when the shard is built, and a search adds up (Lù, BM25S, 2024,
+arXiv 2407.03618):
 
-A shard is four arrays, memory-mapped: those of a `bm25s` index (a sparse matrix, terms by units: `data`, `indices`,
-`indptr`), and `terms`, the sorted ids of its terms, whose places are the matrix's columns.
+    ln(1 + (N - n + ½) / (n + ½)) · tf / (k1 (1 - b + b · length / mean length) + tf)
+
+n of N units have the term (Kamphuis et al., Which BM25 Do You Mean?, ECIR 2020: "Lucene (accurate)"). It is rounded to
+a multiple of STEP, so that sums are exact in float32: equal units have equal scores, in whatever shard they are and in
+whatever order the question has its words. Equal scores are in the order of the units' ids.
+
+A shard is four arrays, memory-mapped: a sparse matrix, terms by units (`data`, `indices`, `indptr`), and `terms`, the
+sorted ids of its terms, whose places are the matrix's columns.
 
 The corpus's terms, and in how many of its units they stand, are merged from the shards' `terms` in bounded memory.
 """
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -30,21 +35,11 @@ from vitalfew.storage.catalog.views import quoted
 from vitalfew.storage.ids import content_id
 from vitalfew.storage.indexes import NOTHING, TopK, merged
 
-if TYPE_CHECKING:
-    import bm25s
-
 ARRAYS = ("data", "indices", "indptr", "terms")
-METHOD = "lucene"
-"""score = ln(1 + (N - n + ½) / (n + ½)) · tf / (k1 (1 - b + b · length / mean length) + tf); n of N units have the term
-(Kamphuis et al., Which BM25 Do You Mean?, ECIR 2020: "Lucene (accurate)")."""
+VERSION = "2"  # since 2, scores are multiples of STEP
+STEP = 2.0**-16
+"""Multiples of this are exact in float32 up to 256. A term that is there has one at the least."""
 MERGED_AT_ONCE = 64
-
-
-def _bm25(**settings: Any) -> "bm25s.BM25":
-    import bm25s  # slowly
-
-    logging.getLogger("bm25s").setLevel(logging.WARNING)
-    return bm25s.BM25(method=METHOD, **settings)
 
 
 @dataclass(frozen=True)
@@ -72,12 +67,8 @@ def new_stem(artifact: Artifact, shard: int, unit: Unit) -> Path:
 def build(
     stem: Path, corpus: CorpusStatistics, units: Sequence[Sequence[str]], documents: dict[str, int]
 ) -> list[Path]:
-    """Write the shard of these units, given as their words in order; `documents`: units of the corpus that have a term.
-
-    k1 (1 - b + b·l/L), L the corpus's mean length, equals k1' (1 - b' + b'·l/L') with the shard's L' for
-    b·L'/L = share, k1' = k1 (1 - b + share), b' = share / (1 - b + share). A score is proportional to the term's idf,
-    so that the corpus's takes the place of the shard's by a division.
-    """
+    """Write the shard of these units, given as their words in order; `documents`: units of the corpus that have a
+    term."""
     vocabulary = {term: content_id(term) for term in documents}
     terms = np.array(sorted(vocabulary.values()), np.int64)
     if len(np.unique(terms)) != len(documents):
@@ -97,18 +88,19 @@ def build(
 def _scored(
     corpus: CorpusStatistics, units: list[list[int]], places: dict[str, int], documents: dict[str, int]
 ) -> dict[str, NDArray[Any]]:
-    mean = corpus.words / corpus.units
-    share = corpus.b * (sum(map(len, units)) / len(units)) / mean
-    k1, b = corpus.k1 * (1 - corpus.b + share), share / (1 - corpus.b + share)
-    index = _bm25(k1=k1, b=b)
-    index.index((units, places), create_empty_token=False, show_progress=False)
-    data, indptr = index.scores["data"], index.scores["indptr"]
-    here = np.diff(indptr)
-    ratio = np.empty(len(places))
+    lengths = np.array([len(terms) for terms in units], np.int64)
+    occurrences = np.array([term for terms in units for term in terms], np.int64) * len(units)
+    occurrences += np.repeat(np.arange(len(units)), lengths)
+    found, counts = np.unique(occurrences, return_counts=True)
+    columns, rows = np.divmod(found, len(units))
+    rarity = np.empty(len(places))
     for term, place in places.items():
-        ratio[place] = idf(documents[term], corpus.units) / idf(int(here[place]), len(units))
-    scores = (data * np.repeat(ratio, here)).astype(np.float32)
-    return {"data": scores, "indices": index.scores["indices"], "indptr": indptr}
+        rarity[place] = idf(documents[term], corpus.units)
+    relative = lengths[rows] * corpus.units / corpus.words
+    scores = rarity[columns] * counts / (corpus.k1 * (1 - corpus.b + corpus.b * relative) + counts)
+    rounded = np.maximum(np.round(scores / STEP), 1) * STEP
+    starts = np.searchsorted(columns, np.arange(len(places) + 1))
+    return {"data": rounded.astype(np.float32), "indices": rows.astype(np.int32), "indptr": starts}
 
 
 def idf(documents: int, units: int) -> float:
@@ -132,11 +124,9 @@ class Bm25Shard:
     checksums: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def index(self) -> "bm25s.BM25":
-        index = _bm25()
-        index.nonoccurrence_array = None
-        index.scores = {name: self._array(name) for name in ("data", "indices", "indptr")} | {"num_docs": self.units}
-        return index
+    def matrix(self) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64]]:
+        """Scores and rows, term by term, and the first place of every term."""
+        return self._array("data"), self._array("indices"), self._array("indptr")
 
     @cached_property
     def terms(self) -> NDArray[np.int64]:
@@ -148,7 +138,7 @@ class Bm25Shard:
         here = places < len(self.terms)
         here[here] = self.terms[places[here]] == terms[here]
         counts = np.zeros(len(terms), np.int64)
-        starts = self.index.scores["indptr"]
+        starts = self.matrix[2]
         counts[here] = starts[places[here] + 1] - starts[places[here]]
         return counts
 
@@ -167,7 +157,10 @@ class Bm25Shard:
         known = places[self.terms[places] == words]
         if not len(known):
             return np.empty(0, np.float32), np.empty(0, np.int64)
-        scores = self.index.get_scores_from_ids(known)
+        data, indices, starts = self.matrix
+        scores = np.zeros(self.units, np.float32)
+        for first, end in zip(starts[known], starts[known + 1], strict=True):
+            scores[indices[first:end]] += data[first:end]  # a term has a unit once
         rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
         if len(rows) > k:
             least = np.partition(scores[rows], len(rows) - k)[len(rows) - k]

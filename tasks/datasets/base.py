@@ -65,7 +65,10 @@ class GoldPlace:
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question with its gold answers, the ids of its gold passages and the spans that support the answer; or the
-    places of those in the corpus that it is asked of (tasks/datasets/gold.py)."""
+    places of those in the corpus that it is asked of (tasks/datasets/gold.py).
+
+    `gold_grades`: how relevant every gold passage is, from 1; empty where all have 1. `itself`: passages that are the
+    question, and no hits for it."""
 
     text: str
     answers: tuple[str, ...] = ()
@@ -73,6 +76,8 @@ class Question:
     supporting_facts: tuple[Span, ...] = ()
     source_id: str = ""
     gold_places: tuple[GoldPlace, ...] = ()
+    gold_grades: tuple[int, ...] = ()
+    itself: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,15 @@ grows with the judgements, never with the corpus.
 BEIR: Thakur et al., "BEIR", NeurIPS 2021 (arXiv 2104.08663), as its datasets are published. One deviation: a document
 that has only a title takes it as its text, where BEIR encodes title and text together.
 
+A relevance above 0 is the grade of a gold passage; of a fraction, the next whole number. In BEIR a document with the id
+of a question is the question itself, as in ArguAna and Quora, and no hit for it, as in BEIR's own evaluation
+(`ignore_identical_ids`); one that is judged relevant is.
+
 MS MARCO passage ranking: 8.8 million passages, questions of a search engine's users, sparse judgements; Bajaj et al.,
 "MS MARCO" (arXiv 1611.09268), as in `collectionandqueries.tar.gz` of passage ranking.
 """
 
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -26,11 +31,15 @@ from vitalfew.tasks.datasets.delimited import TSV, TextLine, delimited_rows, lin
 from vitalfew.tasks.datasets.files import FileDataset, check_source, open_source
 from vitalfew.tasks.datasets.rows import RowError, id_of, json_lines, records_of, text_of
 
+_MOST_GRADE = 2**31 - 1
 _PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 
 
 class JudgedDataset(FileDataset):
     """A corpus, its questions and its judgements in three files, of which the last two may be missing."""
+
+    identical_ids: ClassVar[bool] = False
+    """A passage with the id of a question is the question itself."""
 
     @abstractmethod
     def found(self) -> tuple[Path, Path | None, Path | None]:
@@ -62,7 +71,7 @@ class JudgedDataset(FileDataset):
         judgements of a question that is missing. Raises InputError.
         """
         corpus, queries, qrels = self.found()
-        judgements = Judgements()
+        judgements = Judgements(self.identical_ids)
         if qrels is not None:
             yield from judgements.read(qrels)
         for number, record in named(corpus, records_of(self.rows(corpus), self.passage)):
@@ -100,10 +109,13 @@ def find(path: Path, required: bool) -> Path | None:
 
 
 class Judgements:
-    """Which documents are relevant to which question, by their names in the source."""
+    """Which documents are relevant to which question, by their names in the source, and how much."""
 
-    def __init__(self) -> None:
-        self._relevant: dict[str, dict[str, None]] = {}
+    def __init__(self, identical_ids: bool) -> None:
+        """`identical_ids`: as of a data set."""
+        self._identical_ids = identical_ids
+        self._itself: dict[str, int] = {}
+        self._relevant: dict[str, dict[str, int]] = {}
         self._unasked: dict[str, int] = {}
         self._passages: dict[str, int | None] = {}
 
@@ -131,8 +143,8 @@ class Judgements:
             raise RowError("malformed_row", f"{len(fields)} fields instead of question, document and relevance")
         question, document, number = fields[0].strip(), fields[-2].strip(), fields[-1]
         try:
-            relevance = float(number)
-        except ValueError as error:
+            relevance = min(math.ceil(float(number)), _MOST_GRADE)
+        except (ValueError, OverflowError) as error:
             if line.number == 1:
                 return
             raise RowError("wrong_type", f"the relevance is {number[:40]!r}; expected a number") from error
@@ -140,11 +152,13 @@ class Judgements:
             self._unasked[question] = line.number
         relevant = self._relevant.setdefault(question, {})
         if relevance > 0:
-            relevant[document] = None
+            relevant[document] = relevance
             self._passages[document] = None
 
     def note(self, passage: Passage) -> None:
-        """Store a passage's content id if the passage is relevant to a question."""
+        """Store a passage's content id if the passage is relevant to a question, or is the question itself."""
+        if self._identical_ids and passage.source_id in self._relevant:
+            self._itself.setdefault(passage.source_id, passage_id(passage.text))
         if passage.source_id in self._passages and self._passages[passage.source_id] is None:
             self._passages[passage.source_id] = passage_id(passage.text)
 
@@ -154,15 +168,20 @@ class Judgements:
         if relevant is None:
             return None
         self._unasked.pop(question.source_id, None)
-        passages = [passage for name in relevant if (passage := self._passages[name]) is not None]
-        if relevant and not passages:
+        grades: dict[int, int] = {}
+        for name, grade in relevant.items():
+            if (passage := self._passages[name]) is not None:
+                grades[passage] = max(grade, grades.get(passage, 0))
+        if relevant and not grades:
             first = next(iter(relevant))[:40]
             return Reject(
                 "no_gold_passage",
                 f"none of the {len(relevant)} relevant documents ({first!r}, ...) of question "
                 f"{question.source_id[:40]!r} could be read",
             )
-        return replace(question, gold_passages=tuple(dict.fromkeys(passages)))
+        same = self._itself.get(question.source_id)
+        itself = () if same is None or same in grades else (same,)
+        return replace(question, gold_passages=tuple(grades), gold_grades=tuple(grades.values()), itself=itself)
 
     def without_question(self) -> Iterator[tuple[int, Reject]]:
         """Yield a Reject, at its first judgement, for every question that `of` did not get."""
@@ -183,11 +202,13 @@ class Beir(JudgedDataset):
 
     A folder with corpus.jsonl ({"_id", "title", "text"}), queries.jsonl ({"_id", "text"}) and qrels/SPLIT.tsv
     (question, document, relevance), compressed (.gz, .zst, .bz2, .xz) or not. The questions are those that
-    qrels/SPLIT.tsv judges; a document it rates above 0 is a gold passage. Without qrels, all questions are read,
+    qrels/SPLIT.tsv judges; a document it rates above 0 is a gold passage of that grade, and one with the question's id
+    is no hit for it. Without qrels, all questions are read,
     without gold passages. Without queries.jsonl, only the corpus is read. The offset is the line in the file.
     """
 
     example: ClassVar[str] = "beir:data/scifact?split=test"
+    identical_ids: ClassVar[bool] = True
     Options: ClassVar[type[DatasetOptions]] = BeirOptions
     options: BeirOptions
 

@@ -138,7 +138,15 @@ class Case:
     likelihood: tuple[float, int] | None = None
     verdict: tuple[float | None, float | None, float | None] | None = None
     gold_groups: tuple[int, ...] = ()
+    gold_grades: tuple[int, ...] = ()
     gold_texts: tuple[tuple[str, ...], ...] = ()
+
+    def grades(self) -> dict[int, int]:
+        """How relevant the groups of gold passages are: as the most relevant of their passages, from 1."""
+        grades: dict[int, int] = {}
+        for group, grade in zip(self.gold().values(), self.gold_grades or [1] * len(self.gold_passages), strict=True):
+            grades[group] = max(grade, grades.get(group, 0))
+        return grades
 
     def gold(self) -> dict[int, int]:
         """The gold passages, with the numbers of their groups."""

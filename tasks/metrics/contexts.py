@@ -28,13 +28,15 @@ the data set does.
 table's 20.79 to 28.82 % at about 450 tokens are above that bound: 450 tokens are some 19 sentences. They fit the share
 of the facts that is shown, `sp_recall`; the experiment shows both readings.
 
-**Context recall**: the gold passages (of a group, one) among those that the contexts come from. `passage_recall` counts
-hits; a refiner that keeps some of them changes what the prompt has, and that is counted here. An empty list of contexts
-has 0.
+**Contexts hold the answer** (`answer_shown`): the share of the questions of which a context has an accepted answer, in
+a row of tokens, as for `answer_recall`. A text that was put together of parts holds it only where a part has it whole.
 
-**Answer kept**: the share of the questions whose hits hold an accepted answer whose contexts do, too. A hit holds it in
-its text or its title, in a row of tokens, as for `answer_recall`. A text that was put together of parts holds it only
-where a part has it whole. After `perturb`, the hits are those that the refiner was given.
+**Answer kept**: the same of the questions whose hits hold an accepted answer, in text or title. After `perturb`, the
+hits are those that the refiner was given.
+
+**Context recall**: the gold passages (of a group, one) among those that the contexts come from, whatever the contexts
+have kept of them. It is for questions without answers and quotes, whose gold is a passage or a file. An empty list of
+contexts has 0.
 
 **Grounding**: the share of a refiner's words that stand in its input. It is a count beside Oreo's faithfulness, which a
 language model judges (arXiv 2502.13019, section 4.5). A word is grounded that stands in a hit or its title, whatever
@@ -208,9 +210,9 @@ class UsefulInformation(PerQuestion):
 
 
 class ContextRecall(PerQuestion):
-    """Share of the gold passages that a context of the prompt comes from."""
+    """Share of the gold passages that a context of the prompt comes from, whatever it has kept of them."""
 
-    shown = (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES)),)
+    shown = (Column("context_recall", "context recall", needs=(CONTEXTS, GOLD_PASSAGES), detail=True),)
 
     def row(self, case: Case) -> tuple[float] | None:
         spans = _shown(case)
@@ -219,6 +221,17 @@ class ContextRecall(PerQuestion):
         groups, sources = case.gold(), {span.passage_id for span in spans}
         found = {group for passage, group in groups.items() if passage in sources}
         return (len(found) / len({*groups.values()}),)
+
+
+class AnswerShown(PerQuestion):
+    """1 if a context of the prompt holds an accepted answer, else 0. Its mean is the share of the questions."""
+
+    shown = (Column("answer_shown", "contexts hold the answer", needs=(CONTEXTS, GOLD_ANSWERS)),)
+
+    def row(self, case: Case) -> tuple[float] | None:
+        if not case.answers or case.contexts is None:
+            return None
+        return (float(first_correct(case.answers, (context.text for context in case.contexts)) > 0),)
 
 
 class AnswerKept(PerQuestion):

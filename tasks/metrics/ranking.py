@@ -2,12 +2,12 @@
 
 All metrics leave out a question without retrieval, or without the gold passages or answers that they need.
 
-**Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant (1),
-every other one is not (0). Ranks count units: a passage has the rank of its first unit; a further sentence of it takes
-a place and gains nothing. Where a question names its gold by a place, such as a file, one of the place's passages is as
-good as all: they count as one, and a further one gains nothing either. The ideal ranking of nDCG has all gold passages,
-as far as k reaches, at the top. A question without a hit has 0; a k beyond the last hit adds nothing: recall@30 of ten
-hits is their recall@10.
+**Gold passages among the hits**, by `ir-measures` (which computes with trec_eval). A gold passage is relevant, by its
+grade in nDCG (1 where a data set has no grades); every other one is not (0). Ranks count units: a passage has the rank
+of its first unit; a further sentence of it takes a place and gains nothing. Where a question names its gold by a place,
+such as a file, one of the place's passages is as good as all: they count as one, and a further one gains nothing
+either. The ideal ranking of nDCG has all gold passages, as far as k reaches, at the top. A question without a hit has
+0; a k beyond the last hit adds nothing: recall@30 of ten hits is their recall@10.
 
 **Units that contain a gold answer.** A unit is correct when a gold answer's tokens stand in its text in a row, as in
 DPR's top-k retrieval accuracy (Karpukhin et al., 2020, arXiv 2004.04906, section 5.1): tokens are runs of letters and
@@ -66,7 +66,7 @@ class _OfGoldPassages(Metric):
         for number, case in enumerate(cases):
             if case.gold_passages and case.hits is not None:
                 groups = case.gold()
-                relevant[str(number)] = {_gold(group): 1 for group in groups.values()}
+                relevant[str(number)] = {_gold(group): grade for group, grade in case.grades().items()}
                 ranked[str(number)] = _ranked(case.hits, groups)
         computed = ir_measures.iter_calc(list(measures.values()), relevant, ranked) if relevant else ()
         values = {(one.measure, one.query_id): float(one.value) for one in computed}
@@ -107,9 +107,10 @@ class MRR(_OfGoldPassages):
 
 
 class NDCG(_OfGoldPassages):
-    """nDCG@k with binary relevance: gains 1 / log2(rank + 1), over those of the ideal ranking."""
+    """nDCG@k: gains grade / log2(rank + 1), as trec_eval has them, over those of the ideal ranking."""
 
     Options = RankOptions
+    version = "2"  # since 2, of grades
 
     def measures(self) -> dict[str, tuple[str, Any]]:
         return {f"ndcg@{k}": (f"nDCG@{k}", nDCG @ k) for k in self.options.k}

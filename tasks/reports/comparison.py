@@ -27,7 +27,7 @@ from vitalfew.tasks.reports.runs import (
     read_rows,
     read_summaries,
 )
-from vitalfew.tasks.reports.shown.columns import primary_metric
+from vitalfew.tasks.reports.shown.columns import costs, primary_metric
 from vitalfew.tasks.reports.shown.tables import arrow_table, csv_bytes
 from vitalfew.tasks.reports.shown.text import one_line, shortened
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
@@ -138,7 +138,8 @@ def compared(sides: Sequence[Sides]) -> list[Compared]:
     """The differences of pairs of methods, corrected for their number. Raises NoReport for two that share no
     question."""
     pairs = [_compared(a, b) for a, b in sides]
-    adjusted = corrected([pair.differences for pair in pairs], pairs[0].primary)
+    of_costs = costs([pair.a.columns[metric] for pair in pairs for metric in pair.differences])
+    adjusted = corrected([pair.differences for pair in pairs], pairs[0].primary, of_costs)
     return [replace(pair, differences=own) for pair, own in zip(pairs, adjusted, strict=True)]
 
 

@@ -133,8 +133,8 @@ class MethodResult:
     contexts (inf: none is); `seeds`: of which this is the mean; `context`: the mode of the context vectors that its
     sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that answers,
     with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions for which
-    its refiner was sure enough with less; `cut`, `refused`: answers that the limit of tokens cut, or that the model or
-    a filter refused."""
+    its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`: answers
+    that the limit of tokens cut, or that the model or a filter refused."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -152,6 +152,7 @@ class MethodResult:
     generator: str | None = None
     budget: int | None = None
     stopped: int = 0
+    without_hits: int = 0
     cut: int = 0
     refused: int = 0
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vitalfew.tasks.metrics.base import Column
 from vitalfew.tasks.metrics.conditions import COLUMNS
 from vitalfew.tasks.reports.contents import Among, BestAlpha, MethodResult, Pair
 from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
 from vitalfew.tasks.reports.runs import QuestionScores, Values
+from vitalfew.tasks.reports.shown.columns import costs
 from vitalfew.tasks.reports.statistics.bootstrap import best_row
 from vitalfew.tasks.reports.statistics.paired import Difference, corrected, paired_bootstrap
 
@@ -34,20 +36,20 @@ def opponents(settings: Sequence[Mapping[str, Any]], baselines: Sequence[int]) -
 
 
 def differences(
-    scores: Sequence[QuestionScores], against: Sequence[int | None], columns: Sequence[str], primary: str | None
+    scores: Sequence[QuestionScores], against: Sequence[int | None], columns: Sequence[Column], primary: str | None
 ) -> list[dict[str, Difference]]:
     """For every method its differences to its baseline, metric by metric; Holm's correction is over the methods in
-    `primary`, and over all differences in any other metric."""
+    `primary`, and over all differences in any other metric that is no cost."""
     of_methods: list[dict[str, Difference]] = [{} for _ in scores]
     pairs = [(place, other) for place, other in enumerate(against) if other is not None]
     ids = scores[0].ids
     for column in columns if pairs else ():
-        values = np.stack([scores[place].of(column, ids) for place, _ in pairs])
-        baselines = np.stack([scores[other].of(column, ids) for _, other in pairs])
+        values = np.stack([scores[place].of(column.name, ids) for place, _ in pairs])
+        baselines = np.stack([scores[other].of(column.name, ids) for _, other in pairs])
         for (place, _), difference in zip(pairs, paired_bootstrap(baselines, values), strict=True):
             if difference.questions:
-                of_methods[place][column] = difference
-    return corrected(of_methods, primary)
+                of_methods[place][column.name] = difference
+    return corrected(of_methods, primary, costs(columns))
 
 
 def pairs(scores: Sequence[QuestionScores], places: Sequence[int], column: str) -> list[Pair]:

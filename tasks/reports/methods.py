@@ -26,6 +26,7 @@ from vitalfew.tasks.reports.readings import reading
 from vitalfew.tasks.reports.runs import QuestionScores, read_manifest, read_question_scores, read_summaries
 from vitalfew.tasks.reports.shown.columns import primary_metric
 from vitalfew.tasks.reports.statistics.bootstrap import Interval, mean_interval
+from vitalfew.tasks.retrievers.base import WITHOUT_HITS
 
 FIRST_ERRORS = 3
 RANK, MISSING = "first_rank", "first_rank_missing"
@@ -103,7 +104,7 @@ def method_results(store: Path, run: Run, parameters: Evaluate) -> Results:
     order = [*dict.fromkeys(summary.column.name for summary in summaries)]
     primary = primary_metric([columns[name] for name in order if name in scored], parameters.primary)
     # Neither more nor less of such a metric is better: there is nothing to be significant.
-    tested = [name for name in order if columns[name].direction != "neither"]
+    tested = [columns[name] for name in order if columns[name].direction != "neither"]
     compared = differences(scores, against, tested, primary)
     methods = tuple(
         replace(result, differences=own, against=other)
@@ -154,6 +155,7 @@ def _result(
         cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
         refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
+        without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
     )
     return result, scores
 

@@ -1,22 +1,24 @@
 """Rankings and relevance judgements of a finished evaluation as TREC has them, for trec_eval and tools like it.
 
-A run has a line `question Q0 passage rank score tag` a passage, the judgements (qrels) `question 0 passage 1` a gold
-passage, both in the order of the questions' names. Where sentences were retrieved, a passage stands at its best
+A run has a line `question Q0 passage rank score tag` a passage, the judgements (qrels) `question 0 passage grade` a
+gold passage, both in the order of the questions' names. Where sentences were retrieved, a passage stands at its best
 sentence, and once: figures at k are then of passages, while our metrics count sentences. trec_eval sorts by the score
-and not by the rank, so equal scores are written apart by the least step that keeps their order.
+and not by the rank, and reads float32: equal scores are written apart by the least step of float32 that keeps their
+order.
 
 A question or passage has the name that its source gives it, white space and "%" as in URLs, or, where the source gives
 none, its content id (as all have with `ids="content"`). One that stands several times in its sources has a line for
 each of its names. A name that stands for two is an error.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
+
+import numpy as np
 
 from vitalfew.storage import files
 from vitalfew.storage.catalog.database import query
@@ -53,12 +55,12 @@ def write_qrels(store: Path, name: str, method: str | None, path: Path, ids: Ids
     _, tables = _retrieving(find_run(store, name), method)
     rows = _rows(
         store,
-        f"WITH {_named(store, tables, ids)}, gold AS (SELECT question_id, unnest(gold_passages) AS passage_id "
-        f"FROM asked WHERE fingerprint = '{tables['asked']}') "
-        "SELECT question, coalesce(passage, passage_id::VARCHAR) AS passage FROM gold JOIN questions USING "
-        "(question_id) LEFT JOIN names USING (passage_id) ORDER BY ALL",
+        f"WITH {_named(store, tables, ids)}, gold AS (SELECT question_id, unnest(gold_passages) AS passage_id, "
+        f"coalesce(unnest(gold_grades), 1) AS grade FROM asked WHERE fingerprint = '{tables['asked']}') "
+        "SELECT question, coalesce(passage, passage_id::VARCHAR) AS passage, grade FROM gold JOIN questions "
+        "USING (question_id) LEFT JOIN names USING (passage_id) ORDER BY ALL",
     )
-    return _write(path, (f"{_escaped(question)} 0 {_escaped(passage)} 1\n" for question, passage in rows))
+    return _write(path, (f"{_escaped(question)} 0 {_escaped(passage)} {grade}\n" for question, passage, grade in rows))
 
 
 def _retrieving(run: Run, method: str | None) -> tuple[str, dict[str, str]]:
@@ -100,11 +102,12 @@ def _rows(store: Path, sql: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _ranked(rows: Iterable[tuple[Any, ...]], tag: str) -> Iterator[str]:
+    lowest = np.float32(-np.inf)
     for question, ranking in groupby(rows, key=lambda row: row[0]):
-        above = math.inf
+        above = np.float32(np.inf)
         for rank, (_, passage, score) in enumerate(ranking, 1):
-            above = min(score, math.nextafter(above, -math.inf))
-            yield f"{_escaped(question)} Q0 {_escaped(passage)} {rank} {above!r} {_escaped(tag)}\n"
+            above = min(np.float32(score), np.nextafter(above, lowest))
+            yield f"{_escaped(question)} Q0 {_escaped(passage)} {rank} {above} {_escaped(tag)}\n"
 
 
 def _escaped(name: str) -> str:

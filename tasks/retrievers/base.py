@@ -15,6 +15,9 @@ from vitalfew.configs.schema import Layout, RetrieveConfig, Stemmer, Unit
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.units import Outline, SentencesAt
 
+WITHOUT_HITS = "without_hits"
+"""Note of a shard of `hits`: the number of its questions for which nothing was retrieved."""
+
 
 @dataclass(frozen=True)
 class QuestionBatch:
@@ -110,6 +113,11 @@ class Retriever(ABC):
 
     def check(self, index: SearchIndex) -> None:
         """Raises IndexMismatch where the index cannot answer."""
+
+    def fault(self, names: Sequence[str], texts: Sequence[str]) -> str:
+        """Say what to mend where it has found nothing for any question; '' where that may be. Of some of the questions
+        it is given the names in their source, and the texts."""
+        return ""
 
     @abstractmethod
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:

@@ -7,11 +7,13 @@ character is a bracket has `ctxs` as the data set `ctxs` reads them (DPR, Self-R
 questions by their id or text (of multiple choice the first line), contexts by their text, in the file's order.
 
 The file is read once for every batch of questions, of which alone the rankings are kept. A question that it lacks has
-no hits; a passage that the index lacks, and one that is ranked twice, is an error that names the line. A text that is
+no hits, and a file that has none of the questions is an error. A passage that the index lacks, one that is ranked
+twice, and a score that is no finite number are errors that name the line. A text that is
 ranked by several of its names is a hit once, at the best of their ranks.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 from urllib.parse import unquote
@@ -88,6 +90,27 @@ class RunFile(Retriever):
             for place, ranking in rankings.items()
         }
 
+    def fault(self, names: Sequence[str], texts: Sequence[str]) -> str:
+        theirs = dict.fromkeys(self._named())
+        if not theirs:
+            return f"{self.file} is empty"
+        alike = {name.casefold() for name in theirs} & {name.casefold() for name in (*names, *texts) if name}
+        why = "; they differ in upper and lower case" if alike else ""
+        first = f"the first in it is {next(iter(theirs))[:80]!r}, the first asked {(names[0] or texts[0])[:80]!r}"
+        return f"{self.file} has none of the questions asked: {first}{why}. Name them alike"
+
+    def _named(self) -> Iterator[str]:
+        """The questions of the file."""
+        if self._is_json():
+            yield from (str(row.get("id") or row.get("_id") or row["question"]) for _, row in json_rows(self.file, ""))
+            return
+        with open_source(self.file) as source:
+            yield from (unquote(fields[0]) for line in lines_of(source) if (fields := line.text.split()))
+
+    def _is_json(self) -> bool:
+        with open_source(self.file) as source:
+            return source.peek(1 << 12).lstrip()[:1] in (b"[", b"{")
+
     def _located(self, best: Mapping[int, list[Ranked]], index: SearchIndex, questions: int, k: int) -> TopK:
         places = index.called({ranked.passage for ranking in best.values() for ranked in ranking})
         ids, shards, rows = (np.full((questions, k), NOTHING, np.int64) for _ in range(3))
@@ -110,9 +133,7 @@ class RunFile(Retriever):
 
     def _rows(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         """The rankings of these questions, which are given by their keys."""
-        with open_source(self.file) as source:
-            first = source.peek(1 << 12).lstrip()[:1]
-        return self._ctxs(keys) if first in (b"[", b"{") else self._trec(keys)
+        return self._ctxs(keys) if self._is_json() else self._trec(keys)
 
     def _trec(self, keys: Mapping[str, int]) -> Iterator[tuple[int, Ranked]]:
         with open_source(self.file) as source:
@@ -127,6 +148,10 @@ class RunFile(Retriever):
                     raise InputError(
                         f"{self.file}, line {line.number}: expected `question Q0 passage rank score tag`"
                     ) from error
+                if not math.isfinite(ranked.score + ranked.rank):
+                    raise InputError(
+                        f"{self.file}, line {line.number}: rank {rank} and score {score} have to be finite numbers"
+                    )
                 if (place := keys.get(unquote(question))) is not None:
                     yield place, ranked
 

@@ -1,7 +1,6 @@
 """Small files of the kinds that people have, written for the golden tests: documents, languages, questions, judgements.
 
-What the product makes of them stands in `expected/`. The comments say what a case is about, and "Wrong", what is known
-to be wrong in measures, which issue 58 changes.
+What the product makes of them stands in `expected/`. The comments say what a case is about.
 """
 
 import json
@@ -232,11 +231,7 @@ JUDGEMENTS = (
 
 
 def write_judged(folder: Path) -> Path:
-    """A corpus as BEIR lays it out: a question that is a document, grades, one text under two ids, equal scores.
-
-    Wrong: the question finds itself; grades are lost; equal scores are exported by steps that
-    trec_eval, which reads float32, cannot tell apart.
-    """
+    """A corpus as BEIR lays it out: a question that is a document, grades, one text under two ids, equal scores."""
     (folder / "qrels").mkdir(parents=True)
     _lines(
         folder / "corpus.jsonl", ({"_id": name, "title": "", "text": text} for name, text in JUDGED_DOCUMENTS.items())

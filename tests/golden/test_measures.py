@@ -1,7 +1,4 @@
-"""Golden: kinds of answers and gold places, graded judgements, BEIR's identical ids, ties, stop words: as they are.
-
-Known to be wrong, and changed by issue 58, is what `cases.py` says above each kind.
-"""
+"""Golden: kinds of answers and gold places, graded judgements, BEIR's identical ids, ties, stop words."""
 
 import json
 from collections.abc import Callable

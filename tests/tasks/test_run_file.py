@@ -10,6 +10,8 @@ from tests.support.evaluating import copied, run, values
 from tests.support.indexing import index, sql
 from tests.support.shared import indexed
 from vitalfew.tasks.datasets.base import InputError
+from vitalfew.tasks.report import read_report
+from vitalfew.tasks.reports.shown.notes import notes
 from vitalfew.tasks.reports.trec import write_run
 
 SCORE = {"metrics": ["passage_recall", "mrr", "ndcg"], "k": [1, 5, 10]}
@@ -53,9 +55,15 @@ def test_contexts_are_evaluated_as_they_were_retrieved(tmp_path: Path) -> None:
         ("{q} Q0 nowhere 1 0.5 x", r"line 1: index 'test' has no passage 'nowhere'"),
         ("{q} Q0 {p} 1 0.5 x\n{q} Q0 {p} 2 0.4 x", r"line 2: '\d+' is ranked twice"),
         ("{q} {p} 1 0.5", r"line 1: expected `question Q0 passage rank score tag`"),
+        ("{q} Q0 {p} 1 nan x", r"line 1: rank 1 and score nan have to be finite numbers"),
+        ("{q} Q0 {p} 1 1 x\nother Q0 {p} 1 -inf x", r"line 2: rank 1 and score -inf have to be finite numbers"),
+        (
+            "other Q0 {p} 1 0.5 x",
+            r"run has none of the questions asked: the first in it is 'other', the first asked '[^']+'\. Name",
+        ),
     ],
 )
-def test_a_fault_names_the_line(store: Path, tmp_path: Path, line: str, message: str) -> None:
+def test_a_fault_is_named_with_its_line(store: Path, tmp_path: Path, line: str, message: str) -> None:
     ((question,),) = sql(store, "SELECT question_id FROM questions LIMIT 1")
     ((passage,),) = sql(store, "SELECT passage_id FROM passages LIMIT 1")
     (tmp_path / "run").write_text(line.format(q=question, p=passage))
@@ -63,3 +71,22 @@ def test_a_fault_names_the_line(store: Path, tmp_path: Path, line: str, message:
         run(store, read(tmp_path / "run"))
     with pytest.raises(InputError, match="does not exist"):
         run(store, read(tmp_path / "none"))
+
+
+def test_questions_in_another_case_are_an_error_and_few_questions_are_said(tmp_path: Path) -> None:
+    rows = [
+        {"id": "p", "text": "Ada lit it."},
+        *({"id": f"Q{n}", "question": f"Who {n}?", "source": "p"} for n in (1, 2)),
+    ]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    index(tmp_path / "store", f"jsonl:{tmp_path / 'asked.jsonl'}")
+    (tmp_path / "run").write_text("q1 Q0 p 1 1 x\nq2 Q0 p 1 1 x\n")
+    with pytest.raises(
+        InputError, match=r"the first in it is 'q1', the first asked 'Q\d'; they differ in upper and lower case"
+    ):
+        run(tmp_path / "store", read(tmp_path / "run"))
+    (tmp_path / "run").write_text("Q1 Q0 p 1 1 x\nq2 Q0 p 1 1 x\n")
+    found = run(tmp_path / "store", read(tmp_path / "run"))
+    assert values(tmp_path / "store", found, "read")["mrr"] == 0.5
+    said = notes(read_report(tmp_path / "store", found.run))
+    assert "read: 1 of 2 questions have no hits, and count as not found." in said

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vitalfew.tasks.reports.statistics.gates import DecidedMetric
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
+SPEED = "tokens/s"
 SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
 """Units whose values are shown with three significant digits, and with one decimal."""
 PROMPT_TOKENS, CONTEXT_TOKENS = "prompt_tokens", "context_tokens"
@@ -35,7 +36,8 @@ def default_columns(report: Report) -> list[str]:
     """
     scored = _scored(report)
     has_gold = any(GOLD_PASSAGES in column.needs for column in scored)
-    shown = [column for column in scored if not column.detail or (not has_gold and column.needs == _OF_ANSWERS)]
+    further = {report.primary, *(column.name for column in scored if not has_gold and column.needs == _OF_ANSWERS)}
+    shown = [column for column in scored if not column.detail or column.name in further]
     of_unit = {column.unit: column for column in reversed(shown) if is_cost(column)}
     if STAGE_SECONDS in shown:
         of_unit[STAGE_SECONDS.unit] = STAGE_SECONDS
@@ -58,6 +60,11 @@ def _scored(report: Report) -> list[Column]:
 def is_cost(column: Column) -> bool:
     """Better the lower, and known without gold answers: what a method takes."""
     return column.direction == "lower" and not _GOLD & {*column.needs}
+
+
+def costs(columns: Sequence[Column]) -> list[str]:
+    """The names of the metrics that are costs, speeds among them: figures to weigh, and no hypotheses."""
+    return [column.name for column in columns if is_cost(column) or column.unit == SPEED]
 
 
 def sentence_case(heading: str) -> str:

@@ -64,6 +64,9 @@ def warnings(report: Report) -> list[str]:
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
     lines += [*_lost(report), *_unscored(report)]
     for method in report.methods:
+        if method.without_hits:
+            count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
+            lines.append(f"{_name(method)}: {count}, and count as not found.")
         if method.error_rows:
             texts = "; ".join(shortened(one_line(text), _ERROR_LENGTH) for text in method.errors).rstrip(".")
             count = f"{method.error_rows:,} of {report.asked.questions:,} questions got no answer"

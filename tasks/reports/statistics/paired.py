@@ -3,15 +3,17 @@
 - Interval: paired bootstrap over questions (Koehn, Statistical Significance Tests for Machine Translation Evaluation,
   EMNLP 2004), on the differences; see bootstrap.py.
 - p: paired sign-flip test, two-sided (Fisher's randomisation test; Noreen, Computer-Intensive Methods for Testing
-  Hypotheses, 1989). If method and baseline were interchangeable, any difference could as well have the other sign. It
-  keeps its level with any number of questions and for right-or-wrong metrics, where the test from a shifted bootstrap
-  rejects too often when questions are few (7 % at the 5 % level with 10 questions, where this one, having few values to
-  take, rejects 1 %, and 3 % with 40). The observed signs count as one of the draws, so that p is never 0 (Phipson and
-  Smyth, Permutation P-values Should Never Be Zero, 2010). Draws cannot show a p below 1 / (resamples + 1), which a
-  correction for hundreds of differences would make large: below it, p is Hoeffding's bound on the share of all signs
-  that lie so far out, 2 exp(−(Σd)² / 2Σd²) (Probability Inequalities for Sums of Bounded Random Variables, 1963,
-  theorem 2). The exact p is never above that. Of many questions with more than NORMAL differences, p is that of the
-  normal distribution, which the sum over draws of signs then has.
+  Hypotheses, 1989). If method and baseline were interchangeable, any difference could as well have the other sign: p is
+  the share of all signs whose sum lies as far from 0 as the observed one. It keeps its level with any number of
+  questions and for right-or-wrong metrics, where the test from a shifted bootstrap rejects too often when questions are
+  few (7 % at the 5 % level with 10 questions, where this one, having few values to take, rejects 1 %, and 3 % with 40).
+  Where all differences have one size, as of right-or-wrong metrics, it is exact by the binomial distribution (McNemar's
+  exact test); below ENUMERATED differences, by all signs. Else signs are drawn, the observed ones being one of the
+  draws, so that p is never 0 (Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010). Draws cannot show a
+  p below 1 / (resamples + 1), which a correction for hundreds of differences would make large: below it, p is
+  Hoeffding's bound on that share, 2 exp(−(Σd)² / 2Σd²) (Probability Inequalities for Sums of Bounded Random Variables,
+  1963, theorem 2). The exact p is never above that. Of many questions with more than NORMAL differences, p is that of
+  the normal distribution, which the sum over draws of signs then has.
 - Correction: Holm (A Simple Sequentially Rejective Multiple Test Procedure, 1979).
 
 Interval and p come from different distributions: near the edge one may exclude 0 where the other does not.
@@ -23,7 +25,7 @@ paired differences, as measured in a run (`Difference.sd`), not that of one meth
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,6 +46,8 @@ from vitalfew.tasks.reports.statistics.bootstrap import (
 )
 
 POWER = 0.8
+ENUMERATED = 20
+"""Differences from which on signs are drawn: of fewer, all 2^19 at most are counted."""
 NORMAL = 2_000
 """From so many differing questions on, p of the sum over draws of signs lies as near that of the normal distribution as
 10,000 draws come to it."""
@@ -55,9 +59,9 @@ ROUNDING = 1e-12
 class Difference:
     """A method minus the baseline, over the `questions` that both have a value for.
 
-    `mean_difference`: None without a question. `low`, `high`, `p`: None below MIN_QUESTIONS; `p_holm`: None until
-    `corrected`. `sd`: of the differences, None below two questions (for power.py). `effect`: Cohen's d_z, the
-    mean in units of `sd`: 0 where nothing differs, None where every question differs by the same.
+    `mean_difference`: None without a question. `low`, `high`, `p`: None below MIN_QUESTIONS, and p for a cost;
+    `p_holm`: None until `corrected`. `sd`: of the differences, None below two questions (for power.py). `effect`:
+    Cohen's d_z, the mean in units of `sd`: 0 where nothing differs, None where every question differs by the same.
     `better`, `worse`, `equal`: questions with a higher, a lower and the same value as the baseline.
     """
 
@@ -105,10 +109,16 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def corrected(
-    differences: Sequence[Mapping[str, Difference]], primary: str | None = None
+    differences: Sequence[Mapping[str, Difference]], primary: str | None = None, costs: Collection[str] = ()
 ) -> list[dict[str, Difference]]:
     """The same differences, by metric for every method, with their `p_holm`: those in `primary` as one family, which is
-    what the experiment asks; any other as one of all differences that there are."""
+    what the experiment asks; any other as one of all differences that there are. `costs`: metrics that are no
+    hypotheses unless one is `primary`, so that they have intervals, but no p."""
+    untested = {*costs} - {primary}
+    differences = [
+        {metric: replace(each, p=None) if metric in untested else each for metric, each in of_method.items()}
+        for of_method in differences
+    ]
     places = [(place, metric) for place, of_method in enumerate(differences) for metric in of_method]
     first = [(place, metric) for place, metric in places if metric == primary]
     adjusted: dict[tuple[int, str], float | None] = {}
@@ -154,18 +164,36 @@ def _extreme_flips(differences: NDArray[np.float64], resamples: int) -> NDArray[
 
 
 def _p_values(differences: NDArray[np.float64], resamples: int) -> NDArray[np.float64]:
-    """(m,): the probability that draws of signs put the sum at least as far from 0: that of the normal distribution for
-    NORMAL differences of more than MANY questions; a bound where draws are too rare to have been seen."""
+    """(m,): the probability that draws of signs put the sum at least as far from 0."""
+    p_values = np.array([_exact(row[row != 0]) for row in differences])
     there = differences != 0
     many = (there.sum(axis=1) > NORMAL) & (differences.shape[1] > MANY)
-    drawn_of = differences if not many.any() else differences[~many][:, there[~many].any(axis=0)]
-    drawn = (_extreme_flips(drawn_of, resamples) + 1) / (resamples + 1)
-    bound = _hoeffding(drawn_of)
-    p_values = np.empty(len(differences))
-    p_values[~many] = np.where(bound < 1 / (resamples + 1), bound, drawn)
-    sums, squares = differences[many].sum(axis=1), (differences[many] ** 2).sum(axis=1)
-    p_values[many] = 2 * special.ndtr(-np.abs(sums) / np.sqrt(squares))
+    by_normal, by_draws = np.isnan(p_values) & many, np.isnan(p_values) & ~many
+    sums, squares = differences[by_normal].sum(axis=1), (differences[by_normal] ** 2).sum(axis=1)
+    p_values[by_normal] = 2 * special.ndtr(-np.abs(sums) / np.sqrt(squares))
+    columns = there[by_draws].any(axis=0) if by_normal.any() else slice(None)
+    p_values[by_draws] = _drawn(differences[by_draws][:, columns], resamples)
     return p_values
+
+
+def _exact(differences: NDArray[np.float64]) -> float:
+    """The exact p of differences of which none is 0; NaN where they are too many that are unlike each other."""
+    sizes, n = np.abs(differences), len(differences)
+    if not n or np.ptp(sizes) <= ROUNDING * sizes.max():
+        better = int((differences > 0).sum())
+        return min(1.0, 2 * float(special.bdtr(min(better, n - better), n, 0.5)))
+    if n >= ENUMERATED:
+        return math.nan
+    sums = differences[:1]  # the other sign of the first gives the same sums with the other sign
+    for difference in differences[1:]:
+        sums = np.concatenate([sums + difference, sums - difference])
+    return float((np.abs(sums) >= abs(differences.sum()) - ROUNDING * sizes.sum()).mean())
+
+
+def _drawn(differences: NDArray[np.float64], resamples: int) -> NDArray[np.float64]:
+    """(m,): p by draws of signs, or a bound on it where such draws are too rare to have been seen."""
+    drawn, bound = (_extreme_flips(differences, resamples) + 1) / (resamples + 1), _hoeffding(differences)
+    return np.where(bound < 1 / (resamples + 1), bound, drawn)
 
 
 def _hoeffding(differences: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def ids(*texts: str) -> tuple[int, ...]:
 
 
 def test_beir_gives_the_questions_of_the_split_with_what_is_rated_above_0(tmp_path: Path) -> None:
-    path = beir(tmp_path, "q2\td2\t2\nq2\td1\t1\nq2\td2\t1\nq1\td1\t0\n")
+    path = beir(tmp_path, "q2\td2\t2\nq2\td1\t1\nq2\td2\t0.5\nq1\td1\t0\n")
     records = read("beir", path)
     check(sorted(records, key=lambda pair: pair[0]))
     assert records == [
@@ -48,9 +48,15 @@ def test_beir_gives_the_questions_of_the_split_with_what_is_rated_above_0(tmp_pa
         (2, Passage("", "Two.", "d2")),
         (3, Reject("empty_text", "corpus.jsonl: 'text' is blank")),
         (1, Question("Who?", (), (), (), "q1")),
-        (2, Question("Why?", (), ids("Two.", "One."), (), "q2")),
+        (2, Question("Why?", (), ids("Two.", "One."), (), "q2", gold_grades=(1, 1))),
     ]
     assert [path.name for path in dataset("beir", path).files()] == ["corpus.jsonl", "queries.jsonl", "test.tsv"]
+
+
+def test_beir_a_document_with_the_id_of_a_question_is_the_question_itself(tmp_path: Path) -> None:
+    corpus = lines(*({"_id": name, "text": f"{name}."} for name in ("q1", "q2", "d1")))
+    records = read("beir", beir(tmp_path, "q1\td1\t3\nq2\tq2\t1\nq3\td1\t1\n", corpus=corpus))
+    assert [question.itself for question in only(Question, records)] == [ids("q1."), (), ()]
 
 
 def test_beir_rejects_questions_without_a_readable_document_and_judgements_that_cannot_be_used(tmp_path: Path) -> None:
@@ -107,10 +113,10 @@ def test_msmarco_reads_the_small_dev_split_if_none_is_named(tmp_path: Path) -> N
     further = {"queries.train.tsv": "q7\tWhere?\n", "mine.tsv": "q5\tWhat?\n", "trec.txt": "q5 0 d1 3\n"}
     path = msmarco(tmp_path, **further)
     passages: Records = [(1, Passage("", 'One "x.', "d1")), (2, Passage("", '"Two."', "d2"))]
-    assert read("msmarco", path) == [*passages, (1, Question("Who?", (), ids('"Two."'), (), "q1"))]
+    assert read("msmarco", path) == [*passages, (1, Question("Who?", (), ids('"Two."'), (), "q1", gold_grades=(1,)))]
     assert read("msmarco", path, split="train") == [*passages, (1, Question("Where?", (), (), (), "q7"))]
     named = read("msmarco", path, queries="mine.tsv", qrels="trec.txt")
-    assert named == [*passages, (1, Question("What?", (), ids('One "x.'), (), "q5"))]
+    assert named == [*passages, (1, Question("What?", (), ids('One "x.'), (), "q5", gold_grades=(3,)))]
     assert read("msmarco", path / "collection.tsv") == passages
     with pytest.raises(InputError, match=r"queries\.dev\.tsv does not exist\. Did you mean .*queries\.dev\.small"):
         read("msmarco", path, split="dev")

@@ -14,7 +14,7 @@ from vitalfew.tasks.datasets.base import Span
 from vitalfew.tasks.generators.base import Rating
 from vitalfew.tasks.metrics.answers import AnswerSet, Choice, SetSize, chosen, options
 from vitalfew.tasks.metrics.base import Answer, Case, Context, RankedUnit, Values
-from vitalfew.tasks.metrics.contexts import ContextRecall
+from vitalfew.tasks.metrics.contexts import AnswerShown, ContextRecall
 from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.registry import make
 from vitalfew.tasks.reports.differences import grouped
@@ -103,6 +103,16 @@ def test_a_set_and_all_sets_of_its_size(candidates: list[str], data: st.DataObje
     assert {name: each[0] for name, each in sizes.items()} == {
         "set_size": size, "set_distinct": len(set(selected)), "set_right": selected.count("Ada"),
     }  # fmt: skip
+
+
+def test_contexts_hold_an_answer_or_not_whatever_passage_they_come_from() -> None:
+    """The second context is what was kept of the gold passage: it lacks the answer."""
+    contexts = (Context("Mr. Bell came.", 4), Context("It was late.", 3, passages=(1,)))
+    cases = [
+        Case("Who?", answers, (1,), (), contexts=shown)
+        for answers, shown in ((("Bell",), contexts), (("Bell",), contexts[1:]), (("Bell",), None), ((), contexts))
+    ]
+    assert AnswerShown(AnswerShown.Options()).score(cases) == {"answer_shown": [1, 0, None, None]}
 
 
 def test_the_gold_passages_that_contexts_come_from() -> None:

@@ -170,6 +170,13 @@ def test_gold_passages_among_sentences() -> None:
         assert all(column[1] == 0 for column in values(name, case, nothing).values())
 
 
+def test_ndcg_takes_grades_and_of_a_group_the_highest() -> None:
+    """Ranked: 1 of 4, then 2 and 3, of which one is as good as both, of 1 and 2."""
+    case = Case("Who?", (), (1, 2, 3), (), hits=found(2, 1), gold_groups=(0, 1, 1), gold_grades=(4, 1, 2))
+    half = 1 / math.log2(3)
+    assert values("ndcg", case)["ndcg@2"] == [pytest.approx((2 + 4 * half) / (4 + 2 * half))]
+
+
 def test_correct_units() -> None:
     texts = ["The mayor spoke.", "From 1990–95, O'Hara stayed in Cafe\u0301 Nord.", "Café"]
     contexts = tuple(Context(text, 3) for text in texts)

@@ -91,9 +91,27 @@ def test_a_method_that_equals_the_baseline_has_no_difference() -> None:
 def test_p_is_that_of_all_sign_flips_counted_by_scipy() -> None:
     differences = np.array([0.5, -0.1, 0.3, 0.2, 0.4, -0.3, 0.6, 0.1, 0.2, -0.2, 0.7])
     flips = stats.permutation_test((differences,), np.mean, permutation_type="samples", vectorized=True)  # all 2,048
-    [found] = paired_bootstrap(np.zeros(11), [differences], resamples=50_000)
-    assert found.p == pytest.approx(flips.pvalue, abs=0.005)
+    [found] = paired_bootstrap(np.zeros(11), [differences], resamples=FEW)
+    assert found.p == pytest.approx(flips.pvalue)
     assert found.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
+
+
+@pytest.mark.parametrize(("better", "worse"), [(0, 0), (9, 1), (20, 20), (31, 12), (300, 200), (1500, 1200)])
+def test_p_of_answers_that_are_right_or_wrong_is_mcnemars_exact(better: int, worse: int) -> None:
+    method = np.concatenate([np.ones(better), np.zeros(worse), np.ones(15)])
+    baseline = np.concatenate([np.zeros(better), np.ones(worse), np.ones(15)])
+    for scale in (1.0, 1 / 3):
+        [found] = paired_bootstrap(baseline * scale, [method * scale], resamples=FEW)
+        assert found.p == pytest.approx(stats.binomtest(better, better + worse).pvalue if better else 1)
+
+
+def test_drawn_signs_come_near_all_of_them() -> None:
+    """Of 19 differences all signs are counted, of 20 they are drawn: one that hardly differs changes nothing else."""
+    differences = np.random.default_rng(4).normal(0.4, 1, 19)
+    exact, drawn = (paired_bootstrap(np.zeros(20), [[*differences, last]])[0].p for last in (0.0, 1e-9))
+    assert exact is not None
+    assert drawn == pytest.approx(exact, abs=0.01)
+    assert drawn != exact
 
 
 # --- Holm ---
@@ -118,6 +136,16 @@ def test_p_is_corrected_for_the_methods_in_the_primary_metric_and_for_everything
     assert [{metric: each.p_holm for metric, each in own.items()} for own in found] == [
         {"f1": 0.02, "recall": 0.04}, {"f1": 0.03, "recall": None},
     ]  # fmt: skip
+
+
+def test_costs_have_no_p_and_are_not_corrected_for_unless_they_are_primary() -> None:
+    given = [{"f1": _of_p(0.01), "recall": _of_p(0.02), "tokens": _of_p(0.001), "seconds": _of_p(0.5)}]
+    for primary, tested in (("f1", {"f1": 0.01, "recall": 0.02}), ("tokens", {"tokens": 0.001})):
+        [found] = corrected(given, primary, ["tokens", "seconds"])
+        known = {metric: each.p_holm for metric, each in found.items() if each.p is not None}
+        assert known.items() >= tested.items()
+        assert ("tokens" in known, "seconds" in known) == (primary == "tokens", False)
+        assert all((each.low, each.high) == (0.0, 0.2) for each in found.values())
 
 
 # --- ratios ---

@@ -1,15 +1,19 @@
-"""Rankings and judgements in TREC's formats: read by ir-measures, they give the figures of the run itself."""
+"""Rankings and judgements in TREC's formats: read by ir-measures and by pytrec_eval, they give the figures of the run
+itself."""
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import ir_measures
 import pytest
+import pytrec_eval
 from ir_measures import RR, R, nDCG
 
 from tests.support.evaluating import run, values
 from tests.support.indexing import index, sql
+from tests.support.real_data import real_data
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.tasks.reports.runs import NoReport
 from vitalfew.tasks.reports.trec import write_qrels, write_run
@@ -48,6 +52,61 @@ def test_the_files_give_the_runs_own_figures(evaluated: tuple[Path, Evaluated], 
     assert lines == sql(store, "SELECT count(*) FROM hits WHERE unit = 'passage'")[0][0]
     own = values(store, outcome, "pass ages")
     assert computed(tmp_path / "run", tmp_path / "qrels") == pytest.approx({name: own[name] for name in MEASURES})
+
+
+def by_pytrec_eval(run_file: Path, qrels: Path) -> dict[str, float]:
+    """The means of trec_eval's own measures, over the questions that are judged."""
+    with open(qrels) as judged, open(run_file) as ranked:
+        relevant, rankings = pytrec_eval.parse_qrel(judged), pytrec_eval.parse_run(ranked)
+    evaluator = pytrec_eval.RelevanceEvaluator(relevant, {"recall.10", "recip_rank", "ndcg_cut.10"})
+    found = evaluator.evaluate(rankings).values()
+    names = {"recall_10": "passage_recall@10", "recip_rank": "mrr", "ndcg_cut_10": "ndcg@10"}
+    return {own: sum(one[name] for one in found) / len(relevant) for name, own in names.items()}
+
+
+def graded_ties(folder: Path) -> Path:
+    """A corpus of BEIR: passages of the same words in other orders, grades of 1 to 3, a question that is a passage."""
+    words = ["amber", "basalt", "cobalt", "dolomite", "emerald", "feldspar", "garnet"]
+    orders = [words[n:] + words[:n] for n in range(7)]
+    texts = {f"d{n}": " ".join(order) for n, order in enumerate([*orders, *(order[::-1] for order in orders)])}
+    questions = {"d3": texts["d3"], "q1": "amber cobalt", "q2": "garnet basalt emerald", "q3": "feldspar"}
+    judged = [(name, f"d{n}", 1 + n % 3) for place, name in enumerate(questions) for n in range(place, 14, 4) if n != 3]
+    (folder / "qrels").mkdir(parents=True)
+    for file, rows in (("corpus", texts), ("queries", questions)):
+        written = (json.dumps({"_id": name, "text": text}) for name, text in rows.items())
+        (folder / f"{file}.jsonl").write_text("\n".join(written))
+    (folder / "qrels" / "test.tsv").write_text(
+        "\n".join("\t".join(map(str, row)) for row in [("q", "d", "s"), *judged])
+    )
+    return folder
+
+
+RETRIEVERS = {
+    "dense": {"retriever": "passage"},
+    "keywords": {"retriever": "bm25", "unit": "passage"},
+    "hybrid": {"retriever": "hybrid", "unit": "passage"},
+    "filtered": {"retriever": "hybrid", "unit": "passage", "where": "passage_id % 2 = 0"},
+}
+
+
+@pytest.mark.parametrize("corpus", ["ties", "squad"])
+def test_five_kinds_of_rankings_are_as_pytrec_eval_has_them(tmp_path: Path, corpus: str) -> None:
+    source = f"beir:{graded_ties(tmp_path / 'ties')}"
+    if corpus == "squad":
+        source = f"squad:{real_data('squad/dev-v1.1.json')}"
+    store, sample = tmp_path / "store", {"questions": {"sample": 100}} if corpus == "squad" else {}
+    index(store, source, bm25={"enabled": True}, encode={"units": ["passage"]}, load={"shard_passages": 500})
+    methods = {name: {"retrieve": {**one, "top_k": 20}} for name, one in RETRIEVERS.items()}
+    run(store, {**SETTINGS, **sample, "methods": methods})
+    write_run(store, "trial", "hybrid", tmp_path / "foreign")
+    methods["foreign"] = {"retrieve": {"retriever": "run_file", "file": str(tmp_path / "foreign"), "top_k": 20}}
+    outcome = run(store, {**SETTINGS, **sample, "methods": methods})
+    write_qrels(store, "trial", None, tmp_path / "qrels")
+    for name in methods:
+        write_run(store, "trial", name, tmp_path / "run")
+        own = {metric: values(store, outcome, name)[metric] for metric in MEASURES}
+        for read in (by_pytrec_eval, computed):
+            assert read(tmp_path / "run", tmp_path / "qrels") == pytest.approx(own, abs=1e-6), (name, read)
 
 
 def test_of_sentences_a_passage_is_listed_once_at_its_best(evaluated: tuple[Path, Evaluated], tmp_path: Path) -> None:
