@@ -62,7 +62,7 @@ def test_there_are_three_tools_that_only_read() -> None:
     assert all(tool.description and tool.annotations.read_only_hint for tool in tools)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, MOST), st.sampled_from(["search", "answer", "read"]))
 def test_no_result_is_longer_than_max_tokens(max_tokens: int, tool: str) -> None:
     given_to = {"passage_id": str(2**62)} if tool == "read" else {"question": QUESTION}

@@ -225,7 +225,7 @@ def test_what_an_unfinished_artifact_has_paid_is_known(corpus: Corpus, server: P
     assert "1 answers differ from what was written" in fault.what
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1, 30), max_size=4))
 def test_whenever_and_however_often_a_run_ends(indexed: Corpus, server: PaidServer, ends: list[int]) -> None:
     """The ledger is the server's own count, of every answer once."""

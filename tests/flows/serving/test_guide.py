@@ -58,7 +58,7 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
                     assert '"whole"' in run(f"curl -sf {address}/v1/models {key.removesuffix(' -f -d')}")
             finally:
                 process.send_signal(signal.SIGTERM)
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
             assert process.returncode == 0
         elif step.words()[0] == "vitalfew":
             run(f"{sys.executable} -m {step.line.replace('vitalfew', 'vitalfew.flows.cli', 1)} --runner serial")

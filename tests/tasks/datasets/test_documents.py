@@ -80,7 +80,7 @@ def test_code_stays_with_what_leads_to_it_and_no_passage_ends_on_a_heading() -> 
     assert {part.title for part in found} == {"T › Same"}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     drawn=st.lists(
         st.tuples(
@@ -472,7 +472,7 @@ def test_a_text_that_is_made_to_be_slow_is_read(tmp_path: Path, ending: str, con
 
 
 @pytest.mark.parametrize("ending", sorted(READERS))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_any_bytes_give_blocks_or_a_reason(ending: str, data: st.DataObject) -> None:
     made = {".docx": docx, ".ipynb": lambda: notebook().encode(), ".rst": lambda: RST.encode()}

@@ -81,7 +81,7 @@ def test_no_file_takes_quadratic_time_and_what_is_given_up_is_named(
     assert covered + len(found) - len(given_up) == 100_000
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.lists(st.text('ab"\t,é\n\r \0'), min_size=2, max_size=2), max_size=8),
     st.sampled_from([CSV, QUOTED_TSV]),
