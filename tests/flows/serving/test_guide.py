@@ -12,6 +12,7 @@ import pytest
 from tests.flows.serving.test_command import until_ready
 from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
+from tests.support.serving import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/guides/serve.md"
