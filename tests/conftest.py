@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support.shared import FOLDER
 from vitalfew.storage.files import user_cache
+
+settings.register_profile("any machine", deadline=None)  # by default an example must not take 200 ms
+settings.load_profile("any machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:

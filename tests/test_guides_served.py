@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.documents import ROOT, Command, File, steps
 from tests.support.own_files import write_own_files, write_own_packages
-from tests.support.prefect_ui import free_port, wait
+from tests.support.prefect_ui import PATIENCE, free_port, wait
 from tests.support.ray_nodes import three_nodes
 from vitalfew.storage.runs import index_names, read_runs
 
@@ -47,7 +47,7 @@ class Terminal:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=2 * PATIENCE,
         )
         assert done.returncode == status, f"{command.line}\n{done.stdout}"
         return done.stdout
@@ -70,7 +70,7 @@ class Terminal:
             _, alive = psutil.wait_procs([psutil.Process(one.pid) for one in family if _lives(one.pid)], timeout=60)
             for one in alive:
                 one.kill()
-            process.wait(60)
+            process.wait(PATIENCE)
 
 
 def _lives(pid: int) -> bool:
@@ -109,13 +109,13 @@ def _follow(shell: Terminal, command: Command, port: str) -> None:
     match command.words()[:3]:
         case ["vitalfew", "ui"]:
             log = shell.leave(command.on({"vitalfew ui": f"vitalfew ui --port {free_port()}"}))
-            wait(lambda: "Ready" in log.read_text(), 240, log.read_text)
+            wait(lambda: "Ready" in log.read_text(), log.read_text)
             shell.end()
             assert shell.left.pop().returncode == 0, log.read_text()
         case ["prefect", "server", "start"]:
             shell.environment["PREFECT_HOME"] = str(shell.folder / "prefect")  # of its own, and fresh
             log = shell.leave(command)
-            wait(lambda: urlopen(f"http://127.0.0.1:{port}/api/health", timeout=10), 240, log.read_text)
+            wait(lambda: urlopen(f"http://127.0.0.1:{port}/api/health", timeout=10), log.read_text)
         case ["vitalfew", "deploy", *_]:
             assert "re-encode/notes" in shell.run(command)
             assert "unchanged." in shell.run(command)

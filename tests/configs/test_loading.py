@@ -54,7 +54,7 @@ def test_a_value_on_the_command_line_is_read_in_the_same_way() -> None:
     assert parse_assignments(["questions.dataset=requests:"]) == {"questions": {"dataset": "requests:"}}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from([*"{}[]:,&*a\n -?!|'#", "<<", ": ", "&a ", "*a", "0"]), max_size=20).map("".join))
 def test_any_text_is_a_value_or_an_error(text: str) -> None:
     with suppress(ConfigError):

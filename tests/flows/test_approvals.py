@@ -33,13 +33,13 @@ def ui(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer) -> Iterator[U
 def test_a_run_waits_over_a_restart_and_promotes_what_is_approved(ui: Ui, hook: ChatServer) -> None:
     store = doubtful(ui.store.parent, approve="on_doubt")
     run = ui.run("re-encode", corpus=NAME)
-    wait(lambda: ui.state(run)["name"] == "Suspended", 240, lambda: f"{ui.state(run)} {ui.log('runner')}")
+    wait(lambda: ui.state(run)["name"] == "Suspended", lambda: f"{ui.state(run)} {ui.log('runner')}")
     candidate = generations.find(store, NAME)
     assert (candidate.number, candidate.verdict, current(store)) == (2, "in doubt", 1)
     told = [body for _, body, _ in hook.asked]
     assert [(each["state"], f"flow-run/{run}" in each["message"]) for each in told] == [("Suspended", True)]
     other = ui.run("re-encode", corpus=NAME)  # the night after: it does not ask a second time
-    assert ui.ended(other, 240)["message"].startswith("Unchanged: Generation 2 of towns is in doubt")
+    assert ui.ended(other)["message"].startswith("Unchanged: Generation 2 of towns is in doubt")
     ui.kill()
     ui.start()
     assert ui.state(run)["name"] == "Suspended", ui.state(run)
@@ -47,14 +47,14 @@ def test_a_run_waits_over_a_restart_and_promotes_what_is_approved(ui: Ui, hook: 
     assert refused["status"] == "REJECT"
     form = {"run_input": {"decision": "promote", "note": "looked at them"}}
     assert ui.call(f"/flow_runs/{run}/resume", form)["status"] == "ACCEPT"
-    state = ui.ended(run, 240)
+    state = ui.ended(run)
     assert (state["type"], "is promoted: a person approved it: looked at them." in state["message"]) == (
         "COMPLETED",
         True,
     )
     assert current(store) == 2
     assert sql(store, "SELECT DISTINCT generation, verdict, approval FROM gates") == [(2, "promoted", "approved")]
-    wait(lambda: events(ui) >= {f"index.{name}" for name in ("held", "promoted")} | {"evaluation.finished"}, 60)
+    wait(lambda: events(ui) >= {f"index.{name}" for name in ("held", "promoted")} | {"evaluation.finished"})
 
 
 def events(ui: Ui) -> set[str]:

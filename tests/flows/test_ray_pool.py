@@ -244,7 +244,7 @@ def test_a_local_ray_beside_a_cluster_is_nobody_elses_and_dies_with_its_driver(n
         process.kill()
     # Ray's two agents try for a minute to report to the dead cluster that it is dead.
     agents = [one for one in family if one.is_running() and one.name().endswith("Agent")]
-    _, left = psutil.wait_procs([one for one in family if one not in agents], timeout=30)
+    _, left = psutil.wait_procs([one for one in family if one not in agents], timeout=300)
     for one in (*agents, *left):
         one.kill()
     subprocess.run(["rm", "-rf", own], check=True)

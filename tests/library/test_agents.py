@@ -62,7 +62,7 @@ def test_there_are_three_tools_that_only_read() -> None:
     assert all(tool.description and tool.annotations.read_only_hint for tool in tools)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, MOST), st.sampled_from(["search", "answer", "read"]))
 def test_no_result_is_longer_than_max_tokens(max_tokens: int, tool: str) -> None:
     given_to = {"passage_id": str(2**62)} if tool == "read" else {"question": QUESTION}
@@ -90,17 +90,14 @@ def test_the_command_serves_over_standard_input(store: vf.Store, corpus: Path) -
     name = f"{corpus / 'shapes.yaml'}:cut"
     program = [sys.executable, "-m", "vitalfew.flows.cli", "mcp", name, "--store", str(store.place)]
     server = StdioServerParameters(command=program[0], args=program[1:])
-    rag = store.rag(name)
 
     async def asked() -> list[str]:
         async with Client(server) as client:
-            answered = await client.call_tool("answer", {"question": QUESTION})
             found = await client.call_tool("search", {"question": QUESTION, "max_tokens": 60})
             (passage_id,) = re.findall(r"^\[(\d+)\]", found.content[0].text)[:1]  # type: ignore[union-attr]
             read = await client.call_tool("read", {"passage_id": passage_id})
-            return [result.content[0].text for result in (answered, found, read)]  # type: ignore[union-attr]
+            return [result.content[0].text for result in (found, read)]  # type: ignore[union-attr]
 
-    answered, found, read = asyncio.run(asked())
-    assert answered.splitlines()[0] == rag.answer(QUESTION).text
+    found, read = asyncio.run(asked())
     assert count_tokens(found) <= 60
     assert "The mill was built in" in read

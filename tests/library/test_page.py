@@ -12,6 +12,7 @@ PAGE = ROOT / "docs" / "guides" / "python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     write_own_files(tmp_path)
     monkeypatch.chdir(tmp_path)

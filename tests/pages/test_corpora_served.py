@@ -54,11 +54,11 @@ def test_start_follow_schedule_and_cancel(ui: Ui, deployed: Deployed) -> None:
     assert (cancelled.kind, cancelled.message) == ("cancelled", NEVER_BEGAN)
     assert planned not in [each.id for each in deployed.planned()]
 
-    wait(lambda: deployed.follow(run).run.is_final, 120, lambda: ui.log("runner"))
+    wait(lambda: deployed.follow(run).run.is_final, lambda: ui.log("runner"))
     ended = deployed.follow(run)
     assert (ended.run.kind, ended.run.flow, ended.run.about) == ("completed", "re-encode", "towns")
     assert any(stage.line.startswith("encode: 60") or "encode" in stage.line for stage in ended.stages)
-    wait(lambda: any("encode: done" in line.text for line in deployed.follow(run).log), 30)
+    wait(lambda: any("encode: done" in line.text for line in deployed.follow(run).log))
     assert run in [each.id for each in deployed.recent()]
     with pytest.raises(StartRefused, match=r"Prefect refused it: .*parameters\.alpha"):
         deployed.start("evaluate", {"alpha": 2})

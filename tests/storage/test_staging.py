@@ -35,7 +35,7 @@ def written(folder: Path, keys: list[int], size: int) -> tuple[Staging, int, lis
     return stage, len(runs), every
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, ID_RANGE - 1), max_size=60), st.integers(1, 9), st.sampled_from([1, 4, 8, 32]))
 def test_every_row_is_in_the_shard_of_its_key(tmp_path_factory, keys: list[int], size: int, shards: int) -> None:
     stage, runs, every = written(tmp_path_factory.mktemp("staging"), keys, size)

@@ -22,6 +22,8 @@ import psutil
 from vitalfew.flows.server.access import Server, link
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 300
+"""Seconds after which something that a test waits for will not come."""
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
@@ -29,7 +31,7 @@ def asked(request: Request) -> Any:
     """The answer of a Prefect server, which is asked again while SQLite is busy. Raises HTTPError."""
     for attempt in range(5):
         try:
-            with urlopen(request, timeout=120) as answer:
+            with urlopen(request, timeout=PATIENCE) as answer:
                 return json.loads(answer.read() or "null")
         except HTTPError as error:
             if error.code != 503 or attempt == 4:
@@ -63,9 +65,8 @@ class Ui:
         words = ["ui", "--port", str(self.port), "--store", str(self.store)]
         return [sys.executable, "-u", "-m", "vitalfew.flows.cli", *words]
 
-    def start(self) -> float:
-        """Seconds until it is ready."""
-        began = time.monotonic()
+    def start(self) -> None:
+        """Return when it is ready."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(
             self.command(), cwd=ROOT, env=self.environment, text=True, start_new_session=True, **pipes
@@ -75,7 +76,6 @@ class Ui:
         if "Ready" not in line:
             raise AssertionError(self.process.communicate()[1])
         self.secret: str = json.loads((self.home / "ui.json").read_text())["secret"]
-        return time.monotonic() - began
 
     def works(self) -> bool:
         """Whether it was started and has not ended."""
@@ -103,7 +103,7 @@ class Ui:
 
     def answer(self, method: str, path: str, body: Any = None, **headers: str) -> int:
         """The status of a request that may be a stranger's: it has no headers but these, and those that HTTP needs."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         with closing(connection):
             content = {} if body is None else {"Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), content | headers)
@@ -113,8 +113,8 @@ class Ui:
         """What it says, and the processes that are left of it."""
         family = self.family()
         self.process.send_signal(number)
-        told = self.process.communicate(timeout=90)[1]
-        return told, psutil.wait_procs(family, timeout=10)[1]
+        told = self.process.communicate(timeout=PATIENCE)[1]
+        return told, psutil.wait_procs(family, timeout=PATIENCE)[1]
 
     def kill(self) -> None:
         """End it and all that it started, whatever they are at."""
@@ -122,8 +122,8 @@ class Ui:
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        self.process.communicate(timeout=30)
-        psutil.wait_procs(family, timeout=30)
+        self.process.communicate(timeout=PATIENCE)
+        psutil.wait_procs(family, timeout=PATIENCE)
 
     def settle(self) -> None:
         """Cancel what is at work, and wait until nothing is: neither a run nor a process of one.
@@ -141,7 +141,7 @@ class Ui:
             return not left and not runner.children()
 
         try:
-            wait(settled, 120, lambda: f"{self.unfinished()} {runner.children()} {self.log('runner')}")
+            wait(settled, lambda: f"{self.unfinished()} {runner.children()} {self.log('runner')}")
         except BaseException:
             self.kill()
             raise
@@ -191,18 +191,18 @@ class Ui:
     def state(self, run: str) -> Any:
         return self.call(f"/flow_runs/{run}")["state"]
 
-    def ended(self, run: str, seconds: float = 120) -> Any:
+    def ended(self, run: str) -> Any:
         """A run's last state, when it has come to it."""
-        wait(lambda: self.state(run)["type"] in FINAL, seconds, lambda: f"{self.state(run)} {self.log('runner')}")
+        wait(lambda: self.state(run)["type"] in FINAL, lambda: f"{self.state(run)} {self.log('runner')}")
         return self.state(run)
 
     def begun(self, run: str) -> None:
         """Wait until a run is at work."""
-        wait(lambda: self.state(run)["type"] == "RUNNING", 120, lambda: f"{self.state(run)} {self.log('runner')}")
+        wait(lambda: self.state(run)["type"] == "RUNNING", lambda: f"{self.state(run)} {self.log('runner')}")
 
     def logged(self, run: str, line: str) -> None:
         """Wait for a line of a run's log: Prefect sends them a while after they were written."""
-        wait(lambda: line in self.logs(run), 30, lambda: self.logs(run))
+        wait(lambda: line in self.logs(run), lambda: self.logs(run))
 
     def artifacts(self, run: str) -> list[Any]:
         found: list[Any] = self.call("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
@@ -213,9 +213,9 @@ class Ui:
         return "\n".join(line["message"] for line in self.call("/logs/filter", asked))
 
 
-def wait(condition: Callable[[], Any], seconds: float, told: Callable[[], str] = str) -> Any:
-    """Until the condition holds. Raises AssertionError with what is `told` when the seconds have passed."""
-    deadline = time.monotonic() + seconds
+def wait(condition: Callable[[], Any], told: Callable[[], str] = str) -> Any:
+    """Until the condition holds. Raises AssertionError with what is `told` when `PATIENCE` is over."""
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             if found := condition():
@@ -224,4 +224,4 @@ def wait(condition: Callable[[], Any], seconds: float, told: Callable[[], str] =
             continue
         finally:
             time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s in vain: {told()}")
+    raise AssertionError(f"waited {PATIENCE} s in vain: {told()}")

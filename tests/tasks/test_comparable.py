@@ -96,6 +96,6 @@ def test_a_mark_whose_partner_is_beyond_the_quote_counts_as_none() -> None:
 
 @pytest.mark.parametrize("part", ["*a ", "_a", "`*x` ", "\u0301\u0316", " \n", "³", "*`*x` ", "(*_"])
 def test_time_is_linear(part: str) -> None:
-    begin = time.perf_counter()
-    find(part * 20_000, "b")
-    assert time.perf_counter() - begin < 5
+    begin = time.process_time()
+    assert find(part * 50_000, "b") is None
+    assert time.process_time() - begin < 60  # 0.4 s are enough; the square of the length would take many minutes

@@ -99,9 +99,9 @@ def test_words_that_cannot_be_asked(store: Path, arguments: list[str], words: st
 
 
 def test_a_long_word_is_printed_at_once() -> None:
-    began = time.perf_counter()
-    out.print("b" * 20_000)
-    assert time.perf_counter() - began < 2  # to look for names and figures in it took seven seconds
+    began = time.process_time()
+    out.print("b" * 100_000)
+    assert time.process_time() - began < 60  # to look for names and figures in it would take three minutes
 
 
 def test_a_store_may_have_any_name_but_that_of_something_else(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_the_report_is_of_test_questions_alone_and_says_what_was_chosen(store: P
     assert f"Chosen by answer recall@5 on {len(of_development[0])} development questions" in flat
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     names=st.lists(
         st.sampled_from(["development/1", "test/2", "development/x", "testing", "", "q7"]), min_size=1, max_size=40

@@ -202,24 +202,6 @@ def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
     assert not {text.partition(":")[0] for text in told} & {"encode_questions", "retrieve"}  # the store has their rows
 
 
-def test_shards_that_are_done_cost_nothing(store: Path) -> None:
-    """A run that was killed after two of its shards, of 16 questions each; then one that lacks only scores."""
-    stages = planned(store, NAIVE).by_method["naive"]
-    for name in ("ask", "encode_questions", "retrieve", "refine"):
-        stages[name].run("before")
-    (whole,) = quote_evaluation(planned(store, NAIVE)).methods
-    generate = stages["generate"]
-    generate.run_preparation("before", lambda rows, tokens: None)
-    for shard in (0, 1):
-        generate.run_shard(shard, "before", lambda rows, tokens: None)
-    (row,) = quote_evaluation(planned(store, NAIVE)).methods
-    assert row.prompts == whole.prompts - 32
-    assert row.tokens_in == pytest.approx(whole.tokens_in * row.prompts / whole.prompts, rel=0.1)
-    generate.run("before")
-    (row,) = quote_evaluation(planned(store, NAIVE)).methods
-    assert (row.prompts, row.tokens) == (0, 0)
-
-
 def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: Path) -> None:
     """The first quote has the most that answers may cost; the second rests on earlier ones, unless they are damaged."""
     with PaidServer() as server, priced(tmp_path, "openai:tiny"):
@@ -263,13 +245,6 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     few, many = (row.tokens_in for row in quoted.parts[0].methods)
     assert few < many
     evaluating.run(store, CHOICE)
-    check_ledger(store)
-
-
-def test_fewer_questions_than_a_sample(store: Path) -> None:
-    (row,) = quote_evaluation(planned(store, NAIVE, questions={"sample": 1})).methods
-    evaluating.run(store, NAIVE, questions={"sample": 1})
-    assert row.prompts == 1
     check_ledger(store)
 
 

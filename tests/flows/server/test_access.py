@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.prefect_ui import ROOT
+from tests.support.prefect_ui import PATIENCE, ROOT
 from vitalfew.flows.server.access import Server, is_named, named, running
 from vitalfew.flows.server.home import home, prepare
 from vitalfew.storage import files
@@ -60,7 +60,7 @@ def test_a_server_is_named_by_the_environment_a_profile_or_a_file(
 
 def asked(url: str, headers: dict[str, str]) -> int:
     """The status of a request for the flows there are, which is a POST."""
-    with closing(HTTPConnection(url.split("/")[2], timeout=30)) as connection:
+    with closing(HTTPConnection(url.split("/")[2], timeout=PATIENCE)) as connection:
         connection.request("POST", "/api/flows/filter", "{}", {"Content-Type": "application/json", **headers})
         return connection.getresponse().status
 
@@ -101,4 +101,4 @@ def test_a_temporary_server_asks_for_a_secret_and_answers_its_own_host_alone(tmp
         command.kill()  # and no handler of its own is run: the server sees to its end by itself
     assert len(family) == 1
     assert not [argument for argument in arguments if secret in argument]
-    assert psutil.wait_procs(family, timeout=30)[1] == []
+    assert psutil.wait_procs(family, timeout=PATIENCE)[1] == []

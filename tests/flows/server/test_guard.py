@@ -3,7 +3,7 @@
 from base64 import b64encode
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -53,7 +53,6 @@ def heard(origin: str | None, host: str = "127.0.0.1:4200") -> bool:
         return closed.code != 1008  # a policy was violated
 
 
-@settings(deadline=None)  # its first example imports the server
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40))
 def test_no_other_host_is_answered(host: str) -> None:
     own = host.lower() in ("127.0.0.1:4200", "localhost:4200")

@@ -52,7 +52,7 @@ def fuzzed(running: Running, path: str, method: str, mode: GenerationMode, cases
     schema = schemathesis.openapi.from_url(f"{running.address}/openapi.json")
     statuses: set[int] = set()
 
-    @settings(max_examples=cases, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=cases, database=None, suppress_health_check=[*HealthCheck])
     @given(case=schema[path][method].as_strategy(generation_mode=mode))
     def sent(case: Any) -> None:
         if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):

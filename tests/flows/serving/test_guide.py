@@ -12,6 +12,7 @@ import pytest
 from tests.flows.serving.test_command import until_ready
 from tests.support.documents import File, steps
 from tests.support.own_files import write_own_files
+from tests.support.serving import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/guides/serve.md"
@@ -58,7 +59,7 @@ def test_the_guide_to_serving(tmp_path: Path) -> None:
                     assert '"whole"' in run(f"curl -sf {address}/v1/models {key.removesuffix(' -f -d')}")
             finally:
                 process.send_signal(signal.SIGTERM)
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
             assert process.returncode == 0
         elif step.words()[0] == "vitalfew":
             run(f"{sys.executable} -m {step.line.replace('vitalfew', 'vitalfew.flows.cli', 1)} --runner serial")

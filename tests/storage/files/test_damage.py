@@ -67,7 +67,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", ["texts", "vectors"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(share=st.floats(0, 0.9999), bit=st.integers(0, 7))
 def test_a_flipped_bit_of_a_table_is_seen(
     written: dict[str, Path], name: str, reader: str, share: float, bit: int
@@ -84,7 +84,7 @@ def test_a_flipped_bit_of_a_table_is_seen(
     assert not told or re.search(rf"flipped-{name}\.parquet is damaged: .*`vitalfew store verify`", told)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(share=st.floats(0, 0.9999), bit=st.integers(0, 7))
 def test_a_damaged_footer_is_no_other_error(written: dict[str, Path], share: float, bit: int) -> None:
     """Most of a footer (names, statistics) changes no row, and is not always seen."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from vitalfew.storage import files
 
 values = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.floats(allow_nan=False)), max_size=6)
-quickly = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+quickly = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def fresh(path: Path, lines: list[dict[str, object]]) -> Path:

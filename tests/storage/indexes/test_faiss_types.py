@@ -74,7 +74,7 @@ def test_the_same_vectors_give_the_same_bytes(tmp_path: Path, kind: str) -> None
     assert sums[0] == sums[1]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.sampled_from(TYPES), st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
 def test_few_vectors(tmp_path_factory, kind: str, count: int, k: int, shards: int) -> None:
     """Fewer vectors than lists, centroids or hits asked for, and shards that are empty."""

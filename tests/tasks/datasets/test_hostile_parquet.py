@@ -87,14 +87,3 @@ def test_a_footer_with_another_number_of_rows(tmp_path: Path, instead: int, time
         return
     with pytest.raises(InputError, match=re.escape(str(file))):
         read("parquet", file)
-
-
-def test_one_huge_row_group_takes_what_many_take(tmp_path: Path) -> None:
-    texts = pa.array([f"Passage number {number} is short." for number in range(100_000)])
-    peaks = []
-    for rows in (100_000, 1_000):
-        pq.write_table(pa.table({"text": texts}), tmp_path / "f.parquet", row_group_size=rows)
-        memory, printed = measured(READ, tmp_path / "f.parquet")
-        assert printed == "Counter({'Passage': 100000})"
-        peaks.append(memory)
-    assert abs(peaks[0] - peaks[1]) < 100

@@ -24,7 +24,7 @@ def read(document: bytes, chunk: int) -> list[Any]:
         return values
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(content=st.text('[]{},:"\\\\u0e-.1 trué', max_size=30), chunk=st.integers(1, 9))
 def test_what_is_read_is_what_the_json_module_reads(content: str, chunk: int) -> None:
     document = f"[{content}]"
@@ -44,7 +44,7 @@ LONG: list[Any] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from([*LONG, *ROWS]), max_size=8), st.sampled_from([1, 3, 16, 50]), st.booleans())
 def test_a_long_value_is_skipped_and_those_around_it_are_read(rows: list[Any], chunk: int, ascii: bool) -> None:
     document = json.dumps(rows, ensure_ascii=ascii or "\ud800" in rows).encode()

@@ -55,7 +55,7 @@ def reader(directory: Path) -> Reader:
 
 
 @given(seed=st.integers(0, 999), length=st.integers(1, 12), longest=st.integers(1, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_best_span_is_the_best_of_all_that_are_allowed(seed: int, length: int, longest: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     start, end = torch.randn(2, 3, length, generator=generator).unbind(0)
@@ -114,7 +114,7 @@ def test_tokens_are_counted_and_what_cannot_be_answered_is_said(reader: Reader) 
 
 
 @given(earlier=st.sets(st.integers(0, 17)))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_neither_what_was_read_before_nor_what_is_read_at_once_changes_a_bit(
     directory: Path, earlier: set[int]
 ) -> None:

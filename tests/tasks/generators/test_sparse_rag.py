@@ -59,7 +59,7 @@ def test_it_answers_as_the_generator_transformers_where_it_reads_the_same(model:
         assert own.logprob == pytest.approx(expected.logprob, abs=1e-4)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(order=st.permutations(CONTEXTS), attention=st.sampled_from(["block", "full"]))
 def test_the_order_changes_no_score_and_with_blocks_no_answer(model: Path, order: list[str], attention: str) -> None:
     first = answer(model, *CONTEXTS, at_least=2, attention=attention)

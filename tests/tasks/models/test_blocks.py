@@ -45,7 +45,7 @@ def masked(network: Any, pieces: list[tuple[list[int], int, int]]) -> torch.Tens
         ).logits[0]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(prefix=st.lists(token, min_size=1, max_size=6), parts=texts, batch=st.sampled_from([1, 40, 1000]))
 def test_rows_are_one_masked_pass(network: Any, prefix: list[int], parts: list[list[int]], batch: int) -> None:
     reads = block_model(network, batch).read([Row(prefix, part, TAIL) for part in parts], [20, 21])
@@ -57,7 +57,7 @@ def test_rows_are_one_masked_pass(network: Any, prefix: list[int], parts: list[l
         torch.testing.assert_close(read.logprobs, logits[end, [20, 21]], atol=1e-4, rtol=0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(prefix=st.lists(token, min_size=1, max_size=6), parts=texts)
 def test_what_follows_attends_to_prefix_and_blocks(network: Any, prefix: list[int], parts: list[list[int]]) -> None:
     model = block_model(network)

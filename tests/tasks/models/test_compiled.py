@@ -40,7 +40,7 @@ def vectors(model: Path, texts: list[str] = TEXTS, **options: Any) -> np.ndarray
     return found
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(order=st.permutations(range(len(MANY))), batch_tokens=st.sampled_from([16, 64, 1024]))
 def test_a_text_has_the_same_bytes_in_any_company(model: Path, order: list[int], batch_tokens: int) -> None:
     ours = encoder("huggingface", model)

@@ -31,7 +31,7 @@ def written(copier: Copier, texts: Sequence[str], limit: int = 6) -> str:
     return copier.write(sources[0], drawn[0].actions).text
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.permutations(TEXTS), st.integers(1, len(TEXTS)))
 def test_permuted_texts_give_the_same_text(copier: Copier, texts: list[str], count: int) -> None:
     assert written(copier, texts[:count]) == written(copier, sorted(texts[:count])) != ""

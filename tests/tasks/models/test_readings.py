@@ -25,7 +25,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Surprise(str(folder), Batching(**COMPUTING), "refine")
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.lists(st.integers(5, 90), max_size=4), PARTS)
 def test_parts_have_the_surprises_of_the_whole(
     model: Surprise, before: list[int], parts: list[tuple[list[int], int]]

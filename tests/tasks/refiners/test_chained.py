@@ -63,7 +63,7 @@ def test_a_hit_of_the_second_is_a_context_of_the_first_with_its_title_once() -> 
     assert [span[1:] for span in context.origin] == [(0, 53), (89, 111)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(SENTENCE, min_size=1, max_size=4).map("".join), min_size=1, max_size=3),
     st.integers(1, 40),

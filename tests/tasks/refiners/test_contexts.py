@@ -46,7 +46,7 @@ def test_a_passage_is_one_context_with_its_title_once() -> None:
     assert sum(context.tokens for context in together) < sum(context.tokens for context in apart)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=8),
     st.one_of(st.none(), st.integers(1, 60)),
@@ -81,7 +81,7 @@ HITS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(HITS, st.integers(0, 3))
 def test_windows_have_what_is_near_a_hit_once_and_stand_where_their_best_hit_did(hits: list[Place], reach: int) -> None:
     extents = windows(hits, SPANS, reach)

@@ -109,7 +109,7 @@ def vectors(questions: Sequence[str], hits: Sequence[Sequence[Hit]]) -> Vectors:
     return Vectors(np.array([vector(question) for question in questions], np.float32), of_hits)
 
 
-@settings(deadline=None, max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(HITS, min_size=3, max_size=3), BUDGETS)
 def test_the_contract(named: tuple[str, dict[str, Any]], texts: list[list[list[str]]], chosen: dict[str, Any]) -> None:
     name, own = named

@@ -144,7 +144,7 @@ def test_better_hits_leave_more(llama: str) -> None:
     assert shares_of(llama, [10, 20, 30], 15.0, rate=0.5, delta=0.0) == pytest.approx([0.25, 0.25, 0.25])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=6), st.floats(0.01, 1), st.floats(0, 1))
 def test_shares_fill_a_budget(llama: str, lengths: list[int], part: float, delta: float) -> None:
     shares = shares_of(llama, lengths, part * sum(lengths), max_tokens=5, delta=delta)

@@ -81,7 +81,7 @@ def test_recomps_input_is_the_published_one_and_an_empty_summary_passes_nothing_
     assert (sum(count for count, _ in ticks), sum(tokens for _, tokens in ticks)) == (3, refined.tokens) == (3, 24)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(text=st.text(max_size=300), question=st.text(max_size=20))
 def test_what_is_fitted_fits_and_begins_as_the_text_does(t5: Path, text: str, question: str) -> None:
     rewriter = make("recomp", t5, max_input_tokens=120).model

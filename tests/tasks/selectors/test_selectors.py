@@ -63,7 +63,7 @@ def distance(candidate: Candidate) -> float:
     return float(np.hypot(1 - f1(candidate), 1 - candidate[0]))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(QUESTIONS)
 def test_the_front_and_the_nearest_to_the_ideal(questions: list[list[Candidate]]) -> None:
     fronts = [on_front(each) for each in questions]
@@ -73,7 +73,7 @@ def test_the_front_and_the_nearest_to_the_ideal(questions: list[list[Candidate]]
         assert one == sorted(front, key=lambda place: (distance(candidates[place]), place))[:1] == found[:1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(QUESTIONS)
 def test_the_geometric_mean(questions: list[list[Candidate]]) -> None:
     for candidates, found in zip(questions, chosen("geometric_mean", questions), strict=True):

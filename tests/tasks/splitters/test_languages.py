@@ -142,7 +142,7 @@ PIECES = st.sampled_from(
 ) | st.text(max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(PIECES, max_size=20).map("".join), st.integers(0, 2))
 def test_ranges_partition_any_text(text: str, long: int) -> None:
     text *= 1 + long * WINDOW // max(1, len(text))

@@ -44,7 +44,7 @@ def ready(file: Path) -> ReadyPropositions:
     return ReadyPropositions(ReadyPropositions.Options(splitter="ready_propositions", file=file))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(listed=st.lists(PLAIN, min_size=1), cut=st.integers(0))
 def test_of_a_list_that_breaks_off_the_whole_strings_are_kept(listed: list[str], cut: int) -> None:
     output = json.dumps(listed, ensure_ascii=False)

@@ -41,7 +41,7 @@ def small() -> Punkt:
     return trained(SAMPLE)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(text=TEXTS)
 def test_split_partitions_any_text(small: Punkt, text: str) -> None:
     ranges = small.split(text)

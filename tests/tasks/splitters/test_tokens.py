@@ -1,6 +1,5 @@
 """Tokens, counted by Python as by Arrow."""
 
-import sys
 import unicodedata
 
 import pytest
@@ -38,7 +37,8 @@ def test_tokens(text: str, count: int) -> None:
 
 
 def test_python_and_arrow_agree_on_every_character() -> None:
-    signs = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
+    """Of the planes in which there are letters."""
+    signs = [chr(code) for code in range(0x32000) if not 0xD800 <= code < 0xE000]
     texts = [f"a{sign}b {sign}{sign}" for sign in signs if unicodedata.category(sign) != "Cn"]
     assert [count_tokens(text) for text in texts] == by_arrow(texts)
 

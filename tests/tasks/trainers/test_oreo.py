@@ -57,11 +57,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, Tr
     return found
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_an_interrupted_training_comes_to_the_same_bytes(
-    name: str, whole: dict[str, TrainOnExamples], place: Path
-) -> None:
-    """In the middle of the second pass."""
+def test_an_interrupted_training_comes_to_the_same_bytes(whole: dict[str, TrainOnExamples], place: Path) -> None:
+    """In the middle of the second pass of the training with the most state."""
+    name = "ppo"
     stage = whole[name]
     before = contents(stage.artifact), steps(stage.artifact)
     shutil.rmtree(stage.artifact.directory)

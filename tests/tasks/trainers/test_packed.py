@@ -45,7 +45,7 @@ def plain(model: CausalLora, ids: list[int], places: list[int]) -> torch.Tensor:
         model.model.config._attn_implementation = own
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from(["block", "full"]), st.booleans())
 def test_one_pass_is_as_good_as_many(
     tuned: tuple[CausalLora, Segmenter], contexts: list[str], attention: Attention, rated: bool
@@ -95,7 +95,7 @@ def test_segments_together_are_the_whole_prompt(tokenizer: PreTrainedTokenizerBa
     assert [*prompt.prefix, *prompt.blocks[0], *prompt.blocks[1], *cut.generate] == whole
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(text=st.text(max_size=20))
 def test_what_stands_in_a_block_is_never_a_special_token(tokenizer: PreTrainedTokenizerBase, text: str) -> None:
     cut = Segmenter(tokenizer, Controls())

@@ -11,7 +11,7 @@ from vitalfew.tasks.trainers.oreo import ppo
 from vitalfew.tasks.trainers.oreo.contrastive import TIE, pairwise_loss, ranked
 
 unit = st.floats(-1, 1, width=32)
-LENIENT = settings(deadline=None, max_examples=40)
+LENIENT = settings(max_examples=40)
 
 
 @LENIENT

@@ -71,12 +71,11 @@ def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ar
     return {trainer: stage.artifact for trainer, stage in stages.items()}
 
 
-@pytest.mark.parametrize("trainer", GIVEN)
 def test_an_interrupted_training_comes_to_the_same_weights(
-    trainer: str, whole: dict[str, Artifact], place: Path, tmp_path: Path
+    whole: dict[str, Artifact], place: Path, tmp_path: Path
 ) -> None:
-    due = contents(whole[trainer]), steps(whole[trainer])
-    assert resumed(lambda: stage_of(tmp_path, place, trainer), "step:2") == due
+    due = contents(whole["cxmi"]), steps(whole["cxmi"])
+    assert resumed(lambda: stage_of(tmp_path, place, "cxmi"), "step:2") == due
 
 
 def test_weights_come_with_a_card_figures_and_what_was_held_out(whole: dict[str, Artifact], place: Path) -> None:

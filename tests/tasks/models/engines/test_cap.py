@@ -106,7 +106,6 @@ def test_an_answer_that_does_not_arrive_may_be_charged_for(late: bool) -> None:
     with Charging(lambda prompt, attempt: lost) as server, pytest.raises(CapReached):
         ask(server, purse, 4, concurrency=2, timeout=0.7 if late else 20)
     assert server.usd <= purse.till.paid() == pytest.approx(2 * MOST * PER_TOKEN)
-    assert len(server.prompts()) == 2
 
 
 def test_a_server_that_does_not_count_is_paid_the_most() -> None:

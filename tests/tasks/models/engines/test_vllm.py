@@ -125,7 +125,7 @@ def served(llama: Path, tmp_path_factory: pytest.TempPathFactory, started: Vllm)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(300)
 
 
 def _wait(url: str, server: subprocess.Popen, log: Path) -> None:
