@@ -19,7 +19,7 @@ from vitalfew.storage.indexes.units import Units
 from vitalfew.storage.manifests import File
 from vitalfew.tasks.models.loading import clock, cpu_clock
 from vitalfew.tasks.models.readings import remembering
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Vectors, Writing, likelihood
 from vitalfew.tasks.refiners.sentences import Extent, Span, inside, parents, windows
 from vitalfew.tasks.registry import declared
 from vitalfew.tasks.splitters.tokens import count_tokens
@@ -55,17 +55,23 @@ class Refine(ReusingStage):
         corpus: Mapping[str, Artifact],
         config: RefineConfig,
         question_vectors: Artifact | None = None,
+        sharpness: float | None = None,
     ) -> None:
         """`corpus`: the index's passages, sentences and vectors, by role, as far as it has them; `question_vectors`: by
-        the index's encoder, if the refiner needs vectors. Raises UnknownName, ConfigError,
-        EngineUnavailable."""
+        the index's encoder, if the refiner needs vectors; `sharpness`: the retriever's. Raises UnknownName,
+        ConfigError, EngineUnavailable."""
         inputs = {"asked": asked, "hits": hits, **_read(corpus, config)}
         if question_vectors:
             inputs |= {**corpus, "question_vectors": question_vectors}
+        self.sharpness = sharpness
         super().__init__(store, inputs, config)
 
     config: RefineConfig
     method: Refiner
+
+    def method_identity(self) -> dict[str, Any]:
+        scale = {"sharpness": self.sharpness} if self.method.compares_scores else {}
+        return {**self.method.identity(), **scale}
 
     def reusable(self) -> list[File]:
         """The files with readings of this refiner's models, in finished artifacts of the store."""
@@ -146,8 +152,23 @@ class Refine(ReusingStage):
         for own, golden in zip(due.values(), gold, strict=True):
             extents = self._extents([row for _, row in own], sentences, texts)
             numbers.append([own[place][0] for place, _ in extents])
-            hits.append([_hit(own[place][1], span, sentences, texts, golden) for place, span in extents])
+            hits.append([self._hit(own[place][1], span, sentences, texts, golden) for place, span in extents])
         return numbers, hits
+
+    def _hit(
+        self,
+        row: dict[str, Any],
+        span: Span,
+        sentences: Mapping[int, list[Span]],
+        texts: Mapping[int, str],
+        gold: Sequence[int],
+    ) -> Hit:
+        """A hit as far as its context reaches. `texts`: of the passages, if contexts reach beyond the hits."""
+        passage, (start, end) = row["passage_id"], span
+        text = texts[passage][start:end] if texts and start < end else row["text"]
+        own = inside(sentences.get(passage, ()), span)
+        likely = likelihood(row["score"], row["rank"], self.sharpness)
+        return Hit(row["title"], text, passage, start, end, own, passage in gold, row["score"], likely)
 
     def _extents(
         self, hits: Sequence[dict[str, Any]], sentences: Mapping[int, list[Span]], texts: Mapping[int, str]
@@ -191,16 +212,6 @@ def _models(method: Mapping[str, Any]) -> set[str]:
     """Fingerprints of a refiner's models: what a manifest says of one has lists for tuples."""
     first = _models(method["first"]) if "first" in method else set()
     return first | {fingerprint(model=method[role]) for role in MODELS if role in method}
-
-
-def _hit(
-    row: dict[str, Any], span: Span, sentences: Mapping[int, list[Span]], texts: Mapping[int, str], gold: Sequence[int]
-) -> Hit:
-    """A hit as far as its context reaches. `texts`: of the passages, if contexts reach beyond the hits."""
-    passage, (start, end) = row["passage_id"], span
-    text = texts[passage][start:end] if texts and start < end else row["text"]
-    own = inside(sentences.get(passage, ()), span)
-    return Hit(row["title"], text, passage, start, end, own, passage in gold, row["score"])
 
 
 def _row(question: int, rank: int, evidence: Evidence) -> dict[str, Any]:

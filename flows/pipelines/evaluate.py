@@ -360,7 +360,9 @@ def _line(
         line.tables |= read
         searching = vectors if is_dense else None
         hits = line.add(Retrieve(store, asked, searching, index.named, method.retrieve, index.store))
-        line.add(Refine(store, asked, hits, read, method.refine, vectors if needs_vectors else None))
+        compared = vectors if needs_vectors else None
+        sharpness = declared(method.retrieve, "sharpness")
+        line.add(Refine(store, asked, hits, read, method.refine, compared, sharpness))
     if method.generate:
         evidence = line.tables.get("evidence")
         candidates = line.add(Generate(store, asked, evidence, method.generate))

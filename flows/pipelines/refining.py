@@ -13,7 +13,7 @@ from vitalfew.flows.pipelines.answering import RagContext, RagSource
 from vitalfew.tasks.datasets.base import InputError, check_question
 from vitalfew.tasks.encode import make_encoder
 from vitalfew.tasks.models.ticks import no_tick
-from vitalfew.tasks.refiners.base import Hit, Refiner, Vectors
+from vitalfew.tasks.refiners.base import Hit, Refiner, Vectors, likelihood
 from vitalfew.tasks.registry import construct, declared, kept, with_options
 
 Passage = str | Mapping[str, Any]
@@ -42,7 +42,7 @@ def refine(
         return []
     bounds = _sentences([text for _, text in texts]) if declared(options, "needs_sentences") else [()] * len(texts)
     hits = [
-        Hit(title, text, number, 0, len(text), tuple(spans))
+        Hit(title, text, number, 0, len(text), tuple(spans), log_likelihood=likelihood(0.0, number + 1, None))
         for number, ((title, text), spans) in enumerate(zip(texts, bounds, strict=True))
     ]
     with _TURN:

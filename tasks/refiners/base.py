@@ -1,5 +1,6 @@
 """The contract of a refiner: it turns the hits of a batch of questions into the contexts of their prompts."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ class Hit:
     """A retrieved text, with its place in its passage (code points, half-open); start = end: a model rewrote it from
     that passage, and it has no place. `sentences`: the places of its sentences, where the refiner needs them;
     `is_gold`: whether its passage is a gold passage of the question, which only an upper bound may look at; `score`:
-    the retriever's, or that of a refiner that scored it anew."""
+    the retriever's, or that of a refiner that scored it anew; `log_likelihood`: what the score says of it in comparison
+    with the question's other hits, whatever its scale (`likelihood`); None: the score says it as it is."""
 
     title: str
     text: str
@@ -36,6 +38,12 @@ class Hit:
     sentences: tuple[Span, ...] = ()
     is_gold: bool = False
     score: float = 0.0
+    log_likelihood: float | None = None
+
+    @property
+    def known(self) -> float:
+        """The logarithm of the likelihood that it answers, up to a constant of the question."""
+        return self.score if self.log_likelihood is None else self.log_likelihood
 
     def label(self, options: RefineConfig) -> str:
         """Return the passage's title as a prompt shows it before the text; empty unless the settings show titles."""
@@ -49,6 +57,12 @@ class Hit:
     def shown(self, options: RefineConfig) -> str:
         """Return the whole hit as a prompt shows it."""
         return self.label(options) + self.text.strip()
+
+
+def likelihood(score: float, rank: int, sharpness: float | None) -> float:
+    """The logarithm of the likelihood that a hit answers, up to a constant of the question. `rank`: from 1;
+    `sharpness`: of its retriever; without one, a hit is as likely as 1 / rank²."""
+    return -2 * math.log(rank) if sharpness is None else sharpness * score
 
 
 Retrieved = Sequence[Sequence[Hit]]
@@ -144,6 +158,8 @@ class Refiner(ABC):
     asked before the refiner is constructed."""
     needs_sentences: bool = False
     """`refine` needs the sentences of the hits. As `needs_vectors`."""
+    compares_scores: bool = False
+    """`refine` reads the hits' likelihoods, so that its contexts depend on the scale of the retriever's scores."""
     cut: "Refiner | None" = None
     """The refiner that limits the hits that this one passes on, if it does not limit them itself."""
 

@@ -1,11 +1,11 @@
 """`refine.first`: a refiner that reads what another one made, as Oreo reads the spans of `spans`.
 
 The contexts of the first are the hits of the second. Such a hit has the title of its passage apart, so that a prompt
-shows it once, the score of the context, and, where the second asks for them, the sentences of the hits that the context
-still has. Its place is not one in its passage, since a context may have gaps: the contexts of a question stand one
-below the other in a text, and places are places in that. What the second keeps is led back from there to
-the passages, so that origins are those of the hits. A context that a model wrote has no place, and neither has what is
-made from it.
+shows it once, the score of the context, the likelihood of its rank, since what a refiner scores is on a scale of its
+own, and, where the second asks for them, the sentences of the hits that the context still has. Its place is not one in
+its passage, since a context may have gaps: the contexts of a question stand one below the other in a text, and places
+are places in that. What the second keeps is led back from there to the passages, so that origins are those of the hits.
+A context that a model wrote has no place, and neither has what is made from it.
 
 Both have a budget: the first limits what the second reads, the second what a prompt shows.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.tasks.models.ticks import Tick, no_tick, tokens_of
-from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Span, Vectors
+from vitalfew.tasks.refiners.base import Evidence, Hit, Refined, Refiner, Retrieved, Span, Vectors, likelihood
 
 Origin = tuple[int, int, int]
 """Passage id and a range of characters in the passage."""
@@ -37,6 +37,7 @@ class Chained(Refiner):
         self.first, self.second = first, second
         self.needs_vectors = first.needs_vectors
         self.needs_sentences = first.needs_sentences or second.needs_sentences
+        self.compares_scores = first.compares_scores
         self.uses_gpu = first.uses_gpu or second.uses_gpu
         self.workers = min((each.workers for each in (first, second) if each.workers is not None), default=None)
 
@@ -95,7 +96,7 @@ class _Contexts:
     def __post_init__(self) -> None:
         known = {hit.passage_id: hit for hit in reversed(self.given)}
         at = 0
-        for context in self.contexts:
+        for rank, context in enumerate(self.contexts, 1):
             own = known.get(context.origin[0][0]) if context.origin else None
             text = context.text.removeprefix(own.label(self.options)) if own else context.text
             pieces = [*self._pieces(text, context.origin, at)]
@@ -103,7 +104,8 @@ class _Contexts:
             spans = sorted({*chain(*(piece.sentences(self._sentences(piece)) for piece in pieces))})
             title, passage = (own.title, own.passage_id) if own else ("", -1)
             gold = any(hit.is_gold for hit in self.given if hit.passage_id == passage)
-            self.hits.append(Hit(title, text, passage, *place, tuple(spans), gold, context.score or 0.0))
+            score, likely = context.score or 0.0, likelihood(0.0, rank, None)
+            self.hits.append(Hit(title, text, passage, *place, tuple(spans), gold, score, likely))
             self.pieces += pieces
             at += len(text) + 1  # contexts are no neighbours
 

@@ -1,11 +1,12 @@
 """`spans`: from single sentences to whole passages, whichever a question needs.
 
-The second half of a method made here; the retriever `spans` is the first. Its hits are candidates with
-scores, whose softmax is the probability p that a sentence is the one that answers. Sentences are taken one by one, by
-the largest p / cost^gamma under the budget. The cost is what a sentence adds to the prompt, in tokens (words and
-punctuation marks): the first of a passage its title and itself, one beside a sentence that was taken only itself, any
-other itself and a mark for the gap. A sentence that is taken lends its neighbours `neighbours` times its p, so that
-sentences grow into windows, and windows into whole passages, where the question needs them.
+The second half of a method made here; the retriever `spans` is the first. Hits are candidates: the softmax of their
+likelihoods, on the scale of the retriever that scored them, is the probability p that one is the one that answers.
+Another retriever's are sentences or whole passages, and what is said of a sentence here holds of either. Sentences are
+taken one by one, by the largest p / cost^gamma under the budget. The cost is what a sentence adds to the prompt, in
+tokens (words and punctuation marks): the first of a passage its title and itself, one beside a sentence that was taken
+only itself, any other itself and a mark for the gap. A sentence that is taken lends its neighbours `neighbours` times
+its p, so that sentences grow into windows, and windows into whole passages, where the question needs them.
 
 It ends when the p of what was taken sum to `stop`: a question whose answer is sure takes few tokens. The budget is a
 bound, not a target. The first sentence that does not fit is cut. A question with hits always gets a context.
@@ -47,9 +48,6 @@ class SpanRefiner(Refiner):
             le=1,
             description="Sum of probabilities at which no more is taken; 1: as much as the budget holds.",
         )
-        sharpness: float = Field(
-            1, gt=0, description="Factor of the scores before the softmax: 1 for retriever spans, about 20 for cosines."
-        )
 
         @model_validator(mode="after")
         def _has_one_measure(self) -> Self:
@@ -57,7 +55,8 @@ class SpanRefiner(Refiner):
                 raise ValueError("give max_tokens or max_words, not both: a sentence has one cost")
             return self
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"  # since 2, hits are as likely as their retriever says
+    compares_scores: ClassVar[bool] = True
 
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
@@ -72,9 +71,9 @@ class SpanRefiner(Refiner):
 
     def _contexts(self, hits: Sequence[Hit]) -> tuple[list[Evidence], bool]:
         """A question's contexts, and whether they were sure enough before the budget was used up."""
-        scores, made, sure = passage_scores(hits, self.options.sharpness), Contexts(self.options), False
+        scores, made, sure = passage_scores(hits), Contexts(self.options), False
         for place, enough in _order(hits, self.options):
-            hit = replace(hits[place], score=scores[hits[place].passage_id])
+            hit = replace(hits[place], score=scores[hits[place].passage_id], log_likelihood=None)
             if made.add(hit, place):
                 sure = enough
                 continue
@@ -91,7 +90,7 @@ def _order(hits: Sequence[Hit], options: Any) -> Iterator[tuple[int, bool]]:
     own = np.array([measure(hit.text) for hit in hits], float)
     cost = own + [measure(hit.label(options)) for hit in hits]
     passages = np.array([hit.passage_id for hit in hits])
-    likelihood = softmax(np.array([hit.score for hit in hits]) * options.sharpness)
+    likelihood = softmax(np.array([hit.known for hit in hits]))
     value, free, due = likelihood.copy(), np.ones(len(hits), bool), options.stop
     beside = _neighbours(hits)
     for left in range(len(hits[: options.top_k]) - 1, -1, -1):
@@ -116,9 +115,9 @@ def softmax(scores: Floats) -> Floats:
     return whole
 
 
-def passage_scores(hits: Sequence[Hit], sharpness: float) -> dict[int, float]:
+def passage_scores(hits: Sequence[Hit]) -> dict[int, float]:
     """ln P(passage) by passage id: the logarithm of the sum of the probabilities of its hits, finite however small."""
-    scores = np.array([hit.score for hit in hits], float) * sharpness
+    scores = np.array([hit.known for hit in hits], float)
     passages = np.array([hit.passage_id for hit in hits], np.int64)
     whole = np.logaddexp.reduce(scores)
     return {int(each): float(np.logaddexp.reduce(scores[passages == each]) - whole) for each in np.unique(passages)}

@@ -18,6 +18,7 @@ class DenseRetriever(Retriever):
     """A retriever by vectors."""
 
     dense: ClassVar[bool] = True
+    sharpness: ClassVar[float | None] = 20.0
 
     def retrieve(self, questions: QuestionBatch, index: SearchIndex, k: int) -> TopK:
         self.check(index)

@@ -52,6 +52,7 @@ class BM25(Retriever):
         unit: Unit = Field("sentence", description="Unit to search.")
 
     keywords: ClassVar[bool] = True
+    sharpness: ClassVar[float | None] = 1.0
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -66,7 +67,9 @@ DEPTH = 100
 
 
 class Hybrid(Retriever):
-    """Reciprocal rank fusion of bm25 with core_context, or with passage if retrieve.unit is passage."""
+    """Reciprocal rank fusion of bm25 with core_context, or with passage if retrieve.unit is passage.
+
+    Its scores are made of ranks alone, and have no scale of their own."""
 
     class Options(CoreContext.Options, BM25.Options, extra="forbid"):
         pass

@@ -79,6 +79,7 @@ class SpanRetriever(Retriever):
 
     version: ClassVar[str] = "2"  # since 2, keywords of the comparable form
     dense: ClassVar[bool] = True
+    sharpness: ClassVar[float | None] = 1.0
     unit: Unit = "sentence"
 
     def __init__(self, options: Options) -> None:

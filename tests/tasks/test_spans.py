@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,10 @@ def test_a_context_has_the_logarithm_of_its_passages_probability() -> None:
     [context] = shown([*TWO, *ONE, *passage(3, ("Far. ", -5000.0), title="Far")], top_k=1)
     own, other = (sum(math.exp(hit.score) for hit in hits) for hits in (ONE, TWO))
     assert context.score == pytest.approx(math.log(own / (own + other)))
-    every = shown([*ONE, *passage(3, ("Far. ", -5000.0), title="Far")], stop=1, sharpness=2)
+    doubled = [
+        replace(hit, log_likelihood=2 * hit.score) for hit in (*ONE, *passage(3, ("Far. ", -5000.0), title="Far"))
+    ]
+    every = shown(doubled, stop=1)
     assert [each.score for each in every] == [pytest.approx(0, abs=1e-4), pytest.approx(-10012, abs=1)]
 
 
