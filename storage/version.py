@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vitalfew.storage import files
 
-VERSION = 2
+VERSION = 3
 """Raise it when code that reads a store could misread, or not find, what earlier code wrote."""
 FILE = "version.json"
 

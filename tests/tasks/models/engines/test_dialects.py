@@ -1,6 +1,7 @@
 """The engine `openai` against servers as they are: what they refuse, and in which shapes they answer."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,21 @@ def test_refusals_and_cuts_are_told_apart(choice: dict[str, Any], text: str, rea
 )
 def test_an_answer_is_what_follows_a_thought(text: str, answer: str | None) -> None:
     assert without_thought(text) == answer
+
+
+def test_a_server_says_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Retry-After counts, and not the client's own pause, which is shorter here."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    came: list[float] = []
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        if not path.endswith("completions"):
+            return Reply({"data": []})
+        came.append(time.monotonic())
+        later = Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.4"})
+        return later if len(came) == 1 else completion("yes")
+
+    with ChatServer(behave) as serving:
+        [answer] = engine_at(serving.url).complete(["a"])
+    assert answer.text == "yes"
+    assert came[1] - came[0] >= 0.4
