@@ -140,7 +140,9 @@ def test_a_form_and_the_effort_of_a_model_are_left_out_where_they_are_refused(ca
     with ChatServer(behave) as serving, caplog.at_level(logging.WARNING):
         engine = engine_at(serving.url, reasoning_effort="low")
         [answer] = engine.complete(["a"], form=SCHEMA)
-    assert (answer.text, answer.left_out) == ("{}", ("response_format", "reasoning_effort"))
+        [free] = engine.complete(["b"])
+    assert (answer.text, answer.left_out) == ("{}", ["response_format", "reasoning_effort"])
+    assert free.left_out == ["reasoning_effort"]  # a form was not asked for
     sent = [body for path, body, _ in serving.asked if path.endswith("completions")]
     assert sent[0]["reasoning_effort"] == "low"
 
