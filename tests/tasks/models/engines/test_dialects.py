@@ -93,7 +93,7 @@ def test_a_run_without_any_answer_ends_with_the_words_of_the_server_and_asks_aga
         return Reply({"error": {"message": "No quota for you."}}, status=403) if broken[0] else completion("300")
 
     with ChatServer(behave) as serving:
-        settings = {
+        settings: dict[str, Any] = {
             "questions": {"dataset": f"squad:{file}", "where": "text LIKE 'How many%'"},
             "retrieve": None,
             "generate": {"generator": "openai", "base_url": serving.url, "model": "tiny"},
