@@ -37,6 +37,7 @@ def plan(
     ] = None,
     store: options.Store = options.STORE,
     config: options.Config = None,
+    model: options.Model = None,
     assignments: options.Assignments = None,
     workers: options.Workers = None,
     runner: options.Runner = None,
@@ -68,6 +69,8 @@ def plan(
     """
     prepare(verbose)
     given = {"store": store, "workers": workers, "runner": runner}
+    section = "write" if what == ["questions"] else "generate"
+    assignments = [*options.of_model(model, section), *(assignments or [])]
     if what == ["questions"]:
         _plan_writing(options.layers(config, assignments, index=index, **given))
     elif _is_experiment(what, index, store):

@@ -59,7 +59,16 @@ def test_what_is_no_model_is_said(wrong: str) -> None:
 
 
 def test_every_command_that_asks_a_model_takes_it() -> None:
-    for command in (["start"], ["answer"], ["serve"], ["evaluate"], ["mcp"], ["doctor"], ["questions", "write"]):
+    for command in (
+        ["start"],
+        ["answer"],
+        ["serve"],
+        ["evaluate"],
+        ["plan"],
+        ["mcp"],
+        ["doctor"],
+        ["questions", "write"],
+    ):
         shown = run(*command, "--help")
         assert "--model" in shown
         assert "OPENAI_BASE_URL" in shown

@@ -41,7 +41,6 @@ from vitalfew.tasks.models.causal.engines.base import (
     without_thought,
 )
 from vitalfew.tasks.models.causal.engines.bounded import BoundedClient, OutOfBounds, TooLong
-from vitalfew.tasks.models.causal.engines.dialects import Dialect
 from vitalfew.tasks.models.causal.engines.remote import Remote, RemoteOptions, ServerAnswer
 
 logger = logging.getLogger("vitalfew")
@@ -145,7 +144,7 @@ class OpenAI(Remote):
         self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
     ) -> ServerAnswer:
         try:
-            response, dialect = self._request(prompt, probe, probed, form)
+            response, left_out = self._request(prompt, probe, probed, form)
         except openai.AuthenticationError as error:  # of a server that lists its models to anybody
             raise EngineUnavailable(f"{keys.refusal(self.base_url)}: {_why(error)}") from None
         except openai.OpenAIError as error:
@@ -157,7 +156,7 @@ class OpenAI(Remote):
         answer: Any = None
         try:
             answer = json.loads(content, parse_int=_integer)
-            completion = replace(_read(answer, seconds, probe, probed), left_out=dialect.left_out)
+            completion = replace(_read(answer, seconds, probe, probed), left_out=left_out)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             reason = f"the server's answer cannot be used ({type(error).__name__}: {_why(error)})"
             usage = _usage(answer)
@@ -184,14 +183,15 @@ class OpenAI(Remote):
 
     def _request(
         self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None
-    ) -> tuple[Any, Dialect]:
-        """The raw answer, with the time of the last attempt, and how it was asked for. What the server refuses is left
-        out, and remembered once it answers: then the refusal was about the parameter, and not the prompt."""
+    ) -> tuple[Any, list[str]]:
+        """The raw answer, with the time of the last attempt, and the parameters that were left out. What the server
+        refuses is remembered once it answers without: then the refusal was about that, and not about the prompt."""
         model = str(self.options.model)
         message: Any = {"role": "user", "content": prompt}
         dialect = dialects.known(self.base_url, model)
         while True:
-            parameters = self._parameters(prompt, probe, probed, form, dialect)
+            whole = self._parameters(prompt, probe, probed, form, dialect.limit)
+            parameters = {name: value for name, value in whole.items() if name not in dialect.left_out}
             try:
                 response = self.client.chat.completions.with_raw_response.create(
                     model=model, messages=[message], extra_body=parameters
@@ -203,17 +203,17 @@ class OpenAI(Remote):
                 dialect = after
             else:
                 dialects.learn(self.base_url, model, dialect)
-                return response, dialect
+                return response, [name for name in dialect.left_out if name in whole]
 
     def _parameters(
-        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None, dialect: Dialect
+        self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None, limit: str
     ) -> dict[str, Any]:
-        """What is sent beside model and prompt."""
+        """What is sent beside model and prompt, as far as the server takes it. `limit`: its name of max_tokens."""
         parameters: dict[str, Any] = {
             "temperature": self.options.temperature,
             "top_p": 1.0,  # whatever the model's own settings ask for
             "seed": sampling_seed(self.options.seed, prompt),
-            dialect.limit: self.options.max_tokens,
+            limit: self.options.max_tokens,
             "logprobs": True,
         }
         if self.options.reasoning_effort:
@@ -225,7 +225,7 @@ class OpenAI(Remote):
         if form:
             schema = {"name": "reply", "strict": True, "schema": form}
             parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return {name: value for name, value in parameters.items() if name not in dialect.left_out}
+        return parameters
 
     def _probed(self, probe: Probe) -> dict[str, int]:
         """The vocabulary ids of the probe's tokens, from vLLM's /tokenize; none if the server lacks that endpoint.

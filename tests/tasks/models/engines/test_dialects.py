@@ -1,6 +1,7 @@
 """The engine `openai` against servers as they are: what they refuse, and in which shapes they answer."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_a_run_without_any_answer_ends_with_the_words_of_the_server_and_asks_aga
         return Reply({"error": {"message": "No quota for you."}}, status=403) if broken[0] else completion("300")
 
     with ChatServer(behave) as serving:
-        settings = {
+        settings: dict[str, Any] = {
             "questions": {"dataset": f"squad:{file}", "where": "text LIKE 'How many%'"},
             "retrieve": None,
             "generate": {"generator": "openai", "base_url": serving.url, "model": "tiny"},
@@ -139,7 +140,9 @@ def test_a_form_and_the_effort_of_a_model_are_left_out_where_they_are_refused(ca
     with ChatServer(behave) as serving, caplog.at_level(logging.WARNING):
         engine = engine_at(serving.url, reasoning_effort="low")
         [answer] = engine.complete(["a"], form=SCHEMA)
-    assert (answer.text, answer.left_out) == ("{}", ("response_format", "reasoning_effort"))
+        [free] = engine.complete(["b"])
+    assert (answer.text, answer.left_out) == ("{}", ["response_format", "reasoning_effort"])
+    assert free.left_out == ["reasoning_effort"]  # a form was not asked for
     sent = [body for path, body, _ in serving.asked if path.endswith("completions")]
     assert sent[0]["reasoning_effort"] == "low"
 
@@ -175,3 +178,21 @@ def test_refusals_and_cuts_are_told_apart(choice: dict[str, Any], text: str, rea
 )
 def test_an_answer_is_what_follows_a_thought(text: str, answer: str | None) -> None:
     assert without_thought(text) == answer
+
+
+def test_a_server_says_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Retry-After counts, and not the client's own pause, which is shorter here."""
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
+    came: list[float] = []
+
+    def behave(path: str, body: Any, attempt: int) -> Reply:
+        if not path.endswith("completions"):
+            return Reply({"data": []})
+        came.append(time.monotonic())
+        later = Reply({"error": {"message": "slow down"}}, status=429, headers={"Retry-After": "0.4"})
+        return later if len(came) == 1 else completion("yes")
+
+    with ChatServer(behave) as serving:
+        [answer] = engine_at(serving.url).complete(["a"])
+    assert answer.text == "yes"
+    assert came[1] - came[0] >= 0.4
