@@ -279,8 +279,8 @@ def _without(top: TopK, left_out: Sequence[Sequence[tuple[int, range]]], k: int)
     """The k best units of every question but those left out, which are given by table shard and rows."""
     gone = np.zeros(top.rows.shape, bool)
     for number, units in enumerate(left_out):
-        for shard, rows in units:
-            within = (top.rows[number] >= rows.start) & (top.rows[number] < rows.stop)
+        for shard, part in units:
+            within = (top.rows[number] >= part.start) & (top.rows[number] < part.stop)
             gone[number] |= within & (top.shards[number] == shard)
     order = np.argsort(gone, axis=1, kind="stable")[:, :k]
     ids, scores, shards, rows = (np.take_along_axis(column, order, axis=1) for column in top.columns())
