@@ -1,9 +1,9 @@
 """Retrieval against reader: whether questions fail because their answer was not retrieved, or because it was not read.
 
 A question's answer is there where a gold answer's text stands in the contexts of the prompt (`answer_shown`,
-`first_rank_missing` or `answer_kept`), or, where none was scored, in its first hits (`answer_recall@k`, the largest k). It is read where
-accuracy (else exact match) counts the answer as right. A question that is answered right without that is in neither
-count: the reader knew it, or the text says it in other words.
+`first_rank_missing` or `answer_kept`), or, where none was scored, in its first hits (`answer_recall@k`, the largest k).
+It is read where accuracy (else exact match) counts the answer as right. A question that is answered right without that
+is in neither count: the reader knew it, or the text says it in other words.
 """
 
 import numpy as np
