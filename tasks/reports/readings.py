@@ -1,9 +1,9 @@
 """Retrieval against reader: whether questions fail because their answer was not retrieved, or because it was not read.
 
-A question's answer is there where a gold answer's text stands in the contexts of the prompt (`first_rank_missing` or
-`answer_kept`), or, where neither was scored, in its first hits (`answer_recall@k`, the largest k). It is read where
-accuracy (else exact match) counts the answer as right. A question that is answered right without that is in neither
-count: the reader knew it, or the text says it in other words.
+A question's answer is there where a gold answer's text stands in the contexts of the prompt (`answer_shown`,
+`first_rank_missing` or `answer_kept`), or, where none was scored, in its first hits (`answer_recall@k`, the largest k).
+It is read where accuracy (else exact match) counts the answer as right. A question that is answered right without that
+is in neither count: the reader knew it, or the text says it in other words.
 """
 
 import numpy as np
@@ -40,6 +40,8 @@ def reading(scores: QuestionScores, top_k: int, unit: str = "hit") -> ReaderCoun
 def _there(scores: QuestionScores, top_k: int, unit: str) -> tuple[Values | None, str, bool]:
     """By question whether the answer is there (1.0 or 0.0), in what, and whether the reader saw all of that."""
     values = scores.values
+    if "answer_shown" in values:
+        return values["answer_shown"], "the contexts", True
     if "first_rank_missing" in values:
         return 1.0 - values["first_rank_missing"], "the contexts", True
     if "answer_kept" in values:  # unknown where no hit has the answer: a context has it no more

@@ -1,6 +1,7 @@
 """Search: scores against brute force, linearity in alpha, layouts, shards, and what an index cannot answer."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,3 +128,21 @@ def test_no_more_is_searched_than_there_is(store: Path) -> None:
         top = searcher.search([QUESTION], RetrieveConfig(retriever=retriever, top_k=10**12))
         assert top.rows.shape == (1, units if retriever == "passage" else searcher.index.count("sentence"))
         assert (top.rows >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "given", [{"top_k": 8}, {"retriever": "hybrid", "top_k": 3, "unit": "passage"}, {"top_k": 9999}]
+)
+def test_passages_that_are_a_question_itself_are_no_hits_for_it_and_leave_no_gap(given: dict[str, Any]) -> None:
+    unit = given.get("unit", "sentence")
+    searcher, asked = Searcher.named(searchable(), "test"), [QUESTION, "Who built the lighthouse?"]
+    whole = searcher.columns(searcher.search(asked, RetrieveConfig(**{**given, "top_k": 9999})), unit)
+    itself = whole["passage_id"][0]
+    top = searcher.search(asked, RetrieveConfig(**given), itself=[[int(itself), 1], []])
+    found = searcher.columns(top, unit)
+    for number in (0, 1):
+        own = whole["question"] == number
+        kept = own & ((whole["passage_id"] != itself) | (number == 1))
+        due = whole["unit_id"][kept][: given["top_k"]].tolist()
+        assert found["unit_id"][found["question"] == number].tolist() == due
+        assert found["rank"][found["question"] == number].tolist() == [*range(1, len(due) + 1)]

@@ -26,6 +26,8 @@ def test_the_answer_is_there_or_not_and_read_or_not() -> None:
     assert reading(asked, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=True)
     assert reading(asked, 5) == ReaderCounts(4, 3, 1, "the first 5 hits")
     assert reading(asked, 5, "sentence") == ReaderCounts(4, 3, 1, "the first 5 sentences")
+    shown = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], answer_shown=[1.0, 1.0, 0.0, 0.0, NAN], **found)
+    assert reading(shown, 40) == ReaderCounts(4, 2, 1, "the contexts", whole=True)
     cut = scores(accuracy=[1.0, 0.0, 1.0, 0.0, NAN], contexts=[3.0] * 5, **found)
     assert reading(cut, 40) == ReaderCounts(4, 3, 1, "the first 10 hits", whole=False)
 
