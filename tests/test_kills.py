@@ -136,7 +136,10 @@ def _killed(name: str, commands: Commands, stores: Directories | Prefixes, whole
         begun += 1
         commands.server.wait()
         commands.server.asked.clear()
-        while kills < KILLS[name] and command.is_killed(moments.uniform(0, takes)):
+        while kills < KILLS[name]:
+            if not command.is_killed(moments.uniform(0, takes)):
+                takes /= 2  # the machine is faster than when it was timed
+                break
             kills += 1
             assert stores.results(store).items() <= whole.items()
             assert name != "gate" or _is_served(store)
