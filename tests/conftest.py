@@ -1,5 +1,5 @@
-"""Setup that all tests share: a cache directory that the processes they start inherit, with a link to the models in the
-user's cache, which take long to make; and a last word on what did not run."""
+"""Setup that all tests share: a cache directory that the processes they start inherit, with links to the models in the
+user's cache and to converted networks, which take long to make; and a last word on what did not run."""
 
 import os
 import shutil
@@ -31,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
             own = Path(os.environ["XDG_CACHE_HOME"], "vitalfew")
             own.mkdir()
             (own / "models").symlink_to(users / "models")
+            (own / "openvino").mkdir()
+            for network in (users / "openvino").glob("*"):
+                (own / "openvino" / network.name).symlink_to(network)
     os.environ.setdefault("VITALFEW_THREADS", "1")  # the workers of xdist fill the cores
     os.fsync = _not_waited_for
 

@@ -48,7 +48,7 @@ def test_a_notebook_runs(path: Path, store: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
     before = tree(store)
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()  # raises on a cell's error
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()  # raises on a cell's error
     assert tree(store) == before
     for cell in notebook.cells[3:]:  # behind the title, the opening, and the first text
         if cell.cell_type == "code":

@@ -114,7 +114,7 @@ def _answer(environment: dict[str, str]) -> None:
             obstore.put(_bucket(environment, **stranger), "new", b"")
     server = Server(environment["PREFECT_API_URL"].removesuffix("/api"), environment["PREFECT_API_AUTH_STRING"])
     assert (server.status("/api/version"), Server(server.address).status("/api/version")) == (200, 401)
-    with urlopen(server.request("/api/deployments/filter", b"{}"), timeout=10) as answer:
+    with urlopen(server.request("/api/deployments/filter", b"{}"), timeout=PATIENCE) as answer:
         stores = {deployment["job_variables"]["env"]["VITALFEW_STORE"] for deployment in json.load(answer)}
     assert stores == {environment["VITALFEW_STORE"]} == {"s3://vitalfew/store"}
 

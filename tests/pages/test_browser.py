@@ -67,7 +67,7 @@ def context(ui: Ui) -> Iterator[Any]:
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         context = browser.new_context(viewport=DESK)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(300_000)
         page = context.new_page()
         page.goto(ui.link())
         page.get_by_role("heading", name="Ask", exact=True).wait_for()
@@ -149,7 +149,7 @@ def test_an_evaluation_is_started_and_followed_to_its_results(page: Any, ui: Ui)
     page.get_by_label("Alpha", exact=True).fill("0.3")
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url("**/vitalfew/corpora?run=*")
-    page.get_by_role("link", name="Results of the evaluation").click(timeout=180_000)
+    page.get_by_role("link", name="Results of the evaluation").click()
     page.wait_for_url("**/vitalfew/results?run=*")
     page.locator("td").first.wait_for()
 

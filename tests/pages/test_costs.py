@@ -29,13 +29,6 @@ def test_costs_by_method_add_up(site: Site) -> None:
     visit(site, "/costs?period=all", act)
 
 
-def test_costs_of_the_store_by_stage(site: Site) -> None:
-    async def act(user: User) -> None:
-        assert "retrieve" in {row["stage"] for row in await rows_of(user, "Costs by stage")}
-
-    visit(site, "/costs?by=stage", act)
-
-
 @pytest.mark.parametrize(
     ("period", "days"),
     [

@@ -49,7 +49,7 @@ def test_rows_wait_while_the_disk_is_full(
     log = RequestLog(tmp_path, every=0.01, kept=20)
     for number in range(15):
         log.add(row(number))
-    assert tried.wait(60)
+    assert tried.wait(300)
     full.clear()
     until(lambda: written(tmp_path) == [f"{number:08}" for number in range(15)])
     full.set()
@@ -57,7 +57,7 @@ def test_rows_wait_while_the_disk_is_full(
         log.add(row(number))
     until(lambda: log.lost == 10)
     tried.clear()
-    assert tried.wait(60)
+    assert tried.wait(300)
     full.clear()
     log.close()
     assert written(tmp_path) == [f"{number:08}" for number in [*range(15), *range(110, 130)]]

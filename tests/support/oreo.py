@@ -19,7 +19,6 @@ from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import CopiedRun
 from vitalfew.tasks.models.small.reader import ReaderModel
 from vitalfew.tasks.stage import Progress, ShardResult, Stage
-from vitalfew.tasks.trainers.oreo.contrastive import OreoContrastive
 from vitalfew.tasks.trainers.oreo.ppo import OreoPpo
 from vitalfew.tasks.trainers.oreo.sft import OreoSft
 
@@ -100,14 +99,6 @@ def examples(store: Path) -> Artifact:
     stage = Given(store, rows())
     stage.run("test")
     return stage.artifact
-
-
-class MortalSft(Fated, OreoSft):
-    """A fine-tuning that can be ended."""
-
-
-class MortalContrastive(Fated, OreoContrastive):
-    """A contrastive training that can be ended."""
 
 
 class MortalPpo(Fated, OreoPpo):

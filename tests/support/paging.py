@@ -11,7 +11,7 @@ from nicegui.testing import User, user_simulation
 from vitalfew.pages.shell import PAGES, framed
 from vitalfew.pages.site import Site
 
-LOOKS = 600
+LOOKS = 3000
 """Looks at a page, 0.05 or 0.1 s apart, until what a test waits for is there; a machine may be busy."""
 Found = TypeVar("Found")
 

@@ -23,7 +23,6 @@ from vitalfew.tasks.load import Load
 from vitalfew.tasks.models.small.tuned_encoder import TunedEncoder, weight_files
 from vitalfew.tasks.train import Train
 from vitalfew.tasks.trainers.base import Finished, State, Step, Tables, Trainer
-from vitalfew.tasks.trainers.critic import CriticTrainer
 from vitalfew.tasks.trainers.cxmi import CxmiTrainer
 from vitalfew.tasks.trainers.reader import ReaderTrainer
 from vitalfew.tasks.trainers.sparse_rag import SparseRagTrainer
@@ -147,10 +146,6 @@ class Mortal(Fated, ReaderTrainer):
 
 class MortalAdapter(Fated, SparseRagTrainer):
     """A trainer of adapters that can be ended."""
-
-
-class MortalCritic(Fated, CriticTrainer):
-    """A critic's trainer that can be ended."""
 
 
 class MortalCxmi(Fated, CxmiTrainer):

@@ -58,21 +58,16 @@ def test_questions_are_chosen_from_no_damaged_file(tmp_path: Path, kind: str) ->
 
 CHANGING = {
     "random() < 0.5": "random()",
-    "main.Random() < 0.5": "random()",
     "list_transform(titles, lambda t: uuid()) IS NOT NULL": "uuid()",
-    "now() > TIMESTAMP '2020-01-01'": "now()",
     "current_date > DATE '2020-01-01'": "current_date",
     "LOCALTIMESTAMP > TIMESTAMP '2020-01-01'": "localtimestamp",
-    "get_current_timestamp() > TIMESTAMP '2020-01-01'": "get_current_timestamp()",
     "ago(INTERVAL 1 DAY) > TIMESTAMP '2020-01-01'": "ago()",  # a macro that asks for the time
     "current_setting('threads')::INTEGER > 1": "current_setting()",
     "question_id IN (WITH q AS (SELECT random() AS r) SELECT r FROM q)": "random()",
     "question_id IN (SELECT question_id FROM questions USING SAMPLE 3)": "a sample",
-    "question_id IN (SELECT question_id FROM questions TABLESAMPLE 50%)": "a sample",
     "question_id > (SELECT count(*) FROM duckdb_memory())": "the table duckdb_memory()",
     "question_id > (FROM query('SELECT random()'))": "the table query()",
     "question_id > (SELECT count(*) FROM duckdb_tables)": "the table duckdb_tables",
-    "question_id > (SELECT count(*) FROM information_schema.tables)": "the table tables",
     "not " * 500 + "true": "an expression this deeply nested",
 }
 

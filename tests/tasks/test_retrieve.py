@@ -49,7 +49,7 @@ def brute_force(store: Path, question: str, alpha: float) -> dict[int, float]:
     return scores
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
 def test_scores_are_those_of_the_definition(store: Path, alpha: float) -> None:
     truth = brute_force(store, QUESTION, alpha)
     hits = Searcher.named(store, "test").hits(QUESTION, RetrieveConfig(alpha=alpha, top_k=20))

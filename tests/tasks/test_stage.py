@@ -76,8 +76,7 @@ def link_elsewhere(weights: Path) -> None:
     folder.symlink_to(other)
 
 
-@pytest.mark.parametrize("travelled", [False, True])
-@pytest.mark.parametrize("how", [change_and_put_the_date_back, link_elsewhere])
+@pytest.mark.parametrize(("how", "travelled"), [(change_and_put_the_date_back, True), (link_elsewhere, False)])
 def test_weights_that_change_after_the_plan_are_an_error_that_names_them(
     tmp_path: Path, how: Callable[[Path], None], travelled: bool
 ) -> None:
@@ -103,7 +102,7 @@ def test_weights_that_change_after_the_plan_are_an_error_that_names_them(
     assert not [*(tmp_path / "store").glob("candidates/*/*.parquet")]
 
 
-@pytest.mark.parametrize("size", [0, 7, 100, -1])
+@pytest.mark.parametrize("size", [0, 100])
 def test_weights_that_are_cut_short_are_named_before_work_begins(tmp_path: Path, size: int) -> None:
     reader = tmp_path / "reader"
     shutil.copytree(embedded(), reader)

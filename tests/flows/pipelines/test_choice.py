@@ -57,8 +57,15 @@ def questions_file(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"jsonl:{path}?question=question&answers=answers&id=id"
 
 
-def test_to_choose_is_to_run_the_grid_by_hand(store: Path) -> None:
-    outcome = run(store)
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Evaluated]:
+    """A store with an evaluation that chose alpha."""
+    store = evaluating.copied(evaluating.searchable(), tmp_path_factory.mktemp("choice") / "store")
+    return store, run(store)
+
+
+def test_to_choose_is_to_run_the_grid_by_hand(evaluated: tuple[Path, Evaluated]) -> None:
+    store, outcome = evaluated
     by_hand = {
         **CHOICE,
         "choose": None,
@@ -76,8 +83,8 @@ def test_to_choose_is_to_run_the_grid_by_hand(store: Path) -> None:
     assert {m.artifact for m in again.manifests} == again.reused == {m.artifact for m in outcome.manifests}
 
 
-def test_the_report_is_of_test_questions_alone_and_says_what_was_chosen(store: Path) -> None:
-    outcome = run(store)
+def test_the_report_is_of_test_questions_alone_and_says_what_was_chosen(evaluated: tuple[Path, Evaluated]) -> None:
+    store, outcome = evaluated
     development = outcome.development
     assert development
     assert (development.run.name, outcome.run.name) == ("trial/development", "trial")

@@ -11,7 +11,7 @@ from prefect.blocks.system import Secret
 from typer.testing import CliRunner
 
 from tests.support import evaluating
-from tests.support.evaluating import CORPUS, copied, searchable, values
+from tests.support.evaluating import copied, searchable, values
 from tests.support.indexing import contents, index, sql
 from tests.support.shared import shared
 from vitalfew.configs.evaluation import Evaluate
@@ -23,7 +23,6 @@ from vitalfew.flows.pipelines.experiments import evaluation
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage.artifacts import Manifest
-from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.storage.runs import IndexNotFound, read_runs
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import UnknownName
@@ -179,16 +178,6 @@ def test_bad_settings_are_told_before_anything_runs(
     with pytest.raises(error, match=message):
         run(store, {**THREE, **settings})
     assert [each.flow for each in read_runs(store)] == ["index_corpus"]
-
-
-def test_an_index_that_lacks_a_unit_or_another_alpha_is_refused(store: Path) -> None:
-    index(store, CORPUS, name="passages", encode={"units": ["passage"]})
-    with pytest.raises(IndexMismatch, match=r"searches sentences.*index with --set"):
-        run(store, index="passages")
-    index(store, CORPUS, name="fused", index={"layout": "fused", "alpha": 0.5})
-    with pytest.raises(IndexMismatch, match=r"fused at alpha 0\.5"):
-        run(store, index="fused")
-    assert run(store, {**THREE, "methods": {"a": {"retrieve": {"retriever": "passage"}}}}, index="passages")
 
 
 def test_the_key_comes_from_the_environment_or_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:

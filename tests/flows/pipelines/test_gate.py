@@ -139,21 +139,6 @@ def test_a_worse_generation_is_rejected_and_never_searched(folder: Path) -> None
     assert re_encode(store).gated is None
 
 
-def test_a_harmless_generation_is_promoted_and_either_can_be_asked_for(folder: Path) -> None:
-    store = write(folder, index={"type": "sq8"})
-    asked = Asked()
-    done = re_encode(store, asked)
-    assert done.gated
-    assert (done.is_new, done.generation.verdict, current(store)) == (True, "promoted", 2)
-    assert [method.index for method in asked[0].methods] == ["towns@1", "towns@2"]
-    assert re_encode(store, asked).gated is None  # an unchanged corpus asks nothing
-    assert len(asked) == 1
-    types = [generations.named(store, f"{NAME}{end}").config["index"]["type"] for end in ("", "@1", "@2")]
-    assert types == ["sq8", "flat", "sq8"]
-    missing = run("search", "mill", "--index", f"{NAME}@7", "--store", store, "--retriever", "passage")
-    assert "has no generation 7; there are: 1, 2" in missing.output
-
-
 def test_questions_whose_passages_left_the_corpus_are_left_out(folder: Path) -> None:
     store = write(folder, range(10, MANY))
     done = re_encode(store)

@@ -148,12 +148,6 @@ def test_openais_client_reads_a_stream(chat: openai.OpenAI, client: httpx.Client
     assert parts[-2].model_extra["vitalfew"]["contexts"] == whole.model_extra["vitalfew"]["contexts"]
 
 
-def test_openais_client_understands_errors(chat: openai.OpenAI) -> None:
-    asked: Any = [{"role": "user", "content": QUESTION}]
-    with pytest.raises(openai.NotFoundError, match="there are: sentences, passages, alone"):
-        chat.chat.completions.create(model="gpt", messages=asked)
-
-
 # Reranking
 
 

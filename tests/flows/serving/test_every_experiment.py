@@ -26,7 +26,7 @@ from vitalfew.tasks.perturb import Perturb
 pytestmark = pytest.mark.slow
 
 CORPUS = "synthetic:passages=120,questions=45,seed=3"
-QUESTIONS = 3
+QUESTIONS = 2
 BUNDLED = {None, "oreo", "cxmi", "embedded", "reader"}
 """Names of models that come with the package; null is a method's own."""
 

@@ -112,20 +112,6 @@ needs the word of the <i>director</i>.</p><div>Loose text <span>in a div.</span>
 b = 2</pre><p hidden>Unseen.</p></main><footer>Imprint</footer></body></html>"""
 
 
-def test_a_page_is_its_main_part() -> None:
-    assert [*parts(read_html(HTML), "travel.html", 300)] == [
-        DocumentPart("Travel", "A trip abroad needs the word of the director.\n\nLoose text in a div.", "travel"),
-        DocumentPart(
-            "Travel › Costs",
-            "As follows:\n\nwhat | USD\ntrain | 20\n\n- one\n- in one\n- two\n\na  = 1\nb = 2",
-            "costs",
-        ),
-    ]
-    assert [*parts(read_html("<title>T</title><p>Text."), "a.html", 300)] == [DocumentPart("T", "Text.", "")]
-    deep = "<div>" * 20_000 + "deep"
-    assert [part.text for part in parts(read_html(deep), "a.html", 300)] == ["deep"]
-
-
 @pytest.mark.parametrize(
     ("page", "expected"),
     {

@@ -108,7 +108,7 @@ def test_an_empty_file_that_is_packed_is_an_error(tmp_path: Path, name: str) -> 
             read(name, path, **sample.options)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("name", HERE)
 @given(data=st.data())
 def test_mutated_files_give_records_or_an_input_error(

@@ -68,17 +68,6 @@ def test_late_core_and_passage_are_means_over_one_pass() -> None:
         np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=2e-6)
 
 
-@pytest.mark.parametrize("mode", ["exact", "passage", "pooled", "late"])
-def test_every_mode_has_cores_and_its_context(mode: ContextMode) -> None:
-    vectors = encoded(encoder(), mode)
-    assert vectors.core.shape == (8, 384)
-    assert vectors.has_context.tolist() == [True] * 3 + [False] + [True] * 3 + [False]
-    assert len(vectors.context) == (6 if mode == "exact" else 0)
-    if mode == "exact":  # the rest of the passage
-        rest = encoder().encode(["The town lies on a hill. Its mill still stands."]).vectors[0]
-        np.testing.assert_allclose(vectors.context[1], rest, atol=2e-6)
-
-
 def test_late_sharpens_the_cores_of_passages_with_several_sentences() -> None:
     text, ends = "".join(PASSAGES[0]), np.cumsum([len(sentence) for sentence in PASSAGES[0]]).tolist()
     plain = HashEncoder().encode_late([text], [[*zip([0, *ends], ends, strict=False)]])

@@ -37,7 +37,7 @@ def reused(outcome: Outcome) -> int:
     return encode.note("reused")
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     st.sets(st.integers(0, 24), max_size=16),
     st.sets(st.integers(0, 24), min_size=1, max_size=16),

@@ -40,7 +40,7 @@ KINDS = {"sft": TrainSft, "contrastive": TrainContrastive, "ppo": TrainPpo}
 
 
 def training(name: str, base: Path, material: Artifact, earlier: Artifact | None, **settings: Any) -> TrainOnExamples:
-    trainer = f"tests.support.oreo:Mortal{name.capitalize()}"
+    trainer = "tests.support.oreo:MortalPpo" if name == "ppo" else f"oreo_{name}"
     given = {"trainer": trainer, "base": str(base), "epochs": 2, **SMALL, "checkpoint_every": 1, **settings}
     config = TrainConfig.model_validate({**given, **SETTINGS_OF[name]})
     return staged(KINDS[name], material.store, material, earlier, config)
@@ -59,11 +59,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory, place: Path) -> dict[str, Tr
 
 def test_an_interrupted_training_comes_to_the_same_bytes(whole: dict[str, TrainOnExamples], place: Path) -> None:
     """In the middle of the second pass of the training with the most state."""
-    name = "ppo"
-    stage = whole[name]
+    stage = whole["ppo"]
     before = contents(stage.artifact), steps(stage.artifact)
     shutil.rmtree(stage.artifact.directory)
-    assert resumed(lambda: training(name, place, stage.inputs["examples"], stage.inputs.get("weights"))) == before
+    assert resumed(lambda: training("ppo", place, stage.inputs["examples"], stage.inputs["weights"])) == before
 
 
 def test_the_contrastive_training_ranks_the_policys_own_texts(whole: dict[str, TrainOnExamples]) -> None:

@@ -44,7 +44,7 @@ from vitalfew.tasks.trainers.reader import measure
 
 FP32 = Batching(device="cpu", precision="fp32")
 GIVEN: dict[str, dict[str, Any]] = {
-    "critic": {"trainer": "tests.support.training:MortalCritic"},
+    "critic": {"trainer": "critic"},
     # A reader that has learnt nothing says little for any text: the best sentence counts, whatever its CXMI.
     "cxmi": {"trainer": "tests.support.training:MortalCxmi", "least": -1e9},
 }

@@ -41,7 +41,7 @@ def server() -> Iterator[ChatServer]:
 
 def ask(url: str) -> str:
     """The answer's text, or its error."""
-    options = OpenAI.Options(model="tiny", base_url=url, retries=0, timeout=5.0)
+    options = OpenAI.Options(model="tiny", base_url=url, retries=0, timeout=60.0)
     [answer] = OpenAI(options, "generate").complete(["a"])
     return answer.text or answer.error
 

@@ -63,7 +63,7 @@ def test_an_answer_with_its_counts_and_logprob() -> None:
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("A mill", 7, 2)
     assert answer.logprob == pytest.approx(-0.75)
     assert (answer.finish_reason, answer.error) == ("stop", "")
-    assert 0 < answer.seconds < 20
+    assert answer.seconds > 0
     [(_, body, headers)] = [each for each in server.asked if each[0] == CHAT]
     assert {name: body[name] for name in ("model", "temperature", "max_tokens", "logprobs", "top_p")} == {
         "model": "tiny", "temperature": 0.1, "max_tokens": 150, "logprobs": True, "top_p": 1.0,
@@ -163,7 +163,7 @@ def test_no_more_requests_at_once_than_allowed() -> None:
     three = threading.Barrier(3)
 
     def chat(prompt: str, attempt: int) -> Reply:
-        three.wait(timeout=60)
+        three.wait(timeout=300)
         return completion(prompt)
 
     answers, server = ask(chat, *map(str, range(24)), concurrency=3)

@@ -157,9 +157,13 @@ def test_an_answer_that_is_too_long_is_no_answer(long: Wire, monkeypatch: pytest
 
 def test_a_list_of_models_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "MOST_BYTES", 1 << 20)
-    for answer, message in (
-        (SLOW["headers"], "no server answers at .* no whole answer within 0.8 seconds; raise critique.timeout"),
-        (LONG, "does not list its models: the answer is longer than 1,048,576 bytes"),
+    for answer, seconds, message in (
+        (
+            SLOW["headers"],
+            SECONDS,
+            "no server answers at .* no whole answer within 0.8 seconds; raise critique.timeout",
+        ),
+        (LONG, PATIENCE, "does not list its models: the answer is longer than 1,048,576 bytes"),
     ):
         with WireServer(whole(GOOD), answer) as server, pytest.raises(EngineUnavailable, match=message):
-            engine_at(server.url).complete(["a"])
+            engine_at(server.url, timeout=seconds).complete(["a"])
