@@ -24,7 +24,12 @@ Stemmer = Literal[
     "spanish", "swedish", "tamil", "turkish", "yiddish"
 ]  # fmt: skip
 """Snowball's stemmers, or none."""
-FUSED_ALPHA = 0.8
+ALPHA = 0.8
+"""The usual weight of a sentence's core vector against its context: the paper's."""
+RETRIEVER = "hybrid"
+"""The recommended retriever: `search`, the library's search and the adapters have it where none is named."""
+METHOD = "start_answers:spans"
+"""The recommended method, as EXPERIMENT:METHOD: `answer` and `mcp` have it where none is named."""
 USUAL_CONTEXT: ContextMode = "late"
 """The context mode where none is named, if encoder and splitter allow it (tasks/encode.py says what is taken else)."""
 
@@ -110,7 +115,7 @@ class IndexConfig(Section):
         "dual", description="dual: separate core and context vectors, any alpha; fused: one alpha, half the size."
     )
     alpha: float | None = Field(
-        None, ge=0, le=1, description="fused: weight of the core vector; default: 0.8. Not for dual."
+        None, ge=0, le=1, description=f"fused: weight of the core vector; default: {ALPHA}. Not for dual."
     )
     shard_mb: int = Field(256, ge=1, description="Approximate size of a FAISS shard, in MiB.")
 
@@ -123,13 +128,13 @@ class IndexConfig(Section):
     @classmethod
     def _fused_at(cls, given: Any) -> Any:
         fused = isinstance(given, dict) and given.get("layout") == "fused" and given.get("alpha") is None
-        return {**given, "alpha": FUSED_ALPHA} if fused else given
+        return {**given, "alpha": ALPHA} if fused else given
 
 
 class BM25Config(Config):
     """Keyword search (BM25) over the same units."""
 
-    enabled: bool = Field(False, description="Build the index of the retrievers bm25 and hybrid.")
+    enabled: bool = Field(True, description="Build the index of the retrievers bm25 and hybrid.")
     k1: float = Field(0.9, ge=0, description="Term frequency saturation.")
     b: float = Field(0.4, ge=0, le=1, description="Length normalization, from 0 (none) to 1 (full).")
     stemmer: Stemmer = Field(
@@ -281,4 +286,9 @@ class RetrieveConfig(Section):
 class Search(Config):
     """Settings of the command `search`."""
 
-    retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig()
+    retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig(retriever=RETRIEVER)
+
+    @field_validator("retrieve", mode="before")
+    @classmethod
+    def _by_the_recommended(cls, given: Any) -> Any:
+        return {"retriever": RETRIEVER, **given} if isinstance(given, dict) else given

@@ -287,9 +287,7 @@ class IndexForm(Form):
     alpha: float | None = Field(
         None, ge=0, le=1, description="Weight of the core vector in a fused index, from 0 to 1."
     )
-    bm25: bool = Field(
-        False, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid."
-    )
+    bm25: bool = Field(True, title="BM25", description="Also build keyword search, for the retrievers bm25 and hybrid.")
     quote: bool = QUOTE
     more: tuple[str, ...] = MORE
 

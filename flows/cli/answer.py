@@ -8,19 +8,18 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
+from vitalfew.configs.schema import METHOD
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.terminal import out, prepare, say, table
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.answering import Configured, RagAnswer
 
-USUAL = "quickstart:ParetoRAG"
-
 
 def answer(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to answer.")],
     index: options.Index = None,
-    method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    method: Annotated[str, Option(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = METHOD,
     model: options.Model = None,
     as_json: options.Json = False,
     max_usd: options.MaxUsd = None,
@@ -74,7 +73,7 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
 
 
 def mcp(
-    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = USUAL,
+    method: Annotated[str, Argument(metavar="EXPERIMENT:METHOD", help="A method of `vitalfew experiments`.")] = METHOD,
     index: options.Index = None,
     model: options.Model = None,
     max_usd: options.MaxUsd = None,

@@ -9,8 +9,6 @@ from vitalfew.flows.cli.runs import evaluate, index, search
 from vitalfew.flows.cli.terminal import command, out, prepare, step, took
 
 CORPUS, INDEX = "python_manual", "demo"
-KEYWORDS = "bm25.enabled=true"
-"""With keywords, quickstart tries `hybrid` too."""
 QUESTION = "SELECT text FROM questions WHERE source_id LIKE 'development/%' ORDER BY source_id LIMIT 1"
 WORST = "FROM worst(of_metric := 'accuracy', of_method := 'ParetoRAG', run := '{}')"
 
@@ -35,8 +33,8 @@ def demo(store: options.Store = options.STORE, verbose: options.Verbose = False)
     equal_tokens = f"{experiment}:naive RAG, equal tokens", f"{experiment}:ParetoRAG"
     here: dict[str, Any] = {"store": store, "verbose": verbose}
     seconds: dict[str, float] = {}
-    with step(seconds, "index", CORPUS, "--name", INDEX, "--set", KEYWORDS, *there):
-        index([CORPUS], INDEX, assignments=[KEYWORDS], runner="serial", **here)
+    with step(seconds, "index", CORPUS, "--name", INDEX, *there):
+        index([CORPUS], INDEX, runner="serial", **here)
     question = str(query(store, QUESTION).fetchall()[0][0])
     with step(seconds, "search", question, "--index", INDEX, "--top-k", "3", *there):
         search(question, INDEX, top_k=3, **here)

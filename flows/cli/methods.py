@@ -32,7 +32,7 @@ from vitalfew.tasks.registry import METHODS, UnknownName, options_type, resolve,
 if TYPE_CHECKING:
     from vitalfew.tasks.models.presets import Preset
 
-DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo --set bm25.enabled=true"
+DEMO = "vitalfew index synthetic:passages=2000,questions=200 --name demo"
 INDEXING = "vitalfew index synthetic:passages=200,questions=20 --name mine"
 EXAMPLES = {
     "splitter": INDEXING,

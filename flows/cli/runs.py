@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import BucketPath
-from vitalfew.configs.schema import IndexCorpus, Search
+from vitalfew.configs.schema import ALPHA, RETRIEVER, IndexCorpus, Search
 from vitalfew.flows.cli import options, show
 from vitalfew.flows.cli.results import show_report
 from vitalfew.flows.cli.terminal import asking, execute, out, prepare, say, table
@@ -118,13 +118,13 @@ def search(
     question: Annotated[str, Argument(metavar="QUESTION", help="Question to search for.")],
     index: Annotated[str, Option(metavar="NAME", help="Name of the index.")],
     alpha: Annotated[
-        float | None, Option(metavar="ALPHA", help="Weight of the core vector, from 0 to 1; default: 0.8.")
+        float | None, Option(metavar="ALPHA", help=f"Weight of the core vector, from 0 to 1; default: {ALPHA}.")
     ] = None,
     top_k: Annotated[int | None, Option(metavar="K", help="Units to show; default: 10.")] = None,
     retriever: Annotated[
         str | None,
         Option(
-            metavar="METHOD", help="core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: core_context."
+            metavar="METHOD", help=f"core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: {RETRIEVER}."
         ),
     ] = None,
     where: Annotated[

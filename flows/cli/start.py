@@ -30,8 +30,6 @@ RETRIEVAL, ANSWERS = "start", "start_answers"
 """The experiments that compare methods by what they find, and by the answers that are given from it."""
 PEEKED = 10_000
 """Questions that are looked at to see what they can measure, at most."""
-KEYWORDS = "bm25.enabled=true"
-"""With keywords, `hybrid passages` are compared too, and spans score words by the statistics of the index."""
 ENGLISH = frozenset(["the", "of", "and", "to", "is", "that", "for", "with", "are", "it"])
 SHARE = 0.05
 """English texts have about a fifth of ENGLISH among their words; texts of code with comments, some fewer."""
@@ -87,7 +85,7 @@ def start(
             "--n and --writer are for questions that are written: leave them out, or leave out --questions"
         )
     given = _by_step([*_of_model(model, writer), *(assignments or [])])
-    settings = [KEYWORDS, *given["index"]]
+    settings = given["index"]
     _check_name(store, name, documents, settings)
     here: dict[str, Any] = {"store": store, "verbose": verbose, "max_usd": max_usd, "yes": yes}
     seconds: dict[str, float] = {}

@@ -74,7 +74,7 @@ class OpenedIndex:
         if "bm25" not in self.artifacts:
             raise IndexMismatch(
                 f"index {self.name!r} has no BM25; run its `vitalfew index` again with --set bm25.enabled=true: "
-                "that adds it and redoes nothing else"
+                "that adds it and redoes nothing else. retrieve.retriever=core_context needs no keywords"
             )
 
         def opened(unit: Unit, record: ShardRecord) -> bm25_shards.Bm25Shard:

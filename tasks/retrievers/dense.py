@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from vitalfew.configs.schema import Layout, Unit
+from vitalfew.configs.schema import ALPHA, Layout, Unit
 from vitalfew.storage.indexes import TopK, Vectors
 from vitalfew.storage.indexes.opened import IndexMismatch
 from vitalfew.tasks.retrievers.base import DenseOptions, QuestionBatch, Retriever, SearchIndex
@@ -35,7 +35,7 @@ class CoreContext(DenseRetriever):
 
     class Options(DenseOptions, extra="forbid"):
         alpha: float = Field(
-            0.8, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
+            ALPHA, ge=0, le=1, description="Weight of the core vector: score = alpha · core + (1 − alpha) · context."
         )
 
     unit: Unit = "sentence"

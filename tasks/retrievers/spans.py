@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from vitalfew.configs.schema import Stemmer, Unit
+from vitalfew.configs.schema import ALPHA, Stemmer, Unit
 from vitalfew.storage.indexes import NOTHING, TopK
 from vitalfew.storage.indexes.units import SentencesAt
 from vitalfew.tasks.encoders.titles import lead
@@ -65,7 +65,7 @@ class SpanRetriever(Retriever):
         top_k: int = Field(200, ge=1, description="Candidates per question, at most.")
         passages: int = Field(10, ge=1, description="Best passages whose sentences are candidates.")
         sentences: int = Field(40, ge=1, description="Best sentences that are candidates, with their neighbours.")
-        alpha: float = Field(0.8, ge=0, le=1, description="Weight of the core vector in choosing the best sentences.")
+        alpha: float = Field(ALPHA, ge=0, le=1, description="Weight of the core vector in choosing the best sentences.")
         core: float = Field(6, ge=0, description="Weight of the core vector's similarity in the score.")
         passage: float = Field(10, ge=0, description="Weight of the passage vector's similarity in the score.")
         keywords: float = Field(6, ge=0, description="Weight of the words that question and sentence share.")

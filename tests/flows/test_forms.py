@@ -11,9 +11,9 @@ from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
 
 from vitalfew.configs.evaluation import Evaluate
-from vitalfew.configs.loading import ConfigError, build, parse_assignments
+from vitalfew.configs.loading import ConfigError, build
 from vitalfew.configs.schema import IndexCorpus
-from vitalfew.flows.cli.demo import CORPUS, INDEX, KEYWORDS
+from vitalfew.flows.cli.demo import CORPUS, INDEX
 from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.forms import EvaluateForm, IndexForm, ReEncode, Source, WriteForm
 from vitalfew.flows.index_corpus import index_corpus
@@ -81,9 +81,7 @@ def test_corpora_of_ones_own(tmp_path: Path) -> None:
     assert "demo" in corpora(tmp_path / "store")
     bundled = find_corpus(INDEX, tmp_path / "store")
     assert bundled.cron is None  # off until somebody switches it on
-    demo = build(
-        IndexCorpus, {"datasets": [CORPUS], "name": INDEX, "store": bundled.store}, parse_assignments([KEYWORDS])
-    )
+    demo = build(IndexCorpus, {"datasets": [CORPUS], "name": INDEX, "store": bundled.store})
     assert index_parameters(bundled, {}) == demo  # re-encoding changes nothing
     own = tmp_path / "corpora"
     own.mkdir()

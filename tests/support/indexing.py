@@ -23,11 +23,15 @@ from vitalfew.storage.names import plain_path
 from vitalfew.storage.upkeep.inventory import artifacts
 
 SYNTHETIC = "synthetic:passages=60,questions=10,seed=3"
-FAKE: dict[str, Any] = {"encode": {"encoder": "tests.support.fakes:HashEncoder"}, "load": {"shard_passages": 20}}
+FAKE: dict[str, Any] = {
+    "encode": {"encoder": "tests.support.fakes:HashEncoder"},
+    "load": {"shard_passages": 20},
+    "bm25": {"enabled": False},
+}
 
 
 def parameters(store: Path, *datasets: str, **settings: Any) -> IndexCorpus:
-    """With the hash encoder and small shards, unless `settings` say otherwise."""
+    """With the hash encoder, small shards and no keywords, unless `settings` say otherwise."""
     given = {"store": store, "name": "test", "datasets": datasets or (SYNTHETIC,), "runner": "serial"}
     return build(IndexCorpus, merged(merged(FAKE, given), settings))
 

@@ -6,10 +6,11 @@ that grows with the distance of their ranks. Pairs whose scores differ by no mor
 (An et al. 2022, arXiv 2205.14690), which the paper follows.
 
 The candidates of a question are the policy's own beams, the gold text, and gold texts of other questions of the step;
-at most 12, ranked by ROUGE-L with the gold text. E is not specified; ours, after CoNT: the mean of ReLU(Linear(state))
-over what was read or written, one layer for both. It is trained with the rest, and not kept. A copier's encoder is
-frozen, ours: a CPU has no time for it; an encoder-decoder learns as a whole. Beams are made in the step that learns
-from them, by the weights of that step.
+at most 12, ranked by ROUGE-L with the gold text. A step is read in parts that fit into memory: texts of other parts are
+embedded once a step, by the weights of that step, and pass on no gradient. E is not specified; ours, after CoNT: the
+mean of ReLU(Linear(state)) over what was read or written, one layer for both. It is trained with the rest, and not
+kept. A copier's encoder is frozen, ours: a CPU has no time for it; an encoder-decoder learns as a whole. Beams are made
+in the step that learns from them, by the weights of that step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,9 +84,11 @@ class OreoContrastive(OreoTrainer):
         margin: float = Field(0.01, ge=0, description="Margin between neighbours in rank (η).")
         alpha: float = Field(0.5, ge=0, description="Weight of the fine-tuning loss (α).")
 
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"  # since 4, texts of other questions are those of the whole step, not of its part
     summands: ClassVar[tuple[str, ...]] = ("contrastive", "sft")
     table: ClassVar[str] = "oreo_candidates"
+    golds: list[list[ContrastCandidate]]
+    """The gold texts of every part of a step; none where it has one part."""
 
     def prepare(self) -> None:
         self.model.freeze()
@@ -97,12 +100,29 @@ class OreoContrastive(OreoTrainer):
         self, part: Sequence[Material], parts: Sequence[Sequence[Material]]
     ) -> tuple[Tensor, dict[str, float], list[Mapping[str, Any]]]:
         count = sum(map(len, parts))
-        contrastive, sft, records = self._losses(part)
+        if part is parts[0]:
+            self.golds = [self._golds(own) if len(parts) > 1 else [] for own in parts]
+        others = [gold for own, golds in zip(parts, self.golds, strict=True) if own is not part for gold in golds]
+        contrastive, sft, records = self._losses(part, others)
         loss = (contrastive + self.options.alpha * sft) / count
         return loss, {"contrastive": contrastive.item() / count, "sft": sft.item() / count}, records
 
-    def _losses(self, part: Sequence[Material]) -> tuple[Tensor, Tensor, list[Mapping[str, Any]]]:
-        """Return the two losses of a part, summed over its questions, and the rows of `oreo_candidates`."""
+    @torch.no_grad()
+    def _golds(self, part: Sequence[Material]) -> list[ContrastCandidate]:
+        """The gold texts of a part, as candidates of other parts' questions."""
+        memory = self.model.encode([source for _, source, _ in part])
+        _, present, states = self.model.log_probabilities(memory, [target for _, _, target in part])
+        embedded = self._embedded(states, present)
+        return [
+            ContrastCandidate("batch", example.target, [], own)
+            for (example, _, _), own in zip(part, embedded, strict=True)
+        ]
+
+    def _losses(
+        self, part: Sequence[Material], elsewhere: Sequence[ContrastCandidate]
+    ) -> tuple[Tensor, Tensor, list[Mapping[str, Any]]]:
+        """Return the two losses of a part, summed over its questions, and the rows of `oreo_candidates`. `elsewhere`:
+        the gold texts of the step's other parts."""
         options, model = self.options, self.model
         model.eval()
         memory = model.encode([source for _, source, _ in part])
@@ -121,6 +141,7 @@ class OreoContrastive(OreoTrainer):
                 for place, other in enumerate(part)
                 if place != row
             ]
+            others += elsewhere
             distinct = {one.text: one for one in reversed([*own, *others])}
             chosen = [one for one in [*own, *others] if distinct[one.text] is one][: options.candidates]
             embeddings, summed = self._candidates(memory.of([row] * sum(bool(one.actions) for one in chosen)), chosen)

@@ -26,7 +26,8 @@ def run(*arguments: str | Path) -> Result:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli") / "store"
-    index(folder)
+    index(folder, name="bare")
+    index(folder, bm25={"enabled": True})
     return folder
 
 
@@ -73,7 +74,7 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
-        (["search", "Who?", "--index", "test", "--retriever", "bm25"], ["has no BM25", "--set bm25.enabled=true"]),
+        (["search", "Who?", "--index", "bare"], ["has no BM25", "--set bm25.enabled=true", "=core_context"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )

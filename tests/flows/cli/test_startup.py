@@ -30,7 +30,7 @@ for command in json.loads(sys.argv[2]):
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    return str(copied(indexed(), tmp_path / "store"))
+    return str(copied(indexed(bm25={"enabled": True}), tmp_path / "store"))
 
 
 def without(libraries: set[str], *commands: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ def test_what_looks_into_a_store_imports_no_heavy_library(store: str) -> None:
 def test_a_finished_index_and_a_search_import_only_what_they_search_with(store: str) -> None:
     settings = ["--set", "encode.encoder=tests.support.fakes:HashEncoder", "--set", "load.shard_passages=20"]
     without(HEAVY - {"faiss"}, ["index", SYNTHETIC, "--name", "test", "--store", store, *settings])
-    without(HEAVY - {"faiss"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
+    without(HEAVY - {"faiss", "scipy"} | {"pandas"}, ["search", "Who?", "--index", "test", "--store", store])
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -101,6 +101,8 @@ def test_a_catalog_for_which_there_is_no_room_is_not_left_without_its_tables(tmp
     assert {*done.stdout.splitlines()} == {"refused True []", "whole [(True,)]"}, done
 
 
+BARE = ("--retriever", "core_context")
+"""For an index without keywords."""
 SHORT = [f"Passage {n} is here. It is short." for n in range(30)]
 
 
@@ -165,7 +167,7 @@ def test_damaged_records_of_a_whole_store(
     assert damaged
     for path in damaged:
         damage(path)
-    for arguments in (["sql", "SELECT * FROM runs"], ["doctor"], ["search", "Who?", "--index", "test"]):
+    for arguments in (["sql", "SELECT * FROM runs"], ["doctor"], ["search", "Who?", "--index", "test", *BARE]):
         done = run(*arguments, "--store", store)
         broken = arguments[0] == "search" and records in ("*/*/manifest.json", "indexes/*.json")
         assert done.exit_code == int(broken), done.output
@@ -174,14 +176,14 @@ def test_damaged_records_of_a_whole_store(
         assert "Traceback" not in run(*arguments, "--store", store).output
     index(store, f"jsonl:{file}")
     assert contents(store) == before
-    assert run("search", "Who?", "--index", "test", "--store", store).exit_code == 0
+    assert run("search", "Who?", "--index", "test", *BARE, "--store", store).exit_code == 0
 
 
 def test_a_store_on_read_only_media(tmp_path: Path) -> None:
     shutil.copytree(indexed(), tmp_path / "store")
     where = ["--store", str(tmp_path / "other")]
     commands = [
-        ["search", "Who built it?", "--index", "test", "--top-k", "1", *where],
+        ["search", "Who built it?", "--index", "test", "--top-k", "1", *BARE, *where],
         ["sql", "SELECT count(*) AS passages FROM passages", *where],
         ["store", "verify", *where],
         ["index", SYNTHETIC, "--name", "new", *FAKE, *where],
@@ -218,7 +220,7 @@ def test_odd_columns_and_texts_are_kept_and_do_nothing_to_the_terminal(tmp_path:
     index(tmp_path / "s", f"jsonl:{rows(tmp_path / 'rows.jsonl', *ODD, column=column)}?text={column}")
     assert {text for (text,) in sql(tmp_path / "s", "SELECT text FROM passages")} == {text.strip() for text in ODD}
     where = ["--store", tmp_path / "s"]
-    shown = run("search", ODD[3], "--index", "test", "--top-k", "20", *where).output
+    shown = run("search", ODD[3], "--index", "test", "--top-k", "20", *BARE, *where).output
     shown += run("sql", "SELECT text FROM passages", *where).output
     assert "DROP TABLE passages" in shown
     assert "[bold]" in shown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.oreo import SMALL, examples, reader
+from tests.support.oreo import SMALL, Given, examples, reader, rows
 from tests.support.stages import staged
 from tests.support.tiny_models import t5_generator
 from tests.support.towns import TOWNS
@@ -41,8 +41,8 @@ KINDS = {"sft": TrainSft, "contrastive": TrainContrastive, "ppo": TrainPpo}
 
 def training(name: str, base: Path, material: Artifact, earlier: Artifact | None, **settings: Any) -> TrainOnExamples:
     trainer = "tests.support.oreo:MortalPpo" if name == "ppo" else f"oreo_{name}"
-    given = {"trainer": trainer, "base": str(base), "epochs": 2, **SMALL, "checkpoint_every": 1, **settings}
-    config = TrainConfig.model_validate({**given, **SETTINGS_OF[name]})
+    given = {"trainer": trainer, "base": str(base), "epochs": 2, **SMALL, "checkpoint_every": 1, **SETTINGS_OF[name]}
+    config = TrainConfig.model_validate({**given, **settings})
     return staged(KINDS[name], material.store, material, earlier, config)
 
 
@@ -76,6 +76,24 @@ def test_the_contrastive_training_ranks_the_policys_own_texts(whole: dict[str, T
         assert (own[0]["kind"], own[0]["rouge"]) == ("gold", 1.0)
     losses = dict(artifact.read(0).to_pylist()[0]["losses"])
     assert losses["loss"] == pytest.approx(losses["contrastive"] + 0.5 * losses["sft"], rel=1e-4)
+
+
+def test_texts_of_other_questions_are_those_of_the_whole_step(tmp_path: Path, place: Path) -> None:
+    """However many parts it is read in."""
+    given = rows()
+    for row in given:
+        row["chunks"] = [{**chunk, "text": chunk["text"] + " It rains there." * 40} for chunk in row["chunks"]]
+    material = Given(tmp_path, given)
+    material.run("test")
+    found = {}
+    for tokens in (256, 3072):
+        settings = {"batch": 4, "batch_tokens": tokens, "candidates": 12, "epochs": 1}
+        stage = training("contrastive", place, material.artifact, None, **settings)
+        stage.run("test")
+        candidates = stage.artifact.read(0, "oreo_candidates").to_pylist()
+        found[tokens] = {(row["question_id"], row["text"]) for row in candidates if row["kind"] == "batch"}
+    assert found[256] == found[3072]
+    assert len(found[256]) == 4 * 3
 
 
 def test_reinforcement_begins_where_the_policy_is(whole: dict[str, TrainOnExamples]) -> None:

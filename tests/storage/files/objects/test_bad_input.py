@@ -47,7 +47,7 @@ def test_credentials_that_may_only_read(store: Path, proxy: FaultyProxy) -> None
     proxy.forbid_writes()
     assert sql(store, "SELECT count(*) FROM passages") == [(10,)]
     assert obey("store", "ls", "--store", str(store))[0] == 0
-    code, output = obey("search", "Who?", "--index", "test", "--store", str(store))
+    code, output = obey("search", "Who?", "--index", "test", "--retriever", "core_context", "--store", str(store))
     assert code == 0, output
     code, output = obey(*INDEX, "--name", "n", "--store", str(store))
     assert code == 1
