@@ -3,6 +3,7 @@ errors and costs. Methods that differ in their seed alone are one, their mean.""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +15,7 @@ from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.costs import read_prices
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.metrics.base import SCALE
 from vitalfew.tasks.models.causal.engines.base import EngineOptions
@@ -150,9 +152,19 @@ def _result(
         reading=_reading(store, group, manifests, scores),
         generator=generator_name(group.methods[0]),
         budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
+        token_prices=_token_prices(manifests.get("candidates", [])),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
     )
     return result, scores
+
+
+def _token_prices(answered: Sequence[Manifest]) -> tuple[float, float] | None:
+    """The generator's prices of tokens on the day of its answers: of all, and of cached ones."""
+    if not answered:
+        return None
+    prices, model = read_prices(datetime.fromisoformat(answered[0].completed).date()), answered[0].model
+    listed = prices.listed(model)
+    return (listed, prices.of_cached(model)) if listed else None
 
 
 def _reading(

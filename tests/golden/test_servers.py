@@ -3,8 +3,7 @@
 The expected values are those of today, right or wrong. Known to be wrong, and changed by issue 58: every refusal of a
 parameter but `logprobs` (it should be left out, and the questions answered; a run without any answer should not end
 with 0); thoughts (they belong to no answer, and an unfinished one is none); a refusal and a cut (both are an empty
-answer, and not counted); parts of a content (not read); a sentence (of more than 15 words, so its accuracy is 0); the
-prompt (asks for five words at most).
+answer, and not counted); parts of a content (not read).
 """
 
 import json
