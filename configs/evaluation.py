@@ -142,7 +142,9 @@ class GenerateConfig(Section):
 
     generator: str = Field("reader", description="A generator of `vitalfew methods`, or module:Class.")
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
-        None, description="A prompt of configs/prompts, or a file; default: the generator's prompt."
+        None,
+        description="A prompt of configs/prompts, or a file; default: the generator's, which is sentence_answer for a "
+        "language model.",
     )
     per_context: Annotated[bool, CHOOSES_PROMPTS] = Field(
         False, description="Answer from every context separately; `select` then chooses one or several answers."
@@ -180,7 +182,7 @@ class ScoreConfig(Section):
     named_by: ClassVar[str] = "metrics"
 
     metrics: tuple[str, ...] = Field(
-        ("accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "tokens"),
+        ("accuracy", "exact_match", "f1", "passage_recall", "answer_recall", "answer_words", "tokens"),
         min_length=1,
         description="Metrics of `vitalfew methods`, or module:Class.",
     )
@@ -227,7 +229,7 @@ class LikelihoodConfig(Config, CausalModel):
 
     prompt: Annotated[str | None, NOT_IN_FINGERPRINT] = Field(
         None,
-        description="A prompt of configs/prompts, or a file; default: short_answer, and no_context without contexts.",
+        description="A prompt of configs/prompts, or a file; default: short_answer.",
     )
 
 

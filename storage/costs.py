@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,6 +23,9 @@ from vitalfew.storage.names import STRICT, Moment
 from vitalfew.storage.usage import Family, gpu_joules
 
 PRICES = Path(__file__).parent.parent / "configs" / "prices.yaml"
+LOADING = "loading"
+"""In the ledger, the stage of what an artifact's shards took to load models: no part of what any method takes, because
+it falls to whichever is first."""
 OWN_PRICES = "VITALFEW_PRICES"
 """The environment variable with the path of another file of that form, which then counts instead."""
 
@@ -45,6 +48,7 @@ class Cost:
     reused_wall_seconds: float = 0.0
     reused_cpu_seconds: float = 0.0
     reused_usd: float = 0.0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,15 +97,27 @@ def working_alone() -> Iterator[None]:
         _alone.reset(token)
 
 
-class Meter:
-    """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`. Processes that this one has
-    started are measured with it."""
+def _nothing_apart() -> tuple[float, float]:
+    return 0.0, 0.0
 
-    def __init__(self, num_gpus: float = 0.0, model: str | None = None) -> None:
-        """`num_gpus`: the share of a GPU that is taken; `model`: as the prices list it, for the price of its tokens."""
-        self.cost = Cost()
+
+class Meter:
+    """Measures the block it encloses: `with Meter() as meter: ...`, then `meter.cost`, and `meter.apart`: what the
+    block spent on loading models, which is no part of `cost`. Processes that this one has started are measured with
+    it."""
+
+    def __init__(
+        self,
+        num_gpus: float = 0.0,
+        model: str | None = None,
+        apart: Callable[[], tuple[float, float]] = _nothing_apart,
+    ) -> None:
+        """`num_gpus`: the share of a GPU that is taken; `model`: as the prices list it, for the price of its tokens;
+        `apart`: the wall and CPU seconds that this thread has spent on loading so far."""
+        self.cost, self.apart = Cost(), Cost()
         self._num_gpus = num_gpus
         self._model = model
+        self._loaded = apart
 
     def __enter__(self) -> Self:
         family = Family(alone=_alone.get())
@@ -109,6 +125,7 @@ class Meter:
         self.cost.node = _node.get() or socket.gethostname()
         self.cost.started = datetime.now(UTC).isoformat()
         self._joules = gpu_joules() if self._num_gpus else None
+        self._before = self._loaded()
         self._own, self._cpu = time.process_time(), family.cpu_seconds()
         self._wall = time.perf_counter()
         return self
@@ -121,23 +138,34 @@ class Meter:
     def measure(self) -> None:
         """Complete the cost up to now."""
         cost, family = self.cost, Family(alone=_alone.get())
-        cost.wall_seconds = time.perf_counter() - self._wall
+        wall, cpu = (now - before for now, before in zip(self._loaded(), self._before, strict=True))
+        cost.wall_seconds = max(0.0, time.perf_counter() - self._wall - wall)
         # A process that left the family took what it had taken before with it.
-        cost.cpu_seconds = max(family.cpu_seconds() - self._cpu, time.process_time() - self._own)
+        cost.cpu_seconds = max(0.0, max(family.cpu_seconds() - self._cpu, time.process_time() - self._own) - cpu)
         cost.gpu_seconds = cost.wall_seconds * self._num_gpus
         if self._joules is not None and (joules := gpu_joules()) is not None:
             cost.gpu_joules = (joules - self._joules) * min(1.0, self._num_gpus)  # others may share the GPU
         cost.peak_memory_bytes = family.peak_memory()
-        cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens, self._model)
+        cost.usd = charge(cost.cpu_seconds, cost.gpu_seconds, cost.tokens, self._model, cached=cost.cached_tokens)
+        gpu = wall * self._num_gpus
+        self.apart = Cost(cost.started, 0, wall, cpu, gpu, cost.peak_memory_bytes, charge(cpu, gpu, 0), node=cost.node)
 
 
 def charge(
-    cpu_seconds: float, gpu_seconds: float, tokens: float, model: str | None = None, on: date | None = None
+    cpu_seconds: float,
+    gpu_seconds: float,
+    tokens: float,
+    model: str | None = None,
+    on: date | None = None,
+    cached: float = 0.0,
 ) -> float:
-    """USD at the prices of configs/prices.yaml on a day, by default today (UTC)."""
+    """USD at the prices of configs/prices.yaml on a day, by default today (UTC). `cached`: those of the tokens that are
+    charged as cached input."""
     prices = read_prices(on or datetime.now(UTC).date())
     hours = cpu_seconds * prices.cpu_core_hour + gpu_seconds * prices.gpu_hour
-    return hours / 3600 + tokens * prices.of_tokens(model) / 1e6
+    cached = min(cached, tokens)
+    of_tokens = (tokens - cached) * prices.of_tokens(model) + cached * prices.of_cached(model)
+    return hours / 3600 + of_tokens / 1e6
 
 
 Attempt = tuple[int, str, datetime]
@@ -149,10 +177,10 @@ def write_ledger(path: Path, rows: Sequence[dict[str, Any]], counted: Collection
     may do the same shard, one of which was given up too early. `counted`: cancelled attempts that the rows include."""
     rows = [{**row, "node": row["node"] or None} for row in rows]
     attempt = itemgetter("shard", "run_id", "started")
-    entered = {*map(attempt, rows)}
+    entered = {(row["stage"], attempt(row)) for row in rows}
 
     def stays(row: dict[str, Any]) -> bool:
-        return attempt(row) not in entered and (row["finished"] or attempt(row) not in counted)
+        return (row["stage"], attempt(row)) not in entered and (row["finished"] or attempt(row) not in counted)
 
     def ledger() -> pa.Table:
         before = [row for row in read_ledger(path) if stays(row)]
@@ -171,16 +199,24 @@ def read_ledger(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Prices:
-    """A dated list of prices: USD per CPU-core hour, per GPU hour, per million tokens (of every model, or by model)."""
+    """A dated list of prices: USD per CPU-core hour, per GPU hour, per million tokens, and per million tokens that were
+    cached input (of every model, or by model)."""
 
     dated: date
     cpu_core_hour: float
     gpu_hour: float
     million_tokens: float | dict[str, float]
+    million_cached_tokens: float | dict[str, float] | None = None
 
     def of_tokens(self, model: str | None) -> float:
         """USD per million tokens of a model; one that is not listed costs none."""
         return self.listed(model) or 0.0
+
+    def of_cached(self, model: str | None) -> float:
+        """USD per million cached tokens of a model; where the list does not say, as much as others."""
+        cached = self.million_cached_tokens
+        price = cached.get(model or "") if isinstance(cached, dict) else cached
+        return self.of_tokens(model) if price is None else price
 
     def listed(self, model: str | None) -> float | None:
         """As `of_tokens`; None where the list does not say: it lacks the model, or has one 0 for every model."""
@@ -207,7 +243,10 @@ def _price_lists(path: Path) -> list[Prices]:
     try:
         lists = [Prices(**each) for each in (content if isinstance(content, list) else [content])]
     except TypeError as error:
-        raise ValueError(f"{path}: {error}; a list has dated, cpu_core_hour, gpu_hour, million_tokens") from error
+        raise ValueError(
+            f"{path}: {error}; a list has dated, cpu_core_hour, gpu_hour, million_tokens, "
+            "and perhaps million_cached_tokens"
+        ) from error
     if not lists or any(type(each.dated) is not date for each in lists):
         raise ValueError(f"{path}: every list of prices needs `dated: YYYY-MM-DD`")
     return sorted(lists, key=lambda each: each.dated)

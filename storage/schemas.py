@@ -372,6 +372,7 @@ CANDIDATES = table(
     column("text", TEXT, "the answer"),
     column("prompt_tokens", INTEGER, "tokens of the prompt, as the model counts them", unit="tokens"),
     column("completion_tokens", INTEGER, "tokens of the answer, as the model counts them", unit="tokens"),
+    column("cached_tokens", INTEGER, "tokens of the prompt that its server had cached", unit="tokens"),
     column("logprob", DOUBLE, "natural logarithm of the answer's probability", True, "nats"),
     column(
         "seconds",
@@ -546,7 +547,8 @@ _STAGE = column(
     "stage",
     TEXT,
     "step of the work. Of an index: load, split, terms, encode, index (dense), bm25; of an evaluation: ask (choose the "
-    "questions), encode_questions, retrieve, refine, generate, critique, select, score; of training: train, train_…",
+    "questions), encode_questions, retrieve, refine, generate, critique, select, score; of training: train, train_…; "
+    "loading: of models, for any of them",
 )
 
 COSTS = table(
@@ -559,6 +561,7 @@ COSTS = table(
     column("started", pa.timestamp("us", "UTC"), "start of the work"),
     column("rows", LONG, "rows written to the stage's first table", unit="rows"),
     column("tokens", LONG, "model tokens computed, without padding", unit="tokens"),
+    column("cached_tokens", LONG, "those of the tokens that a server had cached, at their own price", unit="tokens"),
     column("wall_seconds", DOUBLE, "elapsed time", unit="seconds"),
     column("cpu_seconds", DOUBLE, "CPU time of the worker and of the processes it started", unit="seconds"),
     column("gpu_seconds", DOUBLE, "time a GPU was held", unit="seconds"),

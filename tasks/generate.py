@@ -72,22 +72,19 @@ class Generate(ReusingStage):
     over: ClassVar[str] = "asked"
     section: ClassVar[str] = "generate"
     role: ClassVar[str | None] = "generator"
-    version: ClassVar[str] = "3"  # since 3, with thought_tokens and left_out
+    version: ClassVar[str] = "3"  # since 3, with thought_tokens, cached_tokens and left_out
 
     def __init__(self, store: Path, asked: Artifact, evidence: Artifact | None, config: GenerateConfig) -> None:
         """Raises UnknownName, ConfigError, EngineUnavailable."""
         generator: Generator = kept(config, self.name)
-        # A question without hits or without evidence gets the prompt for no retrieval.
-        self.bare_template = prompts.source(config.prompt or generator.prompt_without_contexts)
-        self.template = prompts.source(config.prompt or generator.prompt) if evidence else self.bare_template
+        self.template = prompts.source(config.prompt or generator.prompt)
         super().__init__(store, {"asked": asked} | ({"evidence": evidence} if evidence else {}), config)
 
     config: GenerateConfig
     method: Generator
 
     def method_identity(self) -> dict[str, Any]:
-        bare = {"prompt_without_contexts": self.bare_template} if self.bare_template != self.template else {}
-        return {"generator": self.method.identity(), "prompt": self.template, **bare}
+        return {"generator": self.method.identity(), "prompt": self.template}
 
     def total_rows(self) -> int:
         rows = self.inputs["asked"].completed().rows["asked"]
@@ -146,7 +143,8 @@ class Generate(ReusingStage):
         notes = {"reused": len(due) - len(new), **_told_apart(rows), **remembered_notes(memory)}
         tables = {self.table: pa.Table.from_pylist(rows, schemas.CANDIDATES), **new_readings(memory)}
         questions = len({candidate.question_id for candidate in due})
-        return ShardResult(questions, tables, tokens=tokens, notes=notes, reused=reused)
+        cached = sum(row["cached_tokens"] for row in rows if not row["reused"])
+        return ShardResult(questions, tables, tokens=tokens, notes=notes, cached=cached, reused=reused)
 
     def check(self, manifest: Manifest) -> None:
         """Raises NoAnswers where every answer is an error. Its shards are then not done: the same command asks
@@ -259,8 +257,7 @@ class Generate(ReusingStage):
     def _prompt(self, question: str, given: Sequence[Given]) -> Prompt:
         contexts = tuple(text for text, _ in given)
         scores = tuple(score for _, score in given if score is not None and isfinite(score))
-        template = self.template if contexts else self.bare_template
-        text = prompts.render(template, question, contexts)
+        text = prompts.render(self.template, question, contexts)
         return Prompt(text, question, contexts, scores=scores if len(scores) == len(contexts) else ())
 
     def _contexts(self, shard: int) -> Mapping[int, list[Given]]:
@@ -315,4 +312,7 @@ def _columns(completion: Completion) -> dict[str, Any]:
     own = ("thought_tokens", "left_out", *STEPS)
     tokens = completion.probabilities.items()
     probabilities = [{"token": token, "probability": probability} for token, probability in tokens]
-    return {name: getattr(completion, name, None) for name in (*names, *own)} | {"probabilities": probabilities}
+    return {name: getattr(completion, name, None) for name in (*names, *own)} | {
+        "probabilities": probabilities,
+        "cached_tokens": getattr(completion, "cached_tokens", 0),
+    }

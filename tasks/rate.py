@@ -274,7 +274,6 @@ class Likelihood(ReusingStage, FurtherStage):
 
     def __init__(self, store: Path, inputs: Mapping[str, Artifact], config: LikelihoodConfig) -> None:
         """Raises ConfigError, EngineUnavailable, with the remedy."""
-        self.bare_template = prompts.source(config.prompt or Generator.prompt_without_contexts)
         self.template = prompts.source(config.prompt or Generator.prompt)
         super().__init__(store, inputs, config)
 
@@ -293,8 +292,7 @@ class Likelihood(ReusingStage, FurtherStage):
         return f"transformers:{self.config.model}"
 
     def method_identity(self) -> dict[str, Any]:
-        templates = {"prompt": self.template, "prompt_without_contexts": self.bare_template}
-        return {"model": self.method.identity(), **templates}
+        return {"model": self.method.identity(), "prompt": self.template}
 
     def reusable(self) -> list[File]:
         """The files with what this model read, in finished artifacts."""
@@ -323,7 +321,7 @@ class Likelihood(ReusingStage, FurtherStage):
         return ShardResult(len(asked), tables, tokens=tokens, notes=notes, reused=read_before(memory))
 
     def _prompt(self, question: str, contexts: Sequence[str]) -> str:
-        return prompts.render(self.template if contexts else self.bare_template, question, tuple(contexts))
+        return prompts.render(self.template, question, tuple(contexts))
 
 
 def _row(question: int, answer: str, read: Values | str) -> dict[str, Any]:

@@ -156,6 +156,7 @@ METHODS: dict[str, dict[str, str]] = {
         "accuracy": "vitalfew.tasks.metrics.answers:Accuracy",
         "exact_match": "vitalfew.tasks.metrics.answers:ExactMatch",
         "f1": "vitalfew.tasks.metrics.answers:F1",
+        "answer_words": "vitalfew.tasks.metrics.answers:AnswerWords",
         "rouge": "vitalfew.tasks.metrics.answers:Rouge",
         "answer_likelihood": "vitalfew.tasks.metrics.answers:AnswerLikelihood",
         "judged_correct": "vitalfew.tasks.metrics.verdicts:JudgedCorrect",

@@ -20,6 +20,7 @@ from vitalfew.storage.indexes.units import Units, table_of
 from vitalfew.storage.runs import NamedIndex
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.encode import make_encoder
+from vitalfew.tasks.models.loading import loading
 from vitalfew.tasks.registry import as_recorded, make
 from vitalfew.tasks.retrievers.base import WITHOUT_HITS, QuestionBatch, Retriever
 from vitalfew.tasks.stage import MethodStage, Progress, ShardResult
@@ -254,7 +255,8 @@ class Retrieve(MethodStage):
         self._held = self.searcher
 
     def work(self, shard: int, progress: Progress) -> ShardResult:
-        searcher = self.searcher
+        with loading():  # whichever method is first opens the index
+            searcher = self.searcher
         asked = self.inputs["asked"].read(shard, columns=["question_id", "source_id", "text", "itself"])
         vectors = self.question_vectors(shard) if "question_vectors" in self.inputs else None
         names = [(str(row["question_id"]), row["source_id"]) for row in asked.to_pylist()]

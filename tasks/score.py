@@ -40,7 +40,7 @@ from vitalfew.tasks.stage import Progress, ShardResult, Stage
 
 _RATING = ("rank", "score", "kept", "tokens")
 _STEPS = ("kv_tokens", "init_seconds", "prefill_seconds", "copy_seconds", "decode_seconds")
-_ANSWER = ("text", "prompt_tokens", "completion_tokens", "seconds", "error", *_STEPS)
+_ANSWER = ("text", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "error", *_STEPS)
 
 Rows = dict[int, list[dict[str, Any]]]
 """A table's rows by question, in their order."""
@@ -53,7 +53,7 @@ class Score(Stage):
     name: ClassVar[str] = "score"
     table: ClassVar[str] = "scores"
     over: ClassVar[str] = "asked"
-    version: ClassVar[str] = "3"  # since 3, a context has the shown part of a sentence, not all of it
+    version: ClassVar[str] = "4"  # since 4, with cached tokens; 3, a context has the shown part of a sentence
     section: ClassVar[str] = "score"
     results: ClassVar[tuple[str, ...]] = (
         "hits", "labels", "perturbed", "evidence", "appraisals", "candidates", "likelihoods", "answers", "verdicts",
@@ -214,7 +214,8 @@ class Score(Stage):
         return Context(row["text"], row["tokens"], spans, _origin(row))
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        usd = charge(0.0, 0.0, row["prompt_tokens"] + row["completion_tokens"], *self._generated)
+        tokens = row["prompt_tokens"] + row["completion_tokens"]
+        usd = charge(0.0, 0.0, tokens, *self._generated, cached=row["cached_tokens"])
         rated = tuple(Rating(**{name: one[name] for name in _RATING}) for one in row["ratings"])
         kept = sum(one.kept for one in rated) if rated else len(row["contexts"])
         return Answer(**{name: row[name] for name in _ANSWER}, usd=usd, kept=kept, ratings=rated)
@@ -240,7 +241,7 @@ def _origin(row: dict[str, Any]) -> tuple[int, ...]:
 
 def _at_the_cost_of(candidates: Sequence[Answer], answer: Answer) -> Answer:
     """An answer with the tokens, the time and the price of all candidates."""
-    names = ("prompt_tokens", "completion_tokens", "seconds", "usd")
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "usd")
     return replace(answer, **{name: sum(getattr(candidate, name) for candidate in candidates) for name in names})
 
 

@@ -33,13 +33,14 @@ from vitalfew.storage.artifacts import (
     whole_bases,
     write_bases,
 )
-from vitalfew.storage.costs import Cost, Meter, Reused
+from vitalfew.storage.costs import LOADING, Cost, Meter, Reused
 from vitalfew.storage.journals import Journal
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.names import attempt
 from vitalfew.tasks.models.causal.engines.cap import charging
 from vitalfew.tasks.models.causal.engines.memory import remembering
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
+from vitalfew.tasks.models.loading import loaded
 from vitalfew.tasks.models.readings import Memory, Reading
 from vitalfew.tasks.models.ticks import Counted, Tick
 from vitalfew.tasks.registry import construct, kept
@@ -59,14 +60,15 @@ def _code_version() -> str:
 
 @dataclass
 class ShardResult:
-    """The result of a shard: rows per table, other files, tokens computed, counts for the manifest, and what the rows
-    took that were taken over from earlier work."""
+    """The result of a shard: rows per table, other files, tokens computed, counts for the manifest, those of the tokens
+    that a server had cached, and what the rows took that were taken over from earlier work."""
 
     rows_in: int
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
     tokens: int = 0
     notes: dict[str, int] = field(default_factory=dict)
+    cached: int = 0
     reused: Reused = field(default_factory=Reused)
 
 
@@ -272,12 +274,12 @@ class Stage(ABC):
         if type(self).prepare is not Stage.prepare and not self.is_prepared():
             self._prepare_anew()
             journal = Journal(self.artifact, PREPARATION, run_id)
-            meter = Meter(model=self.model_name)
+            meter = Meter(model=self.model_name, apart=loaded)
             with meter, remembering(journal), self._at_work(PREPARATION, meter, journal, progress) as counted:
                 self.prepare(counted)
                 meter.cost.tokens = journal.tokens(0)
             written = [self.artifact.describe(path, PREPARED, 0) for path in self.prepared()]
-            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal)
+            self._mark_done(ShardRecord(PREPARATION, run_id, written, 0, meter.cost), journal, meter)
         self.artifact.begin({**self.description(), "shards": len(self.shards())})
 
     def _prepare_anew(self) -> None:
@@ -291,15 +293,15 @@ class Stage(ABC):
         where they would cost too much; what came for the others is in the journal."""
         self.confirm()
         journal = Journal(self.artifact, shard, run_id, self.num_gpus)
-        meter = Meter(self.num_gpus, self.model_name)
+        meter = Meter(self.num_gpus, self.model_name, loaded)
         with attempt(run_id), meter, remembering(journal), self._at_work(shard, meter, journal, progress) as counted:
             result = self.work(shard, counted)
             written = [self.artifact.write(shard, table, rows) for table, rows in result.tables.items()]
-            meter.cost.tokens = journal.tokens(result.tokens)
+            meter.cost.tokens, meter.cost.cached_tokens = journal.tokens(result.tokens), result.cached
             result.reused.enter(meter.cost, self.num_gpus, self.model_name)
         self.confirm()
         record = ShardRecord(shard, run_id, written + result.files, result.rows_in, meter.cost, result.notes)
-        return self._mark_done(record, journal)
+        return self._mark_done(record, journal, meter)
 
     @contextmanager
     def _at_work(self, shard: int, meter: Meter, journal: Journal, progress: Progress) -> Iterator[Counted]:
@@ -313,6 +315,7 @@ class Stage(ABC):
             spent = replace(meter.cost, started=journal.started)
             attempt = ShardRecord(shard, journal.run_id, [], 0, spent)
             with suppress(OSError):  # the disk may be full, and it is the cancellation that tells
+                self._enter_loading(shard, journal.run_id, meter)
                 self.artifact.add_costs(self.name, self.model_name, [attempt], finished=False)
                 self.artifact.add_costs(self.name, self.model_name, [*self.artifact.records()])
 
@@ -328,8 +331,14 @@ class Stage(ABC):
         finally:
             _working.remove(give_up)
 
-    def _mark_done(self, record: ShardRecord, journal: Journal) -> ShardRecord:
+    def _enter_loading(self, shard: int, run_id: str, meter: Meter) -> None:
+        """Enter in the ledger what a shard's worker took to load models."""
+        if meter.apart.wall_seconds:
+            self.artifact.add_costs(LOADING, self.model_name, [ShardRecord(shard, run_id, [], 0, meter.apart)])
+
+    def _mark_done(self, record: ShardRecord, journal: Journal, meter: Meter) -> ShardRecord:
         """From now on the marker holds the cost, or the ledger if another attempt was first."""
+        self._enter_loading(record.shard, record.run_id, meter)
         counted = journal.counted(record, self.model_name)
         marker = self.artifact.mark_done(counted)
         if marker is not counted:

@@ -29,8 +29,8 @@ def answer(
 ) -> None:
     """Answer a question by an evaluated method, with the sentences it was answered from.
 
-    The method has the settings that its last evaluation in this store chose; if it was not evaluated here, those of
-    the experiment.
+    The method has the settings, and the generator, of its last evaluation in this store; if it was not evaluated here,
+    those of the experiment. RUN:METHOD names an evaluation by its run id: `vitalfew runs` lists them.
 
         vitalfew answer "Who approves a trip abroad?" --index handbook --method quickstart:ParetoRAG
         vitalfew answer "Who approves a trip abroad?" --index handbook --model openai:NAME
@@ -68,8 +68,8 @@ def _show(found: "RagAnswer", chosen: "Configured") -> None:
         f"{seconds:.2f} s, {significant(found.usd)} USD",
         highlight=False,
     )
-    whose = f"as evaluated in run {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
-    say(f"{escape(chosen.experiment)}:{escape(chosen.method.name)}, {whose}; configuration {found.fingerprint}")
+    about = f"{chosen.experiment}:{chosen.method.name}, {chosen.whose}; configuration {found.fingerprint}"
+    say(escape(about))
 
 
 def mcp(

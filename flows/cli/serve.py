@@ -64,9 +64,10 @@ def serve(
 ) -> None:
     """Answer questions over HTTP, by methods as they were evaluated, also for clients of OpenAI.
 
-    Settings are those that the last evaluation in this store chose. An index name that moves is followed. SIGTERM or
-    Ctrl-C ends the server when the accepted requests are answered. --max-usd is for the time from its start to its end;
-    after that, questions are refused (402) and searches are not. The file serve.yaml names several configurations:
+    Settings are those that the last evaluation in this store chose; with a run id for EXPERIMENT those of that run,
+    whose generator stays, whatever is evaluated later. An index name that moves is followed. SIGTERM or Ctrl-C ends the
+    server when the accepted requests are answered. --max-usd is for the time from its start to its end; after that,
+    questions are refused (402) and searches are not. The file serve.yaml names several configurations:
 
         vitalfew serve quickstart:ParetoRAG --index wiki
         vitalfew serve serve.yaml --port 9000
@@ -113,9 +114,8 @@ def _computing(runner: str, replicas: str | None) -> "Callable[[list[Served]], A
 def _announce(served: "list[Served]", address: str, keys: list[str]) -> None:
     for each in served:
         chosen = each.answering.configured
-        by = f"evaluated by {chosen.run}" if chosen.run else "not evaluated in this store with these settings"
         where = f"index {chosen.index.name}" if chosen.index else "without an index"
-        say(escape(f"{each.name}: {where}, {by}"))
+        say(escape(f"{each.name}: {where}, {chosen.whose}"))
     say(escape(f"Address: {address}  (OpenAI clients: {address}/v1; description: {address}/docs; Ctrl-C ends it)"))
     out.print(f"Keys: {escape(', '.join(keys))}" if keys else "No key is needed: only this machine can connect.")
     sys.stdout.flush()

@@ -100,7 +100,8 @@ def start(
         with step(seconds, "evaluate", asked.experiment, "--index", name, *sets(whole), *at(store)):
             evaluated = evaluate(asked.experiment, name, assignments=whole, **here)
         begin = beginning(evaluated.report, asked.is_written)
-        method = f"{ANSWERS}:{begin.method}"
+        # By the run's id the method keeps its generator, whatever is evaluated later.
+        method = f"{evaluated.report.run_id if answers else ANSWERS}:{begin.method}"
         settings = [own for own in given["evaluate"] if own.partition("=")[0].partition(".")[0] in SECTIONS[1:]]
         if answers:
             words = ("--index", name, "--method", method, *sets(settings), *at(store))

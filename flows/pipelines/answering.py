@@ -35,7 +35,7 @@ from vitalfew.tasks.refiners.base import merged as joined
 from vitalfew.tasks.registry import UnknownName, method_named
 from vitalfew.tasks.retrieve import Retrieve
 from vitalfew.tasks.splitters.tokens import count_tokens
-from vitalfew.tasks.stage import MethodStage, Stage
+from vitalfew.tasks.stage import MethodStage, ShardResult, Stage
 
 ABOUT_GOLD = ("load", "ask", "likelihood", "judge", "score")
 """The stages of an evaluation that do not answer."""
@@ -132,19 +132,35 @@ class RagAnswer:
 @dataclass(frozen=True)
 class Configured:
     """A method with all of its settings, and the index that it searches, if it retrieves. `run`: the evaluation of this
-    store whose settings and index these are; empty: it was not evaluated here, or is given other settings."""
+    store whose settings and index these are; empty: it was not evaluated here, or is given other settings. `others`:
+    by generator, the last evaluation in which the method answered with that one instead."""
 
     experiment: str
     method: Method
     index: NamedIndex | None
     run: str
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def whose(self) -> str:
+        """Which evaluation fixed its generator, and how to name one with another."""
+        if not self.run:
+            return "not evaluated in this store with these settings"
+        said = f"as evaluated in run {self.run}"
+        if not self.others or not self.method.generate:
+            return said
+        said += f", which answered with {_answers_with(self.method.generate.model_dump())}"
+        return "; ".join(
+            [said, *(f"run {run} with {name}: name it {run}:{self.method.name}" for name, run in self.others.items())]
+        )
 
 
 def configured(
     store: Path, name: str, index: str | None = None, settings: Mapping[str, Any] | None = None
 ) -> Configured:
-    """Find a method by EXPERIMENT:METHOD, with the settings that its last evaluation in this store chose for it; where
-    it was not evaluated, those of the experiment, whose `choose` does not count then.
+    """Find a method by EXPERIMENT:METHOD, with the settings that its last evaluation in this store chose for it, or by
+    RUN:METHOD, with those of that evaluation, whatever came later; where it was not evaluated, those of the experiment,
+    whose `choose` does not count then.
 
     `settings` take precedence: {"generate": {"generator": "openai"}}. Raises UnknownName, ConfigError, IndexNotFound,
     IndexMismatch.
@@ -157,6 +173,7 @@ def configured(
     found = _evaluated(store, title, wanted, index)
     run = found[0] if found else None
     if found:
+        title = found[0].name
         methods = {method.name: method for method in found[1].methods}
     else:
         _, written = find(experiment, store)
@@ -175,7 +192,29 @@ def configured(
     searched = indexes[method.index] if method.index else None
     if run and method.retrieve and searched and not _searched(store, run, method.name, searched):
         run = None
-    return Configured(title, method, searched, run.run_id if run else "")
+    if run is None:
+        return Configured(title, method, searched, "")
+    return Configured(title, method, searched, run.run_id, _others(store, run, method))
+
+
+def _others(store: Path, run: Run, method: Method) -> dict[str, str]:
+    """By generator, the last other evaluation in which a method answered with that one, and not with its own."""
+    found: dict[str, str] = {}
+    for other in reversed(read_runs(store)):
+        if (other.flow, other.name, other.state) != (run.flow, run.name, "completed"):
+            continue
+        for each in other.config["methods"]:
+            if each["name"] == method.name and each.get("generate"):
+                found.setdefault(_answers_with(each["generate"]), other.run_id)
+    if method.generate:
+        found.pop(_answers_with(method.generate.model_dump()), None)
+    return found
+
+
+def _answers_with(generate: Mapping[str, Any]) -> str:
+    """The generator with its model: "openai (gpt-4o-mini)"."""
+    model = generate.get("model")
+    return f"{generate['generator']} ({model})" if model else str(generate["generator"])
 
 
 def _searched(store: Path, run: Run, method: str, index: NamedIndex) -> bool:
@@ -185,9 +224,11 @@ def _searched(store: Path, run: Run, method: str, index: NamedIndex) -> bool:
 
 
 def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> tuple[Run, Evaluate] | None:
-    """The last finished evaluation that has the method, on this index if one is named."""
+    """The last finished evaluation that has the method, on this index if one is named; or the one whose run id stands
+    for the experiment."""
     for run in reversed(read_runs(store)):
-        if run.flow == "evaluate" and run.name == experiment and run.state == "completed":
+        is_named = run.run_id == experiment
+        if run.flow == "evaluate" and (is_named or run.name == experiment) and run.state == "completed":
             try:
                 parameters = complete(Evaluate.model_validate(run.config))
             except ValueError:  # a method of the user's has other settings now
@@ -196,7 +237,7 @@ def _evaluated(store: Path, experiment: str, method: str, index: str | None) -> 
             own = named.get(method_named(method, named)) or (
                 next(iter(named.values())) if not method and len(named) == 1 else None
             )
-            if own and (index is None or own.index in (index, None)):
+            if is_named or (own and (index is None or own.index in (index, None))):
                 return run, parameters
     return None
 
@@ -345,7 +386,7 @@ class Answering:
                     result = stage.work(0, no_tick)
             finally:
                 stage.inputs = given
-            made.add(stage, result.tables, clock() - began, cpu_clock() - cpu, result.tokens)
+            made.add(stage, result, clock() - began, cpu_clock() - cpu)
             held[stage.artifact.name] = Held(*_key(stage.artifact), result.tables)
         return made
 
@@ -392,14 +433,14 @@ class _Made:
     seconds: dict[str, float] = field(default_factory=dict)
     usd: float = 0.0
 
-    def add(self, stage: Stage, tables: Mapping[str, pa.Table], seconds: float, cpu: float, tokens: int) -> None:
-        for name, table in tables.items():
+    def add(self, stage: Stage, result: ShardResult, seconds: float, cpu: float) -> None:
+        for name, table in result.tables.items():
             if "question_id" in table.column_names and name != "question_vectors":
                 own = self.rows[name] = defaultdict(list)
                 for row in table.to_pylist():
                     own[row["question_id"]].append(row)
         self.seconds[stage.name] = seconds
-        self.usd += charge(cpu, seconds * stage.num_gpus, tokens, stage.model_name)
+        self.usd += charge(cpu, seconds * stage.num_gpus, result.tokens, stage.model_name, cached=result.cached)
 
     def answers(self, texts: Sequence[str], configuration: str) -> Iterator[RagAnswer]:
         share = {step: seconds / len(texts) for step, seconds in self.seconds.items()}

@@ -169,8 +169,8 @@ def naming(label: str) -> Iterator[None]:
         raise ConfigError("\n".join(f"method {label}: {line}" for line in str(error).splitlines())) from None
 
 
-JUDGED = ("judged_correct", "supported", "preferred")
-"""The metrics that show a judge's verdicts."""
+JUDGED = ("judged_correct", "supported")
+"""The metrics that show a judge's verdicts, beside those of an experiment that names none of them."""
 FOLDER = Path(__file__).parents[2] / "configs" / "experiments"
 CHOSEN_ON = "development"
 USUAL_STORE: Path = Experiment.model_fields["store"].default
@@ -251,7 +251,7 @@ def evaluation(name: str, settings: Mapping[str, Any], *given: Mapping[str, Any]
     shown = [row[0].method.model_copy(update={"name": row[0].row}) for row in rows]
     choose = _choose(experiment, rows)
     if any(method.stages.get("judge") for method in shown) and not {*score.metrics} & {*JUDGED}:
-        logger.warning("no metric shows the judge's verdicts: add some to score.metrics (%s)", ", ".join(JUDGED))
+        score = score.model_copy(update={"metrics": (*JUDGED, *score.metrics)})
     return complete(build(Evaluate, {**shared, "score": score, "name": name, "methods": shown, "choose": choose}))
 
 

@@ -88,8 +88,7 @@ class Generator(ABC):
     version: ClassVar[str] = "1"
     """Raise it when the same input would give another output."""
     prompt: ClassVar[str] = "short_answer"
-    """The prompt of configs/prompts that it is asked with by default, where there are contexts."""
-    prompt_without_contexts: ClassVar[str] = "no_context"
+    """The prompt of configs/prompts that it is asked with by default, with contexts and without."""
     needs_scores: bool = False
     """Its prompts are to have the scores of their contexts."""
     uses_gpu: bool = False
@@ -148,7 +147,8 @@ class WithEngine(Generator):
 
 
 class ByEngine(WithEngine):
-    """A generator that lets an engine answer the rendered prompts. `runs_on`: the engine's class."""
+    """A generator that lets an engine answer the rendered prompts, in sentences unless the settings name another
+    prompt. `runs_on`: the engine's class."""
 
     class Options(Generator.Options):
         lines: int | None = Field(
@@ -160,6 +160,7 @@ class ByEngine(WithEngine):
 
     engine: Engine
     runs_on: ClassVar[type[Engine]]
+    prompt: ClassVar[str] = "sentence_answer"
 
     def __init__(self, options: Any) -> None:
         super().__init__(options, self.runs_on(options, "generate"))

@@ -60,7 +60,6 @@ class SelfRag(WithEngine):
         )
 
     prompt: ClassVar[str] = "self_rag"
-    prompt_without_contexts: ClassVar[str] = "self_rag"
 
     def __init__(self, options: Options) -> None:
         """Raises EngineUnavailable also for a model that lacks one of the reflection tokens."""

@@ -133,7 +133,6 @@ class RatingGenerator(WithEngine):
     """Base of generators that rate contexts."""
 
     prompt: ClassVar[str] = "sparse_rag"
-    prompt_without_contexts: ClassVar[str] = "sparse_rag"
     batch_tokens: int = 0
     """Tokens that are read together, where a rating may depend on that."""
 

@@ -61,7 +61,6 @@ class XRag(WithEngine):
         answer_begins: str = Field("The answer is:", description="Beginning of the answer, given to the model.")
 
     prompt: ClassVar[str] = "xrag"
-    prompt_without_contexts: ClassVar[str] = "xrag"
 
     def __init__(self, options: Options) -> None:
         """Raises also EngineUnavailable for a model without projector or placeholder, or with another encoder's, and

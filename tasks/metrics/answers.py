@@ -1,6 +1,7 @@
-"""Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers.
+"""Answers against gold answers: accuracy, exact match, token F1, ROUGE, choices and sets of answers; and their length.
 
-All metrics leave out a question without gold answers, or whose generator failed. An empty answer is wrong.
+They leave out a question whose generator failed, and all but the length one without gold answers. An empty answer is
+wrong.
 
 **Accuracy, exact match, F1** are the best over a question's gold answers. The comparable forms of the texts
 (tasks/comparable.py) are compared as SQuAD's evaluation script does (Rajpurkar et al., 2016, arXiv 1606.05250, section
@@ -123,7 +124,7 @@ class _BestOfGold(PerQuestion):
 
     version: ClassVar[str] = "3"  # since 3, of the comparable form; 2, no empty output equals articles or punctuation
 
-    def row(self, case: Case) -> tuple[float] | None:
+    def row(self, case: Case) -> tuple[float, ...] | None:
         output = judged(case)
         if output is None:
             return None
@@ -135,29 +136,58 @@ class _BestOfGold(PerQuestion):
 
 
 class Accuracy(_BestOfGold):
-    """1 if an output of at most `score.max_words` words contains a gold answer, else 0.
+    """1 if an output contains a gold answer, else 0.
 
-    The limit of 15 comes from ParetoRAG (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) has no
-    limit: null. It counts the words between white space in the raw output. The output contains an answer if both are
-    normalised and the answer is a run of whole words. This is stricter than comparing characters: "no" is not in "I do
-    not know", nor "May" in "Mayor". A gold answer that is an article, such as the letter A of a multiple choice, counts
-    where no word follows it: "The answer is A." has it, "A dog." does not. So accuracy is never below exact match for
-    answers within the limit.
+    An answer is judged as it is served: a sentence may hold a gold answer. ParetoRAG counts an output of more than 15
+    words as wrong (section 4.1, appendix F); PFE-Self-RAG's binary match (section 6.4) does not. `score.max_words` is
+    such a limit, in words between white space of the raw output; `accuracy_cut` is 1 where it alone makes an answer
+    wrong. The output contains an answer if both are normalised and the answer is a run of whole words. This is stricter
+    than comparing characters: "no" is not in "I do not know", nor "May" in "Mayor". A gold answer that is an article,
+    such as the letter A of a multiple choice, counts where no word follows it: "The answer is A." has it, "A dog." does
+    not. So accuracy is never below exact match for answers within the limit.
     """
 
     class Options(MetricOptions):
         max_words: int | None = Field(
-            15,
+            None,
             ge=1,
-            description="Maximum number of words in an answer; a longer answer counts as wrong. null: no limit.",
+            description="Maximum number of words in an answer; a longer answer counts as wrong. Default: no limit.",
         )
 
     shown = (Column("accuracy", "accuracy", needs=JUDGED),)
 
+    def columns(self) -> Sequence[Column]:
+        return self.shown if self.options.max_words is None else (*self.shown, _CUT)
+
+    def row(self, case: Case) -> tuple[float, ...] | None:
+        found, limit = super().row(case), self.options.max_words
+        if found is None or limit is None or case.answer is None:
+            return found
+        (holds,) = found
+        is_short = words(case.answer.text) <= limit
+        return (holds, 0.0) if is_short else (0.0, holds)
+
     def match(self, output: str, normalised: str, gold: str) -> float:
-        limit = self.options.max_words
-        short = limit is None or len(output.split()) <= limit
-        return float(short and _contains(output, normalised, gold))
+        return float(_contains(output, normalised, gold))
+
+
+CUT = "accuracy_cut"
+"""The column of a limit of words: 1 for an answer that holds a gold answer and is longer."""
+_CUT = Column(CUT, "right, but too long", direction="neither", needs=JUDGED, detail=True)
+
+
+def words(text: str) -> int:
+    """Count the words of an answer: the runs between white space."""
+    return len(text.split())
+
+
+class AnswerWords(PerQuestion):
+    """Number of words in the answer, between white space; a failed one is left out."""
+
+    shown = (Column("answer_words", "answer words", "words", "neither", (ANSWER,)),)
+
+    def row(self, case: Case) -> tuple[float] | None:
+        return (float(words(case.answer.text)),) if case.answer and not case.answer.error else None
 
 
 def _contains(output: str, normalised: str, gold: str) -> bool:
@@ -293,7 +323,7 @@ class _OfSet(PerQuestion):
         if judged(case) is None:
             return []
         single = [replace(case, answer=answer) for answer in answers if not answer.error]
-        (values,) = self.metric.score(single).values()
+        values = next(iter(self.metric.score(single).values()))  # a limit of words has a column of its own
         return [value == 1 for value in values]
 
 

@@ -99,6 +99,7 @@ class Answer:
     seconds: float
     error: str = ""
     usd: float = 0.0
+    cached_tokens: int = 0
     kept: int | None = None
     kv_tokens: int | None = None
     init_seconds: float | None = None

@@ -21,13 +21,16 @@ from typing import ClassVar
 
 from vitalfew.tasks.metrics.base import ANSWER, CONTEXTS, REFINEMENTS, STEPS, Case, Column, PerQuestion
 
+CACHED = "cached_tokens"
+"""The tokens of prompts that a server had read before, for another prompt with the same beginning."""
+
 
 class Tokens(PerQuestion):
-    """Prompt and completion tokens, contexts, their words and punctuation marks, seconds, and the tokens' price (USD).
+    """Prompt, cached and completion tokens, contexts, their words and punctuation marks, seconds, the tokens' price.
 
     The model counts the tokens."""
 
-    version: ClassVar[str] = "2"  # since 2, the price is without computing time
+    version: ClassVar[str] = "3"  # since 3, with cached tokens; 2, the price is without computing time
 
     shown = (
         Column("prompt_tokens", "prompt tokens", "tokens", "lower", (ANSWER,)),
@@ -36,12 +39,13 @@ class Tokens(PerQuestion):
         Column("contexts", "contexts", "contexts", "lower", (CONTEXTS,)),
         Column("seconds", "generator seconds", "s", "lower", (ANSWER,)),
         Column("usd", "USD for tokens", "USD", "lower", (ANSWER,), detail=True),
+        Column(CACHED, "cached prompt tokens", "tokens", "neither", (ANSWER,), detail=True),
     )
 
     def row(self, case: Case) -> tuple[float | None, ...]:
         answer, contexts = case.answer, case.contexts
         tokens = (answer.prompt_tokens, answer.completion_tokens) if answer else (None, None)
-        price = (answer.seconds, answer.usd) if answer else (None, None)
+        price = (answer.seconds, answer.usd, float(answer.cached_tokens)) if answer else (None, None, None)
         shown = (None, None) if contexts is None else (sum(context.tokens for context in contexts), len(contexts))
         return (*tokens, *shown, *price)
 

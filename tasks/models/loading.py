@@ -35,6 +35,11 @@ def loading() -> Iterator[None]:
         _loaded.cpu_seconds = before[1] + process_time() - began[1]
 
 
+def loaded() -> tuple[float, float]:
+    """The wall and CPU seconds that this thread has spent on loading so far."""
+    return _loaded.seconds, _loaded.cpu_seconds
+
+
 def clock() -> float:
     """Seconds since some moment, without those in which this thread loaded models."""
     return perf_counter() - _loaded.seconds

@@ -11,7 +11,7 @@ ParetoRAG, which are both favoured, they do not choose.
 from dataclasses import dataclass
 
 from vitalfew.tasks.reports.contents import Report
-from vitalfew.tasks.reports.recommendation import GAPPED, recommendation, recommended
+from vitalfew.tasks.reports.recommendation import GAPPED, is_blank, recommendation, recommended
 from vitalfew.tasks.reports.shown.columns import figure, is_apart, quality_metric, signed
 from vitalfew.tasks.reports.statistics.bootstrap import ENOUGH
 
@@ -38,14 +38,19 @@ class Beginning:
 
 def beginning(report: Report, is_written: bool) -> Beginning:
     """`report`: of an experiment whose methods include `spans`; `is_written`: a writer wrote the questions."""
-    if report.asked.is_gapped:
+    if report.asked.is_gapped and not is_blank(report):
         return _by_gaps(report)
     taken, why = recommended(report), [recommendation(report)]
     if taken is None:
-        why.append(MEASURED.format(f"Until they are enough, {FAVOURED}"))
+        why.append(_meanwhile())
     return Beginning(
         taken.name if taken else FAVOURED, taken is not None, (*filter(None, why), *([WRITTEN] if is_written else []))
     )
+
+
+def _meanwhile() -> str:
+    """The method that is named although nothing was chosen, and why."""
+    return MEASURED.format(f"Until questions choose, {FAVOURED}")
 
 
 def _by_gaps(report: Report) -> Beginning:
@@ -57,7 +62,7 @@ def _by_gaps(report: Report) -> Beginning:
         few = (
             f"{asked:,} {'question is' if asked == 1 else 'questions are'} too few to choose by: ask {ENOUGH} or more."
         )
-        return Beginning(FAVOURED, False, (few, GAPPED, MEASURED.format(f"Until they are enough, {FAVOURED}")))
+        return Beginning(FAVOURED, False, (few, GAPPED, _meanwhile()))
     base = report.methods[spans.against or 0]
     interval = f"95 % interval {signed(difference.low)} to {signed(difference.high)}"
     shown = (

@@ -81,13 +81,16 @@ class StageCost:
 @dataclass(frozen=True, slots=True)
 class Paid:
     """The costs of a run (USD, CPU seconds), and what it reused and did not pay again: `earlier_…`, of artifacts of
-    earlier runs, and of answers, readings and vectors in new ones."""
+    earlier runs, and of answers, readings and vectors in new ones. `loading_…`: the part of the costs that was for
+    loading models (USD, seconds on the clock), which is in no method's costs."""
 
     usd: float = 0.0
     cpu_seconds: float = 0.0
     earlier_usd: float = 0.0
     earlier_cpu_seconds: float = 0.0
     earlier_stages: tuple[str, ...] = ()
+    loading_usd: float = 0.0
+    loading_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,8 @@ class MethodResult:
     sentences are weighed with; `reading`: retrieval against reader, where both were scored; `generator`: that answers,
     with its model; `budget`: `refine.max_tokens`, a bound that a method may stay below; `stopped`: questions for which
     its refiner was sure enough with less; `without_hits`: for which nothing was retrieved; `cut`, `refused`: answers
-    that the limit of tokens cut, or that the model or a filter refused."""
+    that the limit of tokens cut, or that the model or a filter refused; `token_prices`: USD of a million tokens of its
+    generator, and of a million cached ones; None where no price is listed for it."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -155,6 +159,7 @@ class MethodResult:
     without_hits: int = 0
     cut: int = 0
     refused: int = 0
+    token_prices: tuple[float, float] | None = None
 
     @property
     def label(self) -> str:

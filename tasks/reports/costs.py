@@ -5,6 +5,9 @@ answers, readings and vectors had taken when they were computed: both together a
 known. A stage that several methods share was paid once: the costs of the methods, every shared stage once, are what the
 run and earlier runs paid together.
 
+Loading models is in no stage's and no index's costs, because it falls to whichever method is first. What the run paid
+holds it, as a figure of its own.
+
 An index is known by the artifacts in which the run searched: its name may stand for others by now.
 """
 
@@ -17,7 +20,7 @@ import polars as pl
 from vitalfew.configs.evaluation import Method
 from vitalfew.configs.schema import EncodeConfig
 from vitalfew.storage.artifacts import Artifact, Manifest
-from vitalfew.storage.costs import read_ledger
+from vitalfew.storage.costs import LOADING, read_ledger
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.reports.contents import IndexResult, Paid, StageCost
 from vitalfew.tasks.reports.runs import read_manifest
@@ -42,13 +45,18 @@ def ledger_of(store: Path, *manifests: Manifest) -> pl.DataFrame:
     rows = []
     for manifest in manifests:
         own = [record for record in [manifest.preparation, *manifest.shards] if record]
-        recorded = [{**vars(record.cost), "run_id": record.run_id} for record in own]
+        recorded = [{**vars(record.cost), "stage": manifest.stage, "run_id": record.run_id} for record in own]
         rows += _ledger(store, manifest.artifact) or recorded
     return pl.DataFrame(rows, _LEDGER)
 
 
 def _ledger(store: Path, artifact: str) -> list[dict[str, Any]]:
     return read_ledger(Artifact(store, *artifact.split("/")).ledger)
+
+
+def _work(ledger: pl.DataFrame) -> pl.DataFrame:
+    """The ledger without the loading of models, which falls to whichever method is first."""
+    return ledger.filter(pl.col("stage") != LOADING)
 
 
 def _totals(ledger: pl.DataFrame) -> dict[str, Any]:
@@ -98,7 +106,7 @@ def _manifests(store: Path, run: Run, method: str) -> list[Manifest]:
 
 def _cost(store: Path, run: Run, manifests: Sequence[Manifest], shared: bool) -> StageCost:
     """The cost of one stage; the mean over seeds where there are several."""
-    ledger, seeds, first = ledger_of(store, *manifests), len(manifests), manifests[0]
+    ledger, seeds, first = _work(ledger_of(store, *manifests)), len(manifests), manifests[0]
     totals = _totals(ledger) | _whole(ledger)
     now = float(ledger.filter(pl.col("run_id") == run.run_id)["usd"].sum())
     return StageCost(
@@ -120,12 +128,19 @@ def paid(store: Path, run: Run) -> Paid:
     over."""
     ledger = pl.DataFrame([row for artifact in run.fingerprints for row in _ledger(store, artifact)], _LEDGER)
     is_own = pl.col("run_id") == run.run_id
-    own, earlier = _totals(ledger.filter(is_own)), _whole(ledger.filter(~is_own))
+    own, earlier = _totals(ledger.filter(is_own)), _whole(_work(ledger.filter(~is_own)))
+    loading = _totals(ledger.filter(is_own & (pl.col("stage") == LOADING)))
     recalled = ledger.filter(is_own & pl.col("finished").fill_null(True) & (pl.col("reused_usd") > 0))
     usd, cpu = (float(recalled[name].sum()) for name in ("reused_usd", "reused_cpu_seconds"))
-    stages = dict.fromkeys([*ledger.filter(~is_own)["stage"], *recalled["stage"]])
+    stages = dict.fromkeys([*_work(ledger.filter(~is_own))["stage"], *recalled["stage"]])
     return Paid(
-        own["usd"], own["cpu_seconds"], earlier["whole_usd"] + usd, earlier["whole_cpu_seconds"] + cpu, tuple(stages)
+        own["usd"],
+        own["cpu_seconds"],
+        earlier["whole_usd"] + usd,
+        earlier["whole_cpu_seconds"] + cpu,
+        tuple(stages),
+        loading["usd"],
+        loading["wall_seconds"],
     )
 
 
@@ -157,7 +172,7 @@ def _index(store: Path, name: str, manifests: dict[str, Manifest], used_by: Sequ
         name=name,
         settings=", ".join(f"{key}={text}" for key, text in texts.items()),
         **rows,
-        **_totals(ledger_of(store, *manifests.values())),
+        **_totals(_work(ledger_of(store, *manifests.values()))),
         disk_bytes=sum(file.bytes for manifest in manifests.values() for file in manifest.files()),
         copied=manifests["vectors"].note("reused"),
         used_by=tuple(used_by),

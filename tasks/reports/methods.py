@@ -3,6 +3,7 @@ errors and costs. Methods that differ in their seed alone are one, their mean.""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +15,7 @@ from vitalfew.configs.evaluation import Evaluate, Method
 from vitalfew.configs.loading import flat
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Manifest
+from vitalfew.storage.costs import read_prices
 from vitalfew.storage.runs import Run
 from vitalfew.tasks.generators.base import CUT, REFUSED
 from vitalfew.tasks.metrics.base import SCALE
@@ -154,10 +156,20 @@ def _result(
         budget=group.methods[0].refine.max_tokens if "evidence" in manifests else None,
         cut=sum(manifest.note(CUT) for manifest in manifests.get("candidates", [])),
         refused=sum(manifest.note(REFUSED) for manifest in manifests.get("candidates", [])),
+        token_prices=_token_prices(manifests.get("candidates", [])),
         stopped=sum(manifest.note(STOPPED) for manifest in manifests.get("evidence", [])[:1]),
         without_hits=sum(manifest.note(WITHOUT_HITS) for manifest in manifests.get("hits", [])[:1]),
     )
     return result, scores
+
+
+def _token_prices(answered: Sequence[Manifest]) -> tuple[float, float] | None:
+    """The generator's prices of tokens on the day of its answers: of all, and of cached ones."""
+    if not answered:
+        return None
+    prices, model = read_prices(datetime.fromisoformat(answered[0].completed).date()), answered[0].model
+    listed = prices.listed(model)
+    return (listed, prices.of_cached(model)) if listed else None
 
 
 def _reading(

@@ -1,11 +1,12 @@
 """The sentences that a report begins with: which method to take, by what was shown and by what it costs.
 
-Below `ENOUGH` questions none is recommended: the best so far is named, with its interval. From there on, a method is
-shown to be better or worse than its baseline where the paired test of the primary metric says so after Holm's
-correction (`columns.is_apart`), and what is shown to be better is taken. Otherwise the cheapest is named of those that
-are not shown to be worse and that lie at most `MARGIN` below their baseline in this sample. Neither makes it as good:
-the sentence says how much worse it may be, by the far end of its 95 % interval, and how many more questions would
-detect a difference.
+Below `ENOUGH` questions none is recommended, and none where no method has a value above 0: one that answers nothing is
+not better for answering with fewer tokens. The sentence says why, and what to do. Elsewhere, a method is shown to be
+better or worse than its baseline where the paired test of the primary metric says so after Holm's correction
+(`columns.is_apart`), and what is shown to be better is taken. Otherwise the cheapest is named of those that are not
+shown to be worse and that lie at most `MARGIN` below their baseline in this sample. Neither makes it as good: the
+sentence says how much worse it may be, by the far end of its 95 % interval, and how many more questions would detect a
+difference.
 
 The cheapest has the lowest cost of all stages as if nothing had been known before (USD), or the fewest prompt tokens
 where that cost of any of them is not known.
@@ -21,7 +22,8 @@ with the largest standard deviation of the sample's paired differences: it is as
 import math
 from collections.abc import Sequence
 
-from vitalfew.tasks.metrics.base import SCALE
+from vitalfew.tasks.metrics.answers import CUT
+from vitalfew.tasks.metrics.base import ANSWER, SCALE
 from vitalfew.tasks.reports.contents import STAGE_USD, MethodResult, Report
 from vitalfew.tasks.reports.shown.columns import (
     figure,
@@ -46,6 +48,14 @@ GAPPED = (
     "These questions are sentences of the corpus with a gap: they favour searches for sentences and for words, and "
     "are not shown to choose what people's questions choose (docs/results/written_questions.md)."
 )
+WRONG = (
+    "Read some of the answers, and of the contexts that they are given from: the generator, its prompt or the gold "
+    "answers do not fit. A judge reads answers in other words (judge.engine, judge.model)."
+)
+NOT_FOUND = "Look at some of the questions: what they name as their gold is perhaps not in the index."
+TOO_LONG = (
+    "Answers that hold a gold answer are wrong for their length alone: score.max_words=null judges them as they are."
+)
 _NAME, _ROUNDING = 48, 1e-9
 
 
@@ -60,7 +70,7 @@ def recommended(report: Report) -> MethodResult | None:
     shown to be worse, else the cheapest of those that lie near it; None where no choice can be made."""
     metric = _directed(report)
     own = _Comparison(report, metric) if metric and report.baselines() else None
-    if own is None or not own.is_enough:
+    if own is None or not own.is_enough or is_blank(report):
         return None
     return own.best(own.better) if own.better else own.cheapest(own.near, own.price(own.near)) or own.best(own.near)
 
@@ -71,12 +81,32 @@ def _directed(report: Report) -> str | None:
     return metric if metric and report.column(metric).direction in ("higher", "lower") else None
 
 
+def is_blank(report: Report) -> bool:
+    """Return whether no method has a value above 0 in a primary metric that is a share."""
+    metric = _directed(report)
+    column = report.column(metric) if metric else None
+    is_share = column is not None and column.unit == SCALE and column.direction == "higher"
+    return is_share and not any(report.values(metric or ""))
+
+
+def _nothing(report: Report, metric: str) -> str:
+    """Why nothing is recommended where every value is 0, and what to do."""
+    column, asked = report.column(metric), report.asked.questions
+    of = f"{asked:,} {_questions(asked)}"
+    if any(report.values(CUT)):
+        return f"Nothing is recommended: {column.heading} is 0 for every method on {of}. {TOO_LONG}"
+    remedy = WRONG if ANSWER in column.needs else NOT_FOUND
+    return f"Nothing is recommended: {column.heading} is 0 for every method on {of}. {remedy}"
+
+
 def _recommendation(report: Report) -> str:
     if not report.methods:
         return ""
     metric = _directed(report)
     if metric is None:
         return "Nothing is recommended: no method has a score that says which is better."
+    if is_blank(report):
+        return _nothing(report, metric)
     own = _Comparison(report, metric)
     if len(report.methods) == 1 and not own.baselines:
         return f"Nothing is recommended: {_name(report.methods[0])} is the only method, compared with none."
@@ -154,19 +184,11 @@ class _Comparison:
         return min(priced, key=rank, default=None)
 
     def not_yet(self) -> str:
-        """Name the best so far, where the questions are too few to choose by."""
+        """Say how many questions it takes, where there are too few to choose by."""
         few = f"{self.asked:,} {_questions(self.asked)} {'is' if self.asked == 1 else 'are'} too few"
-        top = self.best([*self.known, *self.baselines])
-        value = figure(self.report.value(top, self.metric), self.column.unit)
-        best = f"Best so far: {self.picked(top)}, {self.heading} {value}"
-        if top.against is not None:
-            own, share = self.difference(top), self.share(top, price_metric(self.report))
-            best += f", {signed(own.mean_difference)} against {self.base(top)}"
-            best += "" if own.low is None else f" ({_interval(own)})"
-            best += f", with {share}" if share else ""
         needed = self.needed(self.known)
         detect = f" Detecting a difference of {SIZE:g} takes about {needed:,} questions (80 % power)." if needed else ""
-        return f"No choice can be made yet: {few}, ask at least {ENOUGH}. {best}.{detect}"
+        return f"Nothing is recommended: {few} to choose by; ask at least {ENOUGH}.{detect}"
 
     def take_the_best(self) -> str:
         top, price = self.best(self.better), self.price(self.better)

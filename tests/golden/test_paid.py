@@ -12,7 +12,7 @@ from tests.support.prices import PER_TOKEN, priced
 EXPERIMENT = """
 index: synthetic
 questions: {{sample: {sample}, seed: 7, batch: 6}}
-generate: {{generator: openai, model: tiny, temperature: 0, base_url: "{url}", concurrency: 1}}
+generate: {{generator: openai, model: tiny, prompt: short_answer, temperature: 0, base_url: "{url}", concurrency: 1}}
 methods:
   alone: {{retrieve: null}}
   keywords: {{retrieve: {{retriever: bm25, top_k: {top_k}}}}}

@@ -1,7 +1,5 @@
 """What becomes of the answers of servers as they are: refused parameters, thoughts, refusals, cuts, parts, sentences.
 
-The expected values are those of today, right or wrong. Known to be wrong, and changed by issue 58: a sentence (of more
-than 15 words, so its accuracy is 0); the prompt (asks for five words at most).
 """
 
 import json

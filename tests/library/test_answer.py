@@ -56,3 +56,21 @@ def test_what_cannot_be_answered_has_a_message_and_a_status(store: vf.Store, cor
         status, printed = answered(store, *arguments)
         assert status == 1
         assert message in " ".join(printed.split())
+
+
+def test_a_run_fixes_the_generator_of_its_methods(own: vf.Store, corpus: Path) -> None:
+    """An evaluation with another generator is another run: messages name both, and each keeps its answers."""
+    name, first = f"{corpus / 'shapes.yaml'}:naive", own.report("shapes").run
+    before = own.rag(name).answer(QUESTION)
+    settings = {"generate": {"generator": FAILING.partition("=")[2]}, "questions": {"sample": 2}}
+    second = own.evaluate(str(corpus / "shapes.yaml"), "towns", settings=settings, runner="serial").run
+    by_run = own.rag(f"{first}:naive")
+    assert (by_run.run, by_run.answer(QUESTION).text) == (first, before.text)
+    assert own.rag(name).run == second
+    _, printed = answered(own, QUESTION, "--method", name)
+    shown = " ".join(printed.split())
+    assert f"as evaluated in run {second}, which answered with tests.support.fakes:FirstWords" in shown
+    assert f"run {first} with reader: name it {first}:naive" in shown
+    status, printed = answered(own, QUESTION, "--method", f"{first}:naiv")
+    assert status == 1
+    assert "did you mean 'naive'" in " ".join(printed.split())

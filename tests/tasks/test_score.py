@@ -68,7 +68,7 @@ def test_rows_and_means() -> None:
     scores = scoring.score_cases(metrics, [4, 5, 6, 7], CASES)
     assert scores.schema == schemas.SCORES
     assert {"question_id": 5, "metric": "f1", "value": pytest.approx(2 / 3)} in scores.to_pylist()
-    assert scores.num_rows == 3 + 3 + 0 + 4 * 4
+    assert scores.num_rows == 3 + 3 + 0 + 5 * 4
     summaries = scoring.summarise(metrics, scores, 4)
     assert summaries.schema == schemas.SUMMARIES
     rows = {row.pop("metric"): row for row in summaries.to_pylist()}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from vitalfew.configs.schema import Execution
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, ShardRecord
-from vitalfew.storage.costs import Cost, Quote, charge, read_ledger
+from vitalfew.storage.costs import LOADING, Cost, Quote, charge, read_ledger
 from vitalfew.tasks.stage import Stage
 
 Announce = Callable[[str], None]
@@ -70,13 +70,14 @@ def measured(stage: Stage, units: float) -> Sample:
     manifest = stage.run("plan")
     once = [manifest.preparation.cost] if manifest.preparation else []
     costs = [*once, *(record.cost for record in manifest.shards)]
+    loading = [row for row in read_ledger(stage.artifact.ledger) if row["stage"] == LOADING]
     return Sample(
         units=units,
         shards=max(1, len(manifest.shards)),
         rows=manifest.rows.get(stage.table, 0),
         tokens=sum(cost.tokens for cost in costs),
-        wall=sum(cost.wall_seconds for cost in costs),
-        cpu=sum(cost.cpu_seconds for cost in costs),
+        wall=sum(cost.wall_seconds for cost in costs) + sum(row["wall_seconds"] for row in loading),
+        cpu=sum(cost.cpu_seconds for cost in costs) + sum(row["cpu_seconds"] for row in loading),
         memory=max((cost.peak_memory_bytes for cost in costs), default=0),
         disk=sum(file.bytes for file in manifest.files()),
     )

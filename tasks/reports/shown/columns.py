@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DIFFERENCE_HEADS = ("metric", "difference", "95 % interval", "p", "p (Holm)", "effect", "questions", "higher", "lower")
 SPEED = "tokens/s"
-SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts")
+SMALL_UNITS, COUNTED_UNITS = ("s", "USD"), ("tokens", "contexts", "words")
 """Units whose values are shown with three significant digits, and with one decimal."""
 PROMPT_TOKENS, CONTEXT_TOKENS = "prompt_tokens", "context_tokens"
 """The second is what `refine.max_tokens` bounds: both count words and punctuation marks."""

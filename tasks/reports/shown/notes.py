@@ -1,11 +1,15 @@
 """Sentences of a report: headline, choices, gaps, errors, sets of answers, critics, statistics, and what was paid."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from vitalfew.tasks.metrics.answers import CUT
+from vitalfew.tasks.metrics.costs import CACHED
 from vitalfew.tasks.reports.contents import Answered, BestAlpha, CriticResult, MethodResult, Paid, Report
 from vitalfew.tasks.reports.shown.columns import (
+    PROMPT_TOKENS,
     figure,
     is_apart,
     pareto_front,
@@ -22,8 +26,10 @@ from vitalfew.tasks.reports.statistics.paired import questions_needed, visible_d
 
 _ERROR_LENGTH = 160
 _NAME_LENGTH = 60
+CACHED_SHARE = 0.5
+"""The share of a whole prompt that the break-even line takes for cached."""
 _STOPPED = 6
-"""Methods that are named as having stopped early, at most."""
+"""Methods that are named as having stopped early, or as answering at too great length, at most."""
 
 
 def notes(report: Report) -> list[str]:
@@ -62,7 +68,7 @@ def warnings(report: Report) -> list[str]:
     """Methods that were left out; gold that was not found; metrics without a score, and why; answers
     that failed, with their first messages, that were cut, and that were refused."""
     lines = [f"{one_line(name)} was left out: {one_line(reason)}." for name, reason in report.left_out.items()]
-    lines += [*_lost(report), *_unscored(report)]
+    lines += [*_lost(report), *_unscored(report), *_cut(report)]
     for method in report.methods:
         if method.without_hits:
             count = f"{method.without_hits:,} of {report.asked.questions:,} questions have no hits"
@@ -93,6 +99,18 @@ def _lost(report: Report) -> list[str]:
     found = f"{'it gets' if asked.lost == 1 else 'they get'} no gold passages from it"
     command = sql_command("FROM rejects WHERE stage = 'ask'", report.store)
     return [f"{start} a source or quote that the index does not have, first: {places}; {found}: {command}"]
+
+
+def _cut(report: Report) -> list[str]:
+    """How many answers of which method a limit of words makes wrong."""
+    found = ((method, method.summaries.get(CUT)) for method in report.methods)
+    often = [
+        f"{_name(method)} {round(own.value * own.questions):,} of {own.questions:,}"
+        for method, own in found
+        if own and own.value
+    ]
+    what = "Answers that hold a gold answer and count as wrong, because they have more than score.max_words words"
+    return [f"{what}: {listed(often, _STOPPED)}."] if often else []
 
 
 def statistics(report: Report) -> list[str]:
@@ -212,16 +230,53 @@ def _budgets(report: Report) -> list[str]:
     return [f"Budgets (refine.max_tokens) and context tokens are {counted}; the generator counts prompt tokens."]
 
 
+def _cached(report: Report) -> list[str]:
+    """From how many tokens on a prompt is cheaper cut than whole and cached, for every method that cuts; none without a
+    price of cached tokens."""
+    lines = [_break_even(report, own, report.methods[own.against]) for own in report.methods if own.against is not None]
+    return [*filter(None, lines)][:MOST]
+
+
+def _break_even(report: Report, method: MethodResult, against: MethodResult) -> str:
+    """A whole prompt of T tokens, of which the share h is cached, costs T·((1 − h)·p + h·c) at the price p of a token
+    and c of a cached one. Cut to t tokens, which differ with the question, so that none is cached, it costs t·p, and
+    r for the cutting. So cutting pays where T > (t·p + r) / ((1 − h)·p + h·c)."""
+    kept, whole = (report.value(own, PROMPT_TOKENS) for own in (method, against))
+    if method.token_prices is None or not kept or not whole or kept >= whole:
+        return ""
+    full, cheap = (price / 1e6 for price in method.token_prices)
+    if cheap >= full:
+        return ""
+    refining = sum(cost.whole_usd for cost in method.costs if cost.stage == "refine") / report.asked.questions
+
+    def least(share: float) -> str:
+        return f"{math.ceil((kept * full + refining) / ((1 - share) * full + share * cheap)):,}"
+
+    line = (
+        f"{_name(method)}: with {CACHED_SHARE:.0%} of the prompt cached, cutting it to {figure(kept, 'tokens')} tokens "
+        f"pays above {least(CACHED_SHARE)} tokens at these prices; {_short(against)}'s has {figure(whole, 'tokens')}"
+    )
+    hits = (report.value(against, CACHED) or 0.0) / whole
+    return f"{line}, {hits:.0%} of them cached in this run: above {least(hits)}." if hits else f"{line}."
+
+
 def paid(report: Report) -> list[str]:
-    """The costs of this run and of the one that chose its settings, and what they reused of earlier ones."""
+    """Where a cut prompt is cheaper than a cached one; the costs of this run and of the one that chose its settings;
+    what they reused of earlier ones."""
     if not any(method.costs for method in report.methods):
         return []
     lines = [_paid("Choosing", report.choosing)] if report.choosing else []
-    return [*lines, _paid("This run", report.paid)]
+    return [*_cached(report), *lines, _paid("This run", report.paid)]
 
 
 def _paid(what: str, paid: Paid) -> str:
-    line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}."
+    line = f"{what} paid {_sum(paid.usd, paid.cpu_seconds)}"
+    if paid.loading_seconds:
+        loading = (
+            f"{significant(paid.loading_usd)} USD of it for loading models ({significant(paid.loading_seconds)} s)"
+        )
+        line += f", {loading}, which no method's costs hold"
+    line += "."
     if paid.earlier_stages:
         stages = ", ".join(map(one_line, paid.earlier_stages))
         line += f" Reused and not paid again ({stages}): {_sum(paid.earlier_usd, paid.earlier_cpu_seconds)}."

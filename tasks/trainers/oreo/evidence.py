@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 
 from vitalfew.tasks.generators import prompts
-from vitalfew.tasks.generators.base import Generator, Prompt
+from vitalfew.tasks.generators.base import ByEngine, Generator, Prompt
 from vitalfew.tasks.metrics.answers import F1, has_answer, is_right, normalise
 from vitalfew.tasks.models.causal.engines.base import Completion
 from vitalfew.tasks.models.small.copied import CopiedRun
@@ -75,12 +75,14 @@ _template = cache(prompts.source)
 
 
 def answers(generator: Generator, asked: Sequence[tuple[str, str]]) -> list[Completion]:
-    """Return a generator's answers to (question, evidence text). An empty text counts as no context."""
+    """Return a generator's answers to (question, evidence text). An empty text counts as no context.
+
+    A language model is asked for short answers, because the reward compares words with those of short gold answers."""
+    template = _template(Generator.prompt if isinstance(generator, ByEngine) else generator.prompt)
     given = []
     for question, text in asked:
         contexts = (text,) if text.strip() else ()
-        name = generator.prompt if contexts else generator.prompt_without_contexts
-        given.append(Prompt(prompts.render(_template(name), question, contexts), question, contexts))
+        given.append(Prompt(prompts.render(template, question, contexts), question, contexts))
     return generator.generate(given)
 
 

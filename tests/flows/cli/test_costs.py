@@ -12,7 +12,8 @@ from vitalfew.storage import costs, usage
 from vitalfew.storage.costs import Meter, charge, read_prices
 
 LISTS = """
-- {dated: 2027-03-01, cpu_core_hour: 0.10, gpu_hour: 3.0, million_tokens: {"openai:large": 2.0}}
+- {dated: 2027-03-01, cpu_core_hour: 0.10, gpu_hour: 3.0, million_tokens: {"openai:large": 2.0},
+   million_cached_tokens: {"openai:large": 0.5}}
 - {dated: 2026-11-21, cpu_core_hour: 0.05, gpu_hour: 2.5, million_tokens: 1.0}
 """
 
@@ -37,6 +38,8 @@ def test_charges_by_day_and_model(prices: Path) -> None:
     assert charge(0, 0, 1e6, "minilm", old) == pytest.approx(1.0)  # one number: every model
     assert charge(0, 0, 1e6, "minilm", new) == 0
     assert charge(0, 0, 5e5, "openai:large", new) == pytest.approx(1.0)
+    assert charge(0, 0, 5e5, "openai:large", new, cached=4e5) == pytest.approx(0.2 + 0.2)
+    assert charge(0, 0, 1e6, "minilm", old, cached=1e6) == pytest.approx(1.0)  # no price of its own
 
 
 def test_a_single_list_and_what_is_refused(prices: Path) -> None:

@@ -257,7 +257,8 @@ def test_more_money_goes_on_where_the_cap_stopped(corpus: Corpus, server: PaidSe
 
 
 def experiment(server: PaidServer) -> dict[str, Any]:
-    generate = {"generator": "openai", "model": "tiny", "temperature": 0, "base_url": server.url, "concurrency": 4}
+    generate = {"generator": "openai", "model": "tiny", "prompt": "short_answer", "base_url": server.url}
+    generate |= {"temperature": 0, "concurrency": 4}
     return {
         "index": "test",
         "questions": {"sample": 24, "batch": 10},

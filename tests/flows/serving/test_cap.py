@@ -36,7 +36,7 @@ def _prices(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def file(tmp_path: Path, provider: PaidServer) -> Path:
     file = tmp_path / "trial.yaml"
-    generate = f"{{generator: openai, model: tiny, base_url: '{provider.url}', max_tokens: 8}}"
+    generate = f"{{generator: openai, model: tiny, prompt: short_answer, base_url: '{provider.url}', max_tokens: 8}}"
     file.write_text(f"choose: null\ngenerate: {generate}\nmethods:\n  one: {{{METHOD}}}\n  other: {{retrieve: null}}\n")
     return file
 

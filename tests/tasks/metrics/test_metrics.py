@@ -78,13 +78,19 @@ def one(metric: str, case: Case) -> float | None:
         ("The Mayor", "May", 0, 0, 0),
         ("", "Ada", 0, 0, 0),
         ("Ada " + "w " * 14, "Ada", 0, 2 / 16, 1),
-        ("Ada " + "w " * 15, "Ada", 0, 2 / 17, 0),  # sixteen words
+        ("Ada " + "w " * 15, "Ada", 0, 2 / 17, 1),
     ],
 )
 def test_answers_are_compared_as_squad_does(output: str, gold: str, exact: float, f1: float, accurate: float) -> None:
     """The best gold answer counts."""
     case = answered(output, "Carolina", gold)
     assert [one(name, case) for name in ("exact_match", "f1", "accuracy")] == pytest.approx([exact, f1, accurate])
+
+
+def test_a_limit_of_words_is_counted_by_itself() -> None:
+    limited = make(ScoreConfig(metrics=("accuracy",), max_words=15), "score")
+    cases = [answered("Ada " + "w " * more, gold) for more, gold in ((14, "Ada"), (15, "Ada"), (15, "Bo"))]
+    assert limited.score(cases) == {"accuracy": [1, 0, 0], "accuracy_cut": [0, 1, 0]}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +244,7 @@ def test_tokens_and_compression() -> None:
     retrieved = Case("Who?", (), (), (), contexts=(Context("A.", 2), Context("B.", 2)))
     made = {name: column[0] for name, column in (values("tokens", asked) | values("compression", asked)).items()}
     assert made == {
-        "prompt_tokens": 90, "completion_tokens": 7, "seconds": 0.5, "usd": 0.25, "contexts": None,
+        "prompt_tokens": 90, "completion_tokens": 7, "seconds": 0.5, "usd": 0.25, "cached_tokens": 0, "contexts": None,
         "context_tokens": None, "context_share": 0.25, "refine_seconds": 0.25, "refine_cpu_seconds": 0.5,
         "total_seconds": 0.75,
     }  # fmt: skip

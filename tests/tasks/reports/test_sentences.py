@@ -9,11 +9,11 @@ from rich.console import Console
 from tests.support import reports
 from tests.support.reports import summaries
 from vitalfew.tasks.reports.beginning import beginning
-from vitalfew.tasks.reports.contents import AskedQuestions, MethodResult, ReaderCounts, Report
+from vitalfew.tasks.reports.contents import AskedQuestions, MethodResult, ReaderCounts, Report, StageCost
 from vitalfew.tasks.reports.readings import sentences, warning
 from vitalfew.tasks.reports.recommendation import GAPPED, MARGIN, recommendation, recommended
 from vitalfew.tasks.reports.shown.markdown import markdown_report
-from vitalfew.tasks.reports.shown.notes import gains, headline
+from vitalfew.tasks.reports.shown.notes import gains, headline, paid
 from vitalfew.tasks.reports.shown.page import page
 from vitalfew.tasks.reports.shown.terminal import terminal_report
 from vitalfew.tasks.reports.statistics.paired import Difference
@@ -64,10 +64,13 @@ def test_what_is_shown_to_be_better_is_taken_with_its_interval_and_its_price() -
     )
 
 
-def test_below_thirty_questions_the_best_so_far_is_named_and_nothing_chosen() -> None:
-    said = recommendation(compared(ParetoRAG=(0.867, 190.0, against(0.133, 0.01, 0.0, 0.333, 29))))
-    assert said.startswith("No choice can be made yet: 29 questions are too few, ask at least 30. Best so far: ")
-    assert said.endswith("Detecting a difference of 0.05 takes about 503 questions (80 % power).")
+def test_below_thirty_questions_nothing_is_recommended() -> None:
+    report = compared(ParetoRAG=(0.867, 190.0, against(0.133, 0.01, 0.0, 0.333, 29)))
+    assert recommendation(report) == (
+        "Nothing is recommended: 29 questions are too few to choose by; ask at least 30. Detecting a difference of "
+        "0.05 takes about 503 questions (80 % power)."
+    )
+    assert recommended(report) is None
 
 
 def test_every_output_begins_with_it() -> None:
@@ -104,6 +107,26 @@ def test_questions_of_people_choose_what_the_report_recommends() -> None:
     assert recommended(report) is report.methods[1]
     assert beginning(begun(-0.3, 0.001, gapped=0), is_written=False).method == "naive RAG"
     assert beginning(begun(0.0, 0.9, gapped=0), is_written=False).method == "spans"  # with fewer tokens
+
+
+def test_a_cached_prompt_is_cheaper_cut_above_so_many_tokens() -> None:
+    """300 tokens at p, and 60 more for the cutting, cost as much as 576 of which half are charged a quarter of p."""
+    questions = reports.report().asked.questions
+    cut = MethodResult(
+        "spans",
+        {},
+        summaries(prompt_tokens=300.0),
+        costs=(StageCost("refine", whole_usd=60e-6 * questions),),
+        against=0,
+        token_prices=(1.0, 0.25),
+    )
+    whole = MethodResult("naive RAG", {}, summaries(prompt_tokens=1000.0, cached_tokens=900.0))
+    (line, _) = paid(reports.report(whole, cut))
+    assert line == (
+        "spans: with 50% of the prompt cached, cutting it to 300.0 tokens pays above 576 tokens at these prices; naive "
+        "RAG's has 1,000.0, 90% of them cached in this run: above 1,108."
+    )
+    assert len(paid(reports.report(whole, replace(cut, token_prices=(1.0, 1.0))))) == 1
 
 
 # A line for each method
