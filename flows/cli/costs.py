@@ -22,6 +22,9 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from vitalfew.flows.pipelines.quote.sample import QuotedStage
+    from vitalfew.storage.costs import Quote
+
 
 NOTHING = "Everything is in the store: a run has nothing to do, and costs nothing."
 
@@ -52,9 +55,9 @@ def plan(
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions, for some 30
-    seconds, and uses the answers that are in the store. Sends nothing to a server: the answers of its model are
-    estimated, and the basis of the estimate is printed.
+    For an experiment, the quote is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
+    answers that are in the store. Sends nothing to a server: the answers of its model are estimated, and the basis of
+    the estimate is printed.
 
     For `questions`, tries some passages, and sends nothing to a server either.
 
@@ -130,12 +133,7 @@ def _plan_writing(given: list[dict[str, Any]]) -> None:
     if not quoted.stages:
         out.print(NOTHING)
         return
-    shown = table("stage", figures=("passages", "tokens", "wall s", "CPU s", "peak MiB", "USD"))
-    for each in quoted.stages:
-        memory = f"{each.peak_memory_bytes >> 20:,}" if each.peak_memory_bytes else ""
-        seconds = (f"{each.wall_seconds:,.1f}", f"{each.cpu_seconds:,.1f}")
-        shown.add_row(each.stage, f"{each.rows:,}", f"{each.tokens:,}", *seconds, memory, f"{each.usd:.5f}")
-    out.print(shown)
+    out.print(_stages(quoted.rows))
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
     out.print(_with_workers(quoted, plan.parameters) + ".")
@@ -170,23 +168,7 @@ def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
         out.print(
             f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
         )
-    shown = table("stage", figures=("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"))
-    quotes = {quote.stage: quote for quote in quoted.stages}
-    for name in quoted.names:
-        if quote := quotes.get(name):
-            shown.add_row(
-                name,
-                f"{quote.rows:,}",
-                f"{quote.tokens:,}" if quote.tokens else "",
-                f"{quote.wall_seconds:,.1f}",
-                f"{quote.cpu_seconds:,.1f}",
-                f"{quote.peak_memory_bytes >> 20:,}",
-                f"{quote.disk_bytes / 2**20:,.1f}",
-                f"{quote.usd:.5f}",
-            )
-        else:
-            shown.add_row(name, "already done")
-    out.print(shown)
+    out.print(_stages(quoted.rows))
     if not quoted.stages:
         out.print(NOTHING)
         return
@@ -207,43 +189,44 @@ def _with_workers(quoted: Any, parameters: Execution) -> str:
 
 
 def _show_evaluation(parameters: Execution, quoted: Any) -> None:
-    """Print the quote of an evaluation, method by method, with its basis."""
+    """Print the quote of an evaluation with its basis."""
     for part in quoted.parts:
         out.print(f"[b]{escape(part.name)}[/]: {part.questions:,} questions")
-        out.print(_methods(part.methods), "")
+        out.print(_stages(part.rows), "")
     if quoted.is_open:
         out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
-    if all(method.there for method in quoted.methods):
+    if not quoted.stages:
         out.print(NOTHING)
         return
-    out.print("The figures of a method exclude work that it shares with an earlier method.")
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
     out.print(_with_workers(quoted, parameters) + ".")
 
 
-_QUOTED = {
-    "prompts": "prompts",
-    "tokens_in": "tokens in",
-    "tokens_out": "out",
-    "critic_tokens": "critic's",
-    "other_tokens": "others'",
-    "wall_seconds": "wall s",
-    "usd": "USD",
-}
+_FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")
 
 
-def _methods(rows: Sequence[Any]) -> Table:
-    """Make a table of the methods of a quote, with their sum, without columns of tokens that are all zero."""
-    names = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
-    sums = (_figure(_QUOTED[name], sum(getattr(row, name) for row in rows)) for name in names)
-    columns = (
-        Column(_QUOTED[name], total, justify="right", no_wrap=True) for name, total in zip(names, sums, strict=True)
-    )
-    shown = table(Column("method", "total", overflow="fold"), *columns, show_footer=True)
+def _stages(rows: Sequence["QuotedStage"]) -> Table:
+    """Make a table of the stages of a quote, by stage and model."""
+    groups: dict[tuple[str, str], list[Quote]] = {}
     for row in rows:
-        figures = [_figure(_QUOTED[name], getattr(row, name)) for name in names]
-        shown.add_row(escape(row.method), *(["already done"] if row.there else figures))
+        groups.setdefault((row.stage, row.model), []).extend([row.quote] if row.quote else [])
+    shown = table("stage", "model", figures=_FIGURES)
+    for (stage, model), quotes in groups.items():
+
+        def total(name: str, quotes: list["Quote"] = quotes) -> Any:
+            return sum(getattr(quote, name) for quote in quotes)
+
+        figures = [
+            f"{total('rows'):,}",
+            f"{total('tokens'):,}" if total("tokens") else "",
+            f"{total('wall_seconds'):,.1f}",
+            f"{total('cpu_seconds'):,.1f}",
+            f"{max((quote.peak_memory_bytes for quote in quotes), default=0) >> 20:,}",
+            f"{total('disk_bytes') / 2**20:,.1f}",
+            f"{total('usd'):.5f}",
+        ]
+        shown.add_row(stage, escape(model), *(figures if quotes else ["already done"]))
     return shown
 
 
