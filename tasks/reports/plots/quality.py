@@ -13,13 +13,12 @@ from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
     LABEL,
-    LINES,
     MARKERS,
     NAMED,
     Plot,
     canvas,
-    colour,
     labelled,
+    line,
     marks,
 )
 from vitalfew.tasks.reports.shown.columns import (
@@ -38,8 +37,6 @@ BUDGET = "refine.max_tokens"
 TOKENS = "tokens of the contexts (words and punctuation marks), mean per question"
 KEPT, SPEED = "kept", "decoding_speed"
 _NAME = 32
-_DODGE = 0.014
-"""Between the intervals of two neighbouring lines, of the doubling of tokens."""
 
 
 def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
@@ -155,39 +152,37 @@ def quality_by_budget(report: Report) -> Plot | None:
         return None
     column = report.column(metric)
     front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
-    points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
-    title = f"{sentence_case(column.heading)} by the tokens used"
     lines = points.partition_by("line", maintain_order=True)
-    moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
     caption = (
         "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
-        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
-        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
-        f"{moved - 1:.0%} from their place. Filled marks and the stepped line show the Pareto front: no other "
-        "method is as good with fewer tokens."
+        "above) where less was enough, and on another mark where a larger budget changed nothing. A single mark is a "
+        "method without a budget. Shaded: 95 % intervals. The stepped line is the Pareto front: no other method is as "
+        "good with fewer tokens."
     )
     with canvas("budgets", (9.2, 6.6)) as drawing:
         [axes] = drawing.axes
         axes.set_xscale("log", base=2)
-        shifts = [2 ** (_DODGE * (kind - (len(lines) - 1) / 2)) for kind in range(len(lines))]
-        handles = [_draw(axes, line, kind, shift) for kind, (line, shift) in enumerate(zip(lines, shifts, strict=True))]
+        handles = [
+            line(axes, kind, own["tokens"], own["value"], own.select("low", "high").rows())
+            for kind, own in enumerate(lines)
+        ]
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)
         axes.set(xlabel=TOKENS, ylabel=column.heading)
-        axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
         _ticks(axes, points["budget"].drop_nulls().unique().sort().to_list())
-        drawing.legend(handles, [line["line"][0] for line in lines])
+        drawing.legend(handles, [own["line"][0] for own in lines])
         words = "; ".join(
             dict.fromkeys(
                 f"{name} {figure(value, column.unit)} with {tokens:,.0f} tokens"
                 for name, tokens, value in front.select("line", "tokens", "value").rows()
             )
         )
+        title = f"{sentence_case(column.heading)} by the tokens used"
         return drawing.plot(title, caption, f"{len(lines)} methods. On the front: {words}.")
 
 
 def _budgeted(report: Report, metric: str) -> pl.DataFrame:
     """A row per method, by lines and rising budgets: `line` (the name of methods that differ in their budget alone),
-    `tokens` of the contexts, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
+    `tokens` of the contexts, `value`, `low` and `high` of the metric, and the `budget` if any."""
     rows = []
     for number, methods in enumerate(families(BUDGET, report.methods).values()):
         name = methods[0].label.replace(f" max_tokens={methods[0].budget}", "")
@@ -198,7 +193,7 @@ def _budgeted(report: Report, metric: str) -> pl.DataFrame:
                 rows.append((number, shortened(one_line(name), _NAME), *own))
     schema = {"number": pl.Int64, "line": pl.String, **dict.fromkeys(("tokens", "value", "low", "high"), pl.Float64)}
     frame = pl.DataFrame(rows, {**schema, "budget": pl.Int64}, orient="row")
-    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True).with_row_index("place")
+    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True)
 
 
 def _ticks(axes: Any, budgets: Sequence[int]) -> None:
@@ -214,21 +209,3 @@ def _ticks(axes: Any, budgets: Sequence[int]) -> None:
     above.set_xticks(shown, [f"{budget:,.0f}" for budget in shown])
     above.set_xticks([], minor=True)
     above.set_xlabel("budget (refine.max_tokens)")
-
-
-def _draw(axes: Any, points: pl.DataFrame, kind: int, shift: float) -> Any:
-    """Draw a line and its points, `shift` times to the right so that intervals of equal budgets stand side by side. The
-    handle."""
-    points = points.with_columns(pl.col("tokens") * shift)
-    joined = points.drop_nulls("budget")
-    looks = {"color": colour(kind), "ls": LINES[kind // len(COLOURS) % len(LINES)], "lw": 1.3}
-    axes.plot(joined["tokens"], joined["value"], zorder=2, **looks)
-    for (on_front, has_budget), some in points.group_by(
-        "on_front", pl.col("budget").is_not_null(), maintain_order=True
-    ):
-        size, zorder = 5.5 if has_budget else 7.2, 4 if on_front else 3
-        fill = colour(kind) if on_front else "white"
-        ends = some.select("low", "high").rows()
-        looks = {"mfc": fill, "ms": size, "zorder": zorder, "elinewidth": 0.8}
-        handle = marks(axes, kind, some["tokens"], some["value"], ends, **looks)
-    return handle
