@@ -150,6 +150,21 @@ class Quoted(QuotedStages):
         """The disk space that the run needs: permanent and temporary files."""
         return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
 
+    def headings(self) -> list[str]:
+        survey = self.survey
+        about = "" if survey.complete else "about "
+        read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
+        if survey.shards is not None:
+            read = "The store has the passages"
+        said = [f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions."]
+        if self.known:
+            vectors = f"The store already has the vectors of {self.known:.1%} of the passages"
+            said.append(f"{vectors}; they are not encoded again.")
+        return said
+
+    def room(self) -> str:
+        return f"; {decimal(int(self.disk_bytes))} of {decimal(self.free_bytes)} free disk space"
+
     def check(self) -> None:
         """Raises DoesNotFit."""
         if self.disk_bytes > self.free_bytes:
@@ -276,7 +291,7 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
     errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
-        return QuotedStages(rows=[], workers=workers)
+        return QuotedStages(rows=quoted_rows([plan.writing], []), workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
     bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]

@@ -12,8 +12,6 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from vitalfew.configs.evaluation import Questions
 from vitalfew.flows.pipelines.evaluate import EvaluationPlan, Stages, evaluation_stages
@@ -44,6 +42,7 @@ from vitalfew.tasks.stage import Stage
 
 SECONDS, MOST = 30.0, 32
 """How long the samples of a run may take, and the most questions in one."""
+OPEN = "the settings are not chosen yet: those that take the most tokens are quoted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +52,18 @@ class QuotedPart(QuotedStages):
     name: str
     questions: int
 
+    def headings(self) -> list[str]:
+        return [f"{self.name}: {self.questions:,} questions"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuotedEvaluation(QuotedStages):
-    """The quote of a run. `is_open`: settings are not chosen yet, and those that take the most tokens are quoted."""
+    """The quote of a run. Of settings that are not chosen yet those that take the most tokens are quoted."""
 
     parts: list[QuotedPart]
-    is_open: bool
+
+    def shown(self) -> list[QuotedPart]:
+        return self.parts
 
 
 def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: None) -> QuotedEvaluation:
@@ -67,6 +71,7 @@ def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: Non
 
     Raises InputError, and the errors of the stages, as the run itself would."""
     alternatives = plan.alternatives()
+    is_open = any(len(plans) > 1 for plans in alternatives)
     due = sum(any(each.missing() for each in plans) for plans in alternatives)
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:  # alternatives share most of their stages
         of_part = partial(_part, folder=Path(folder), seconds=SECONDS / max(1, due), announce=announce)
@@ -76,9 +81,8 @@ def quote_evaluation(plan: EvaluationPlan, announce: Announce = lambda text: Non
         workers=worker_count(plan.parameters),
         start_seconds=start_seconds(plan.parameters, sum(len({each.stage for each in part.stages}) for part in parts)),
         requests_usd=sum(part.requests_usd for part in parts),
-        bases=[*dict.fromkeys(basis for part in parts for basis in part.bases)],
+        bases=[*dict.fromkeys(basis for part in parts for basis in part.bases), *([OPEN] * is_open)],
         parts=parts,
-        is_open=any(len(plans) > 1 for plans in alternatives),
     )
 
 
@@ -111,8 +115,6 @@ class _Trial:
         """Choose the questions. Raises InputError where there are none."""
         self.plan, self.folder, self.announce = plan, folder, announce
         self.bases: dict[str, None] = {}
-        self.keys: set[int] = set()
-        """The prompts of the generators so far."""
         ask = plan.ask
         if not plan.manifest(ask):
             stages = next(iter(self._stages(plan.parameters.questions).values()))
@@ -148,26 +150,22 @@ class _Trial:
         """Run the missing stages on some questions."""
         condition = f"question_id IN ({', '.join(map(str, ids.tolist()))})"
         settings = Questions(dataset=self.plan.parameters.questions.dataset, where=condition, batch=len(ids))
-        self.pairs = {
+        planned = {
             stage.artifact.name: (stage, self.plan.by_method[method][name])
             for method, own in self._stages(settings).items()
             for name, stage in own.items()
         }
-        groups = in_order(stage for stage, _ in self.pairs.values())
-        pairs = [self.pairs[stage.artifact.name] for group in groups for stage in group]
+        groups = in_order(stage for stage, _ in planned.values())
+        pairs = [planned[stage.artifact.name] for group in groups for stage in group]
         found = try_missing(pairs, self.plan, len(ids), self.announce)
         chosen = {whole.artifact.name for _, whole in pairs if isinstance(whole, Ask | Load)}
         return {name: sample for name, sample in found.items() if name not in chosen}
 
     def quote(self, stage: Stage, sample: Sample) -> Quote:
-        """Quote a stage on all questions whose shard is not done: call this in the order of the plan."""
+        """Quote a stage on all questions whose shard is not done."""
         parameters, left = self.plan.parameters, self._left(stage)
-        tokens = left * sample.tokens / sample.units
-        if isinstance(stage, Generate):
-            tokens *= self._share_new(stage)
-        quote = estimate(
-            stage, parameters, sample, left, max(1, ceil(left / parameters.questions.batch)), tokens=tokens
-        )
+        shards = max(1, ceil(left / parameters.questions.batch))
+        quote = estimate(stage, parameters, sample, left, shards)
         if not asks_servers(stage):
             return quote
         if quoted := timed(self.plan.store, stage, quote):
@@ -182,18 +180,6 @@ class _Trial:
             return len(self.ids)
         rows = {record.shard: record.rows(self.plan.ask.table) for record in asked.shards}
         return sum(count for shard, count in rows.items() if not stage.artifact.record(shard))
-
-    def _share_new(self, stage: Generate) -> float:
-        """The share of the answers of the sample that no earlier stage of this run gets."""
-        own = next(own for own, whole in self.pairs.values() if whole is stage)
-        rows = pa.concat_tables(own.artifact.read(shard, own.table) for shard in own.shards())
-        asked = set(rows.filter(pc.invert(rows["reused"]))["prompt_id"].to_pylist())
-        new = asked - self.keys
-        self.keys |= asked
-        if not asks_servers(stage):
-            written = pc.mean(rows["completion_tokens"]).as_py()
-            self.bases[f"{stage.model_name}: {written:,.1f} tokens out per prompt, as in the sample"] = None
-        return len(new) / max(1, len(asked))
 
 
 ENOUGH = 8

@@ -62,6 +62,18 @@ class QuotedStages:
     def tokens(self) -> int:
         return sum(quote.tokens for quote in self.stages)
 
+    def shown(self) -> "Sequence[QuotedStages]":
+        """The parts that are shown one by one."""
+        return [self]
+
+    def headings(self) -> list[str]:
+        """What is said before its stages."""
+        return []
+
+    def room(self) -> str:
+        """What is said of the disk; empty where a run needs little."""
+        return ""
+
     @property
     def wall_seconds(self) -> float:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)

@@ -163,7 +163,7 @@ def quality_by_budget(report: Report) -> Plot | None:
         [axes] = drawing.axes
         axes.set_xscale("log", base=2)
         handles = [
-            line(axes, kind, own["tokens"], own["value"], own.select("low", "high").rows())
+            line(axes, kind, own["tokens"].to_list(), own["value"].to_list(), own.select("low", "high").rows())
             for kind, own in enumerate(lines)
         ]
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)

@@ -26,7 +26,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus
 from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
-from vitalfew.flows.pipelines.quote.evaluation import BYTES, quote_evaluation
+from vitalfew.flows.pipelines.quote.evaluation import BYTES, OPEN, quote_evaluation
 from vitalfew.flows.pipelines.quote.runner import runner_for
 from vitalfew.flows.pipelines.quote.sample import Sample, estimate, tried
 from vitalfew.storage.costs import Quote, save_quotes
@@ -258,7 +258,7 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     with pytest.raises(InputError, match="development questions"):
         quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))
     quoted = quote_evaluation(planned(store, CHOICE))
-    assert quoted.is_open
+    assert OPEN in quoted.bases
     assert [part.name for part in quoted.parts] == ["trial/development", "trial"]
     none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
     assert none < many
