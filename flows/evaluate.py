@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Annotated, cast
 
 from prefect import flow
@@ -13,14 +13,12 @@ from vitalfew.configs.evaluation import Evaluate
 from vitalfew.configs.section import Section
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import on_ray, one_cap, show_costs, show_report, show_written
+from vitalfew.flows.execute import run_on_ray, show_costs, show_report, show_written
 from vitalfew.flows.forms import EvaluateForm, OrWhole, WriteForm
 from vitalfew.flows.pipelines.evaluate import Evaluated
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.flows.pipelines.secrets import secrets
-from vitalfew.flows.ray_pool import ray_cluster
 from vitalfew.tasks.registry import stage_options
 
 
@@ -30,10 +28,7 @@ def evaluate(parameters: Annotated[EvaluateForm | Evaluate, OrWhole()]) -> Evalu
     """Answer questions with several methods, and compare their quality, tokens, time and costs."""
     whole = parameters.evaluation() if isinstance(parameters, EvaluateForm) else parameters
     use_secrets(whole)
-    plan = graph(whole)
-    check_cap(plan)
-    with one_cap(whole.max_usd), nullcontext() if plan.done() else ray_cluster(whole):
-        outcome = plan.run(on_ray(whole.workers, keep=True))
+    outcome: Evaluated = run_on_ray(graph(whole), keep=True)
     users: dict[str, list[str]] = {}
     for method, manifests in outcome.methods.items():
         for manifest in manifests.values():
@@ -83,10 +78,7 @@ def write_questions(parameters: Annotated[WriteForm | WriteQuestions, OrWhole()]
     """Write questions from the passages of an index; finished work is not repeated."""
     whole = parameters.writing() if isinstance(parameters, WriteForm) else parameters
     _fill_in(secrets(whole.write, "write"))
-    plan = graph(whole)
-    check_cap(plan)
-    with one_cap(whole.max_usd), nullcontext() if plan.done() else ray_cluster(whole):
-        outcome = plan.run(on_ray(whole.workers))
+    outcome: Outcome = run_on_ray(graph(whole))
     show_costs(whole.store, outcome)
     show_written(whole.store, outcome.run.name)
     return outcome

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -30,9 +30,10 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 from prefect.settings import get_current_settings
 
-from vitalfew.flows.pipelines.run import Execute, Outcome, StageProgress, alone
+from vitalfew.flows.pipelines.quote.cap import check_cap
+from vitalfew.flows.pipelines.run import Execute, Outcome, Plan, StageProgress, alone
 from vitalfew.flows.pipelines.write_questions import questions_of
-from vitalfew.flows.ray_pool import Workers, is_lost
+from vitalfew.flows.ray_pool import Workers, is_lost, ray_cluster
 from vitalfew.flows.server.access import Server, running
 from vitalfew.flows.server.reports import report_path
 from vitalfew.storage import files
@@ -153,6 +154,14 @@ def on_ray(workers: int | None, keep: bool = False) -> Execute:
         return manifests
 
     return execute
+
+
+def run_on_ray(plan: Plan, keep: bool = False) -> Any:
+    """Execute a plan within its cap; a finished one needs no cluster. `keep`: as of `on_ray`. Raises AboveCap."""
+    check_cap(plan)
+    given = plan.parameters
+    with one_cap(given.max_usd), nullcontext() if plan.done() else ray_cluster(given):
+        return plan.run(on_ray(given.workers, keep))
 
 
 def cost_rows(manifest: Manifest) -> list[dict[str, Any]]:

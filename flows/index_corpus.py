@@ -1,19 +1,16 @@
 """The flow `index-corpus`: load → split → encode → index, on Prefect and Ray."""
 
-from contextlib import nullcontext
 from typing import Annotated
 
 from prefect import flow
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import on_ray, one_cap, show_costs
+from vitalfew.flows.execute import run_on_ray, show_costs
 from vitalfew.flows.forms import IndexForm, OrWhole
 from vitalfew.flows.pipelines.graph import graph
-from vitalfew.flows.pipelines.quote.cap import check_cap
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.run import Outcome
-from vitalfew.flows.ray_pool import ray_cluster
 
 
 @flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
@@ -28,13 +25,10 @@ def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> O
 def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:
     """The common part of the flows that make an index. `quote`: quote the run before its start. Raises DoesNotFit."""
     plan = graph(parameters)
-    if not (done := plan.done()):
-        if quote:
-            quoted(plan).check()
-        else:
-            plan.room()
-        check_cap(plan)
-    with one_cap(parameters.max_usd), nullcontext() if done else ray_cluster(parameters):
-        outcome = plan.run(on_ray(parameters.workers))
+    if quote and not plan.done():
+        quoted(plan).check()
+    elif not plan.done():
+        plan.room()
+    outcome: Outcome = run_on_ray(plan)
     show_costs(parameters.store, outcome)
     return outcome

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from tempfile import gettempdir, mkdtemp
@@ -38,7 +39,7 @@ from vitalfew.tasks.models.batches import THREADS
 from vitalfew.tasks.models.causal.engines.cap import Cap, CapReached, Purse, purse_now, spending
 from vitalfew.tasks.models.causal.engines.remote import Unanswered
 from vitalfew.tasks.models.files import is_in_bucket
-from vitalfew.tasks.stage import Progress, Stage
+from vitalfew.tasks.stage import Stage
 
 if TYPE_CHECKING:
     from vitalfew.flows.pipelines.run import StageProgress
@@ -58,6 +59,10 @@ PASSED = (
 them in its dashboard and in its logs. A local Ray's workers inherit the whole environment."""
 OWN = ("VITALFEW_CACHE", "VITALFEW_CACHE_GB", "VITALFEW_PRICES")
 """Variables that every machine has for itself."""
+ON_EVERY_NODE = (
+    "A file or a model's directory that a setting names must be on every node, at the same path; a model may also be a "
+    "name that every node knows, or lie in a bucket (s3://BUCKET/PLACE). Finished work is kept"
+)
 SECRET = ("KEY", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK")
 SERVERS = ("OPENAI_", "VITALFEW_API_KEYS")
 
@@ -98,19 +103,6 @@ def take_over(given: Mapping[str, str]) -> None:
     os.environ.update(given)
 
 
-def own_places(stage: Stage) -> dict[str, Path]:
-    """Files and directories of this machine that the work needs, by the settings that name them. A file of another
-    kind, as a prompt is, was read here and travels with the stage."""
-    named = {key: Path(value) for key, value in _settings(stage.config.model_dump()) if _is_place(value)}
-    return {stage.setting(key): path for key, path in named.items() if files.exists(path)}
-
-
-def _is_place(value: Any) -> bool:
-    return (isinstance(value, Path) and value.is_absolute()) or (
-        isinstance(value, str) and value.startswith("/") and files.is_folder(Path(value))
-    )
-
-
 def _settings(section: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Every value, with its key as `--set` takes it below the section."""
     if isinstance(section, Mapping):
@@ -121,17 +113,6 @@ def _settings(section: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield from _settings(value, key)
     else:
         yield key, section
-
-
-def check_places(places: Mapping[str, Path], node: str) -> None:
-    """Raises ConfigError for the first that this machine lacks."""
-    for setting, path in places.items():
-        if not files.exists(path):
-            raise ConfigError(
-                f"{setting}: the node {node} has no {path}. Put it there on every node. For a model, you can also give "
-                "a name that every node knows (of a package, or of Hugging Face), or copy its directory into a "
-                f"bucket and use {setting}=s3://BUCKET/PLACE. Finished work is kept"
-            )
 
 
 def missing_store(store: Path, node: str) -> ConfigError:
@@ -149,8 +130,10 @@ def missing_store(store: Path, node: str) -> ConfigError:
 
 
 def on_node(node: str, error: Exception) -> Exception:
-    """An error that a user has to correct, with the node on which it came up."""
+    """An error that a user has to correct, with the node on which it came up, and what to do where it lacks a file."""
     told = str(error) if node in str(error) else f"on the node {node}: {error}"
+    if isinstance(error, FileNotFoundError):
+        told += f". {ON_EVERY_NODE}"
     try:
         same: Exception = pickle.loads(pickle.dumps(type(error)(told)))
     except Exception:  # its class wants more than a text: what it says is what counts
@@ -258,18 +241,16 @@ def _sweep() -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """A stage as a worker gets it: its pickle and artifact, whose run it is, the secrets that it needs, and the
-    files that the node must have."""
+    """A stage as a worker gets it: its pickle and artifact, whose run it is, and the secrets that it needs."""
 
     pickled: bytes
     artifact: Artifact
     run_id: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    places: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of(cls, stage: Stage, run_id: str) -> "Job":
-        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage), own_places(stage))
+        return cls(cloudpickle.dumps(stage), stage.artifact, run_id, secrets_of(stage))
 
 
 class RayTill:
@@ -537,7 +518,7 @@ class Worker:
         return None
 
     def _do(self, job: "Job", counter: Any, shard: int) -> None:
-        stage, progress = self._stage(job), self._tell(counter)
+        stage, progress = self._stage(job), partial(counter.add.remote, self.node)
         if shard == PREPARATION:
             stage.run_preparation(job.run_id, progress)
             return
@@ -551,14 +532,7 @@ class Worker:
             node = f"{self.node} ({ray.util.get_node_ip_address()})"
             if job.artifact.description() is None:
                 raise missing_store(job.artifact.store, node)
-            check_places(job.places, node)
             # A stage constructs its method when it is unpickled, which may look for its key and its model.
             self.stage: Stage = cloudpickle.loads(job.pickled)
             self.pickled, self.opened = job.pickled, False
         return self.stage
-
-    def _tell(self, counter: Any) -> Progress:
-        def progress(rows: int, tokens: int) -> None:
-            counter.add.remote(self.node, rows, tokens)
-
-        return progress

@@ -180,7 +180,7 @@ class Generate(ReusingStage):
     def _rate(self, base: File) -> Reused:
         """The wall and CPU seconds of the shard with this file for every second of its answers, at most one second on
         the clock: those of a server overlap."""
-        took, rows = self.taken(base), files.read_table(self.reused_store / base.path, ["seconds"])
+        took, rows = self.taken(base), files.read_table(self.place(base) / base.path, ["seconds"])
         busy = max(took.wall_seconds, pc.sum(rows["seconds"]).as_py() or 0.0)
         return Reused(0, took.wall_seconds / busy, took.cpu_seconds / busy) if busy else Reused()
 

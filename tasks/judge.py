@@ -147,7 +147,7 @@ class Judge(Rate, ReusingStage, FurtherStage):
 
     def _each(self, base: File) -> Reused:
         """The mean cost of a verdict in a file of earlier work."""
-        given = files.read_table(self.reused_store / base.path, [*KEYS.values()])
+        given = files.read_table(self.place(base) / base.path, [*KEYS.values()])
         count = sum(len(column) - column.null_count for column in given.columns)
         return self.taken(base) * (1 / max(1, count))
 

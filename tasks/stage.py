@@ -434,12 +434,12 @@ class ReusingStage(MethodStage):
     """A stage that reuses rows of finished artifacts of the store, so that nothing is computed, or paid, twice."""
 
     trial_of: Path | None = None
-    """The store with those artifacts, where a trial writes to another; None: its store."""
+    """A further store whose artifacts are reused, where a trial writes to another."""
 
-    @property
-    def reused_store(self) -> Path:
-        """The store whose artifacts are reused."""
-        return self.trial_of or self.store
+    def place(self, base: File) -> Path:
+        """The store that has a file that is reused."""
+        is_here = self.trial_of is None or files.exists(self.store / base.path)
+        return self.store if is_here else self.trial_of or self.store
 
     @abstractmethod
     def reusable(self) -> list[File]:
@@ -471,9 +471,10 @@ class ReusingStage(MethodStage):
 
     def finished(self, table: str) -> Iterator[Manifest]:
         """The manifests of this stage's finished artifacts that have rows of a table."""
-        for directory in files.folders(self.reused_store / table):
-            if manifest := Artifact(self.reused_store, self.table, directory.name).recorded_manifest():
-                yield manifest
+        for store in filter(None, (self.store, self.trial_of)):
+            for directory in files.folders(store / table):
+                if manifest := Artifact(store, self.table, directory.name).recorded_manifest():
+                    yield manifest
 
     @staticmethod
     def files_in(manifests: Iterable[Manifest], table: str) -> list[File]:
@@ -482,7 +483,7 @@ class ReusingStage(MethodStage):
 
     def taken(self, base: File) -> Reused:
         """The work of the shard that wrote a file of earlier work, with what that shard took over itself."""
-        manifest = Artifact(self.reused_store, *base.path.split("/")[:2]).recorded_manifest()
+        manifest = Artifact(self.place(base), *base.path.split("/")[:2]).recorded_manifest()
         records = manifest.shards if manifest else []
         cost = next((record.cost for record in records if base.path in {file.path for file in record.files}), Cost())
         wall, cpu = cost.wall_seconds + cost.reused_wall_seconds, cost.cpu_seconds + cost.reused_cpu_seconds
@@ -504,7 +505,7 @@ class ReusingStage(MethodStage):
     def rows_of(self, bases: Sequence[File], query: str, ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of a query on the rows of these files, `earlier`, and the `ids`, `due`; `place` is the place of the
         file in `bases`."""
-        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.reused_store, [base])]
+        paths = [(path, place) for place, base in enumerate(bases) for path in whole_bases(self.place(base), [base])]
         if not paths:
             return []
         import duckdb  # most stages do without

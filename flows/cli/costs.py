@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.filesize import decimal
 from rich.markup import escape
-from rich.status import Status
 from rich.table import Column, Table
 from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError, build
-from vitalfew.configs.schema import Execution, IndexCorpus
+from vitalfew.configs.schema import IndexCorpus, RunnerName
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.show import quoted_and_actual
@@ -21,6 +19,9 @@ from vitalfew.tasks.registry import METHODS, UnknownName
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from vitalfew.flows.pipelines.quote.sample import QuotedStage
+    from vitalfew.storage.costs import Quote
 
 
 NOTHING = "Everything is in the store: a run has nothing to do, and costs nothing."
@@ -53,9 +54,9 @@ def plan(
 
         vitalfew plan dpr_wiki:psgs_w100.tsv.gz --set encode.context=late --workers 16
 
-    For an experiment, the quote is by method: prompts, tokens in and out. Tries up to 32 questions, for some 30
-    seconds, and uses the answers that are in the store. Sends nothing to a server: the answers of its model are
-    estimated, and the basis of the estimate is printed.
+    For an experiment, the quote is by stage and model. Tries up to 32 questions, for some 30 seconds, and uses the
+    answers that are in the store. Sends nothing to a server: the answers of its model are estimated, and the basis of
+    the estimate is printed.
 
     For `questions`, tries some passages, and sends nothing to a server either.
 
@@ -99,154 +100,79 @@ def _is_experiment(what: list[str], index: str | None, store: Path) -> bool:
 
 
 def _plan_evaluation(experiment: str, given: list[dict[str, Any]]) -> None:
-    from vitalfew.flows.pipelines.evaluate import EvaluationPlan
     from vitalfew.flows.pipelines.experiments import evaluation, find
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
 
     name, settings = find(experiment, given[-1].get("store", options.STORE))
-    plan = _settled(graph(evaluation(name, settings, *given)))
-    assert isinstance(plan, EvaluationPlan)
-    with err.status("Planning …") as status:
-        quoted = quote_evaluation(plan, _telling(status))
-    _show_evaluation(plan.parameters, quoted)
+    _show(graph(evaluation(name, settings, *given)), quote_evaluation)
 
 
 def _plan_index(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.graph import graph
     from vitalfew.flows.pipelines.quote.corpus import quote
 
-    plan = _settled(graph(build(IndexCorpus, *given)))
-    with err.status("Planning …") as status:
-        quoted = quote(plan, _telling(status))
-    _show_index(plan.parameters, quoted)
-    quoted.check()
+    _show(graph(build(IndexCorpus, *given)), quote).check()
 
 
 def _plan_writing(given: list[dict[str, Any]]) -> None:
     from vitalfew.flows.pipelines.quote.corpus import quote_writing
     from vitalfew.flows.pipelines.write_questions import WritingPlan
 
-    plan = _settled(WritingPlan(build(WriteQuestions, *given)))
-    with err.status("Planning …") as status:
-        quoted = quote_writing(plan, _telling(status))
-    if not quoted.stages:
-        out.print(NOTHING)
-        return
-    shown = table("stage", figures=("passages", "tokens", "wall s", "CPU s", "peak MiB", "USD"))
-    for each in quoted.stages:
-        memory = f"{each.peak_memory_bytes >> 20:,}" if each.peak_memory_bytes else ""
-        seconds = (f"{each.wall_seconds:,.1f}", f"{each.cpu_seconds:,.1f}")
-        shown.add_row(each.stage, f"{each.rows:,}", f"{each.tokens:,}", *seconds, memory, f"{each.usd:.5f}")
-    out.print(shown)
-    for basis in quoted.bases:
-        out.print(f"- {escape(basis)}", highlight=False)
-    out.print(_with_workers(quoted, plan.parameters) + ".")
+    _show(WritingPlan(build(WriteQuestions, *given)), quote_writing)
 
 
-def _telling(status: Status) -> Callable[[str], None]:
-    return lambda text: status.update(f"Planning: {escape(text)} …")
-
-
-def _settled(plan: Any) -> Any:
-    """The plan with the runner that its run will take: this process, if there is nothing to do."""
-    if plan.done():
-        runner = "serial"
-    else:
+def _show(plan: Any, quote: Callable[..., Any]) -> Any:
+    """Quote a plan with the runner that its run will take (this process, if there is nothing to do), and print the
+    quote with its basis."""
+    runner: RunnerName = "serial"
+    if not plan.done():
         from vitalfew.flows.pipelines.quote.runner import runner_for
         from vitalfew.flows.server.access import is_named
 
         runner = runner_for(plan, is_named())
     plan.parameters = plan.parameters.model_copy(update={"runner": runner})
-    return plan
-
-
-def _show_index(parameters: IndexCorpus, quoted: Any) -> None:
-    """Print a quote, stage by stage, with its basis."""
-    survey = quoted.survey
-    about = "" if survey.complete else "about "
-    read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
-    if survey.shards is not None:
-        read = "The store has the passages"
-    out.print(f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions.")
-    if quoted.known:
-        out.print(
-            f"The store already has the vectors of {quoted.known:.1%} of the passages; they are not encoded again."
-        )
-    shown = table("stage", figures=("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD"))
-    quotes = {quote.stage: quote for quote in quoted.stages}
-    for name in quoted.names:
-        if quote := quotes.get(name):
-            shown.add_row(
-                name,
-                f"{quote.rows:,}",
-                f"{quote.tokens:,}" if quote.tokens else "",
-                f"{quote.wall_seconds:,.1f}",
-                f"{quote.cpu_seconds:,.1f}",
-                f"{quote.peak_memory_bytes >> 20:,}",
-                f"{quote.disk_bytes / 2**20:,.1f}",
-                f"{quote.usd:.5f}",
-            )
-        else:
-            shown.add_row(name, "already done")
-    out.print(shown)
+    with err.status("Planning …") as status:
+        quoted = quote(plan, lambda text: status.update(f"Planning: {escape(text)} …"))
+    for part in quoted.shown():
+        for line in part.headings():
+            out.print(escape(line), highlight=False)
+        out.print(_stages(part.rows))
     if not quoted.stages:
         out.print(NOTHING)
-        return
-    out.print(
-        _with_workers(quoted, parameters)
-        + f"; {decimal(int(quoted.disk_bytes))} of {decimal(quoted.free_bytes)} free disk space."
-    )
-
-
-def _with_workers(quoted: Any, parameters: Execution) -> str:
-    """Say how long a run takes and what it costs."""
-    requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
-    return (
-        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({parameters.runner}): "
-        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
-        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}"
-    )
-
-
-def _show_evaluation(parameters: Execution, quoted: Any) -> None:
-    """Print the quote of an evaluation, method by method, with its basis."""
-    for part in quoted.parts:
-        out.print(f"[b]{escape(part.name)}[/]: {part.questions:,} questions")
-        out.print(_methods(part.methods), "")
-    if quoted.is_open:
-        out.print("The settings are not chosen yet: the quote assumes those that take the most tokens.")
-    if all(method.there for method in quoted.methods):
-        out.print(NOTHING)
-        return
-    out.print("The figures of a method exclude work that it shares with an earlier method.")
+        return quoted
     for basis in quoted.bases:
         out.print(f"- {escape(basis)}", highlight=False)
-    out.print(_with_workers(quoted, parameters) + ".")
-
-
-_QUOTED = {
-    "prompts": "prompts",
-    "tokens_in": "tokens in",
-    "tokens_out": "out",
-    "critic_tokens": "critic's",
-    "other_tokens": "others'",
-    "wall_seconds": "wall s",
-    "usd": "USD",
-}
-
-
-def _methods(rows: Sequence[Any]) -> Table:
-    """Make a table of the methods of a quote, with their sum, without columns of tokens that are all zero."""
-    names = [name for name in _QUOTED if not name.endswith("_tokens") or any(getattr(row, name) for row in rows)]
-    sums = (_figure(_QUOTED[name], sum(getattr(row, name) for row in rows)) for name in names)
-    columns = (
-        Column(_QUOTED[name], total, justify="right", no_wrap=True) for name, total in zip(names, sums, strict=True)
+    requests = f", {quoted.requests_usd:.4f} of it for requests to servers" if quoted.requests_usd else ""
+    out.print(
+        f"With {quoted.workers} {'worker' if quoted.workers == 1 else 'workers'} ({runner}): "
+        f"{_duration(quoted.wall_seconds)}, including {quoted.start_seconds:,.0f} s for start-up; "
+        f"{sum(each.usd for each in quoted.stages):.4f} USD at the prices in configs/prices.yaml{requests}"
+        f"{quoted.room()}."
     )
-    shown = table(Column("method", "total", overflow="fold"), *columns, show_footer=True)
+    return quoted
+
+
+_FIGURES = ("rows", "tokens", "wall s", "CPU s", "peak MiB", "disk MiB", "USD")
+
+
+def _stages(rows: Sequence["QuotedStage"]) -> Table:
+    """Make a table of the stages of a quote, by stage and model."""
+    groups: dict[tuple[str, str], list[Quote]] = {}
     for row in rows:
-        figures = [_figure(_QUOTED[name], getattr(row, name)) for name in names]
-        shown.add_row(escape(row.method), *(["already done"] if row.there else figures))
+        groups.setdefault((row.stage, row.model), []).extend([row.quote] if row.quote else [])
+    shown = table("stage", "model", figures=_FIGURES)
+    for (stage, model), quotes in groups.items():
+        figures = [
+            f"{sum(quote.rows for quote in quotes):,}",
+            f"{tokens:,}" if (tokens := sum(quote.tokens for quote in quotes)) else "",
+            f"{sum(quote.wall_seconds for quote in quotes):,.1f}",
+            f"{sum(quote.cpu_seconds for quote in quotes):,.1f}",
+            f"{max((quote.peak_memory_bytes for quote in quotes), default=0) >> 20:,}",
+            f"{sum(quote.disk_bytes for quote in quotes) / 2**20:,.1f}",
+            f"{sum(quote.usd for quote in quotes):.5f}",
+        ]
+        shown.add_row(stage, escape(model), *(figures if quotes else ["already done"]))
     return shown
 
 

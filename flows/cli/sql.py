@@ -1,15 +1,12 @@
 """The command `sql`: a query, or a prompt for queries."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.flows.cli import options, show
-
-if TYPE_CHECKING:
-    pass
 
 
 def sql(

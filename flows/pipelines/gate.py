@@ -205,10 +205,9 @@ class _Gate:
 
     def _quote(self, plan: EvaluationPlan) -> None:
         quoted = quote_evaluation(plan)
-        tokens, usd = sum(part.tokens for part in quoted.parts), sum(stage.usd for stage in quoted.stages)
-        questions = sum(part.questions for part in quoted.parts)
+        usd, questions = sum(stage.usd for stage in quoted.stages), sum(part.questions for part in quoted.parts)
         logger.info(
-            f"The gate of {self.name} asks {questions:,} questions twice: about {tokens:,} tokens, "
+            f"The gate of {self.name} asks {questions:,} questions twice: about {quoted.tokens:,} tokens, "
             f"{quoted.wall_seconds:,.0f} s, {usd:.4f} USD"
         )
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -12,23 +14,128 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from mcp.server.transport_security import TransportSecuritySettings
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 
-from vitalfew.flows.pipelines.answering import RagAnswer
+from vitalfew.flows.pipelines.answering import RagAnswer, RagContext
+from vitalfew.flows.pipelines.refining import refine
 from vitalfew.flows.server.guard import origins
 from vitalfew.flows.serving import chat, errors, shapes
 from vitalfew.flows.serving.agents import Doors, agents_server
-from vitalfew.flows.serving.batching import RequestLine
+from vitalfew.flows.serving.batching import Bounds, RequestLine, WaitingLine
 from vitalfew.flows.serving.configurations import Served
 from vitalfew.flows.serving.entrance import Counting, Entrance, Gate
 from vitalfew.flows.serving.errors import Refused
-from vitalfew.flows.serving.metrics import Metrics
-from vitalfew.flows.serving.recording import RequestRows, current
-from vitalfew.flows.serving.refining import NAMES as REFINERS
-from vitalfew.flows.serving.refining import PassagesToRefine, RefinersLine
+from vitalfew.flows.serving.recording import RequestRecord, RequestRows, current
 from vitalfew.flows.serving.searching import Documents
 from vitalfew.flows.serving.telemetry import Tracing
-from vitalfew.tasks.datasets.base import MOST_QUESTION
+from vitalfew.tasks.datasets.base import MOST_QUESTION, InputError
+from vitalfew.tasks.registry import METHODS, UnknownName
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+OTHER = "other"
+"""The path of requests for addresses that do not exist: a client cannot add series."""
+
+
+class Metrics:
+    """Counts since the server's start. Two applications share none. `paths`: addresses that are counted by name."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, served: Mapping[str, Served], rows: RequestRows | None) -> None:
+        self.paths = frozenset[str]()
+        self.registry = CollectorRegistry()
+        self.requests = Counter("vitalfew_requests", "Requests", ["path", "status"], registry=self.registry)
+        self.seconds = Histogram(
+            "vitalfew_request_seconds", "Seconds of a request", ["path"], registry=self.registry, buckets=BUCKETS
+        )
+        self.steps = Histogram(
+            "vitalfew_step_seconds",
+            "Seconds of a step, a question's share of its batch",
+            ["model", "step"],
+            registry=self.registry,
+            buckets=BUCKETS,
+        )
+        self.tokens = Counter(
+            "vitalfew_tokens", "Tokens of prompts (in), answers (out), and saved", ["model", "kind"],
+            registry=self.registry,
+        )  # fmt: skip
+        self.errors = Counter(
+            "vitalfew_unanswered", "Questions to which the model gave no answer", ["model"], registry=self.registry
+        )
+        if rows:
+            lost = Gauge("vitalfew_requests_lost", "Requests without a row in the table", registry=self.registry)
+            lost.set_function(lambda: rows.log.lost)
+        waiting = Gauge("vitalfew_waiting", "Requests that wait", ["model"], registry=self.registry)
+        ready = Gauge("vitalfew_ready", "1 if the model is loaded and has answered", ["model"], registry=self.registry)
+        again = Gauge(
+            "vitalfew_computed_again", "Requests computed again: their replica was lost", ["model"],
+            registry=self.registry,
+        )  # fmt: skip
+        if purse := next((each.answering.purse for each in served.values()), None):
+            paid = Gauge("vitalfew_paid_usd", "USD paid for requests to servers, of --max-usd", registry=self.registry)
+            paid.set_function(purse.till.paid)
+        for name, each in served.items():
+            again.labels(name).set_function(partial(attrgetter("line.again"), each))
+            waiting.labels(name).set_function(partial(attrgetter("line.waiting"), each))
+            ready.labels(name).set_function(partial(attrgetter("ready"), each))
+
+    def request(self, record: RequestRecord) -> None:
+        path = record.path if record.path in self.paths else OTHER
+        self.requests.labels(path, str(record.status)).inc()
+        self.seconds.labels(path).observe(record.seconds)
+        if record.answer and record.configuration:
+            self._answer(record.configuration, record.answer)
+
+    def _answer(self, model: str, answer: RagAnswer) -> None:
+        for step, seconds in answer.seconds.items():
+            self.steps.labels(model, step).observe(seconds)
+        counts = {"in": answer.prompt_tokens, "out": answer.completion_tokens, "saved": answer.tokens_saved}
+        for kind, count in counts.items():
+            self.tokens.labels(model, kind).inc(count)
+        if answer.error:
+            self.errors.labels(model).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+REFINERS = tuple(METHODS["refiner"])
+"""A client may name these alone: another name would be the module of a class, to be imported."""
+
+
+@dataclass(frozen=True)
+class PassagesToRefine:
+    """A question, and passages with title and text, best first. `max_tokens`: of all contexts together."""
+
+    refiner: str
+    question: str
+    passages: Sequence[dict[str, str]]
+    max_tokens: int | None
+
+
+class RefinersLine:
+    """The line before the thread that refines: models are loaded when they are first used, and kept."""
+
+    name = "refine"
+
+    def __init__(self) -> None:
+        self.line = WaitingLine({"refine": _refined}, Bounds(), "serve refine")
+
+
+def _refined(requests: Sequence[PassagesToRefine]) -> list[list[RagContext]]:
+    return [_one(request) for request in requests]
+
+
+def _one(request: PassagesToRefine) -> list[RagContext]:
+    """Raises InputError for a refiner that is unknown, or that has no model here."""
+    if request.refiner not in REFINERS:
+        raise InputError(str(UnknownName("refiner", request.refiner, [*REFINERS])))
+    try:
+        return refine(request.refiner, request.question, request.passages, max_tokens=request.max_tokens)
+    except (ValueError, FileNotFoundError) as error:
+        raise InputError(f"{request.refiner} cannot refine here: {error}") from error
+
 
 logger = logging.getLogger("vitalfew")
 

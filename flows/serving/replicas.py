@@ -80,7 +80,7 @@ class ReplicaResult:
 
 @dataclass(frozen=True)
 class ReplicaPlan:
-    """All that a replica needs. `secrets` and `places`: see `Job` of the pool; `application`: its name for Ray Serve;
+    """All that a replica needs. `secrets`: see `Job` of the pool; `application`: its name for Ray Serve;
     `presence`: the actor that lives as long as the server; `till`: grants what requests to servers
     cost, if that is capped."""
 
@@ -89,7 +89,6 @@ class ReplicaPlan:
     chosen: Configured
     bounds: Bounds
     secrets: Mapping[str, str] = field(repr=False)
-    places: Mapping[str, Path]
     application: str
     presence: Any
     till: ray_pool.RayTill | None = None
@@ -105,7 +104,6 @@ class Replica:
         ray_pool.take_over(plan.secrets)
         node = ray.util.get_node_ip_address()
         _listen_at(node)
-        ray_pool.check_places(plan.places, node)
         self.plan = plan
         purse = Purse(plan.till, plan.till.most) if plan.till else None
         self.served = Served(plan.name, Answering(plan.store, _up_to_date(plan, node), purse), plan.bounds)
@@ -300,7 +298,6 @@ class Replicated(Served):
             answering.configured,
             bounds,
             secrets={name: value for stage in stages for name, value in ray_pool.secrets_of(stage).items()},
-            places={setting: path for stage in stages for setting, path in ray_pool.own_places(stage).items()},
             application=self.application,
             presence=presence,
             till=till if answering.purse and isinstance(till := answering.purse.till, ray_pool.RayTill) else None,

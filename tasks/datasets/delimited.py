@@ -199,4 +199,4 @@ def tsv_or_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject
 
     A file is JSON lines if its first non-blank line starts with "{". Raises InputError.
     """
-    return json_lines(path) if opens_with(path, b"{") else delimited_rows(path, QUOTED_TSV)
+    return json_lines(path) if opens_with(path, rb"\{") else delimited_rows(path, QUOTED_TSV)

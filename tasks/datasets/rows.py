@@ -6,11 +6,11 @@ A row, or a part of one, that cannot be used raises `RowError`; the format turns
 import ast
 import json
 import math
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import partial
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -213,15 +213,17 @@ def json_rows(path: Path, expects: str) -> Iterator[tuple[int, Any]]:
 
     `expects`: what the format expects, for messages. Raises InputError.
     """
-    return json_lines(path) if opens_with(path, b"{") else stream_json(path, expects)
+    return json_lines(path) if opens_with(path, rb"\{") else stream_json(path, expects)
 
 
-def opens_with(path: Path, bracket: bytes) -> bool:
-    """Return whether a file's first non-blank line starts with `bracket`. Raises InputError."""
+PEEKED = 1 << 12
+"""Bytes in which a file shows what it is."""
+
+
+def opens_with(path: Path, start: bytes) -> bool:
+    """Return whether a file starts with this expression, after white space. Raises InputError."""
     with uncounted(), open_source(path) as source:
-        # Read in pieces, because a file without line breaks is one line.
-        first = next((part for part in iter(partial(source.readline, 1024), b"") if not part.isspace()), b"")
-    return first.lstrip().startswith(bracket)
+        return re.match(rb"\s*" + start, source.peek(PEEKED)) is not None
 
 
 def records_of(

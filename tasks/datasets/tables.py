@@ -28,7 +28,7 @@ from vitalfew.tasks.datasets.base import (
     Reject,
 )
 from vitalfew.tasks.datasets.delimited import Dialect, columns_of, delimited_rows
-from vitalfew.tasks.datasets.files import check_source, open_source, uncounted
+from vitalfew.tasks.datasets.files import check_source
 from vitalfew.tasks.datasets.rows import (
     RowDataset,
     RowError,
@@ -36,6 +36,7 @@ from vitalfew.tasks.datasets.rows import (
     check_text,
     json_lines,
     object_of,
+    opens_with,
     stream_json,
     text_of_scalar,
     texts_in,
@@ -252,10 +253,6 @@ class ColumnsDataset(RowDataset):
         return self.options.records(object_of(row))
 
 
-PEEKED = 1 << 12
-"""Bytes in which an array shows its first object."""
-
-
 class JsonLines(ColumnsDataset):
     """Passages, or questions, of a file with one JSON object a line, or an array of such objects.
 
@@ -269,9 +266,7 @@ class JsonLines(ColumnsDataset):
     Options: ClassVar[type[DatasetOptions]] = ColumnOptions
 
     def rows(self) -> Iterator[tuple[int, Any]]:
-        with uncounted(), open_source(self.source()) as source:
-            is_array = re.match(rb"\s*\[\s*\{", source.peek(PEEKED))
-        if is_array:
+        if opens_with(self.source(), rb"\[\s*\{"):
             return stream_json(self.source(), "JSON lines or an array of objects")
         return json_lines(self.source())
 

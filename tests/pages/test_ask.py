@@ -18,7 +18,7 @@ import vitalfew as vf
 from tests.support.paging import see, until, visit
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage, RagSource
 from vitalfew.pages.answering import ENDED, STOPPED, Answered, Answers, Asked, Refused
-from vitalfew.pages.ask_answer import _curl, _python
+from vitalfew.pages.ask import _curl, _python
 from vitalfew.pages.site import Site
 
 HOSTILE = "<script>alert(1)</script> \u202e <b>Velmar</b>?"

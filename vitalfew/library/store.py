@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from vitalfew.configs.loading import build
 from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import Execution, IndexCorpus
-from vitalfew.library import holdings
 from vitalfew.library.index import Index
 from vitalfew.library.questions import QuestionSet, dataset_of
 from vitalfew.storage import generations, version
@@ -27,6 +26,37 @@ if TYPE_CHECKING:
     from vitalfew.tasks.reports.contents import Labelled
     from vitalfew.tasks.reports.reviewed import ImportedReviews
     from vitalfew.tasks.reports.reviewing import ReviewSession
+
+
+INDEXES = """
+SELECT i."index" AS name, passages, sentences, encoder, context, type, g.generation, made_at, bytes,
+  latest.generation AS latest, latest.verdict, i.datasets
+FROM indexes i
+LEFT JOIN (FROM generations WHERE current) g ON g.name = i."index"
+LEFT JOIN (SELECT name, max(generation) AS generation, arg_max(verdict, generation) AS verdict FROM generations
+  GROUP BY name) latest ON latest.name = i."index"
+WHERE i.current ORDER BY i."index"
+"""
+
+
+GATES = "SELECT * EXCLUDE (name) FROM gates WHERE name = {index} ORDER BY generation, method, metric"
+REASONS = """
+SELECT reason, stage, count(*) AS rows, arg_min(detail, "offset") AS example
+FROM rejects WHERE "index" = {index} GROUP BY ALL ORDER BY rows DESC, reason
+"""
+REJECTS = """
+SELECT stage, source, "offset", reason, detail FROM rejects
+WHERE "index" = {index} AND reason = coalesce({reason}, reason)
+ORDER BY source, "offset", stage LIMIT {limit} OFFSET {offset}
+"""
+COSTS = """
+SELECT stage, model, count(*) AS shards, sum(rows)::BIGINT AS rows, sum(tokens)::BIGINT AS tokens,
+  sum(wall_seconds) AS wall_seconds, sum(cpu_seconds) AS cpu_seconds, sum(gpu_seconds) AS gpu_seconds, sum(usd) AS usd
+FROM costs WHERE fingerprint IN (
+  SELECT split_part(unnest(fingerprints), '/', 2) FROM indexes WHERE "index" = {index} AND current)
+GROUP BY ALL ORDER BY min(started)
+"""
+
 
 Runner = Literal["auto", "ray", "serial"]
 Settings = Mapping[str, Any]
@@ -76,17 +106,17 @@ class Store:
     def describe(self) -> "pl.DataFrame":
         """A row per index, as a search finds it now: name, passages, sentences, encoder, context, type, generation,
         made_at (UTC), bytes, datasets; `latest`: its newest generation, and `verdict`: what a gate said of that one."""
-        return self.sql(holdings.INDEXES)
+        return self.sql(INDEXES)
 
     def gates(self, name: str) -> "pl.DataFrame":
         """How an index's generations were judged: rows of the table `gates`, a row per generation, method and metric,
         with the paired difference and its 95 % interval. Raises IndexNotFound."""
-        return self._of_index(name, holdings.GATES)
+        return self._of_index(name, GATES)
 
     def reject_reasons(self, name: str) -> "pl.DataFrame":
         """Why input rows of an index were not used: reason, stage, rows and an example, the most frequent first. Raises
         IndexNotFound."""
-        return self._of_index(name, holdings.REASONS)
+        return self._of_index(name, REASONS)
 
     def rejects(self, name: str, reason: str | None = None, *, limit: int = 1000, offset: int = 0) -> "pl.DataFrame":
         """Input rows of an index that were not used, for a reason or for any: stage, source, offset (line or record,
@@ -94,12 +124,12 @@ class Store:
         from vitalfew.storage.catalog.views import quoted
 
         only = "NULL" if reason is None else quoted(reason)
-        return self._of_index(name, holdings.REJECTS, reason=only, limit=int(limit), offset=int(offset))
+        return self._of_index(name, REJECTS, reason=only, limit=int(limit), offset=int(offset))
 
     def index_costs(self, name: str) -> "pl.DataFrame":
         """The costs of making an index as it is now: a row per stage and model with shards, rows, tokens (of the
         model), wall_seconds, cpu_seconds, gpu_seconds and usd. Raises IndexNotFound."""
-        return self._of_index(name, holdings.COSTS)
+        return self._of_index(name, COSTS)
 
     def _of_index(self, name: str, query: str, **values: Any) -> "pl.DataFrame":
         """The rows of a query that has `{index}` where the name of an index belongs, and so other values in SQL."""
@@ -114,7 +144,26 @@ class Store:
 
         `folder`: directory of your corpora, default `corpora` beside the store. Raises ConfigError if it is missing.
         """
-        return holdings.corpora(self.place, Path(folder) if folder is not None else None)
+        import polars as pl
+
+        from vitalfew.flows.pipelines import named
+
+        own = Path(folder) if folder is not None else None
+        read, bad = named.read_corpora(self.place, own)
+        names = ("name", "datasets", "cron", "timezone", "gate", "margins", "questions", "experiment", "approve")
+        shape: dict[str, Any] = dict.fromkeys((*names, "file", "error"), pl.String)
+        shape |= {"datasets": pl.List(pl.String), "gate": pl.Boolean}
+        rows: list[dict[str, Any]] = []
+        for name, file in named.corpora(self.place, own).items():
+            row: dict[str, Any] = {"name": name, "file": str(file), "error": bad.get(name, "")}
+            if corpus := read.get(name):
+                row |= {"datasets": [*corpus.datasets], "cron": corpus.cron, "timezone": corpus.timezone}
+                row["gate"] = corpus.gate is not None
+                if gate := corpus.gate:
+                    row |= {"questions": gate.questions, "experiment": gate.experiment, "approve": gate.approve}
+                    row["margins"] = ", ".join(f"{metric}: {margin:g}" for metric, margin in gate.margins.items())
+            rows.append(row)
+        return pl.DataFrame(rows, schema=shape).sort("name")
 
     def extend_corpus(
         self, name: str, settings: Settings, folder: str | Path | None = None, *, write: bool = True

@@ -25,16 +25,16 @@ from vitalfew.flows.pipelines.quote.sample import (
     Sample,
     estimate,
     measured,
+    quoted_rows,
     start_seconds,
-    take_over,
     timed,
     tried,
+    try_missing,
     worker_count,
 )
 from vitalfew.flows.pipelines.secrets import asks_servers
 from vitalfew.flows.pipelines.write_questions import WritingPlan
 from vitalfew.storage import files
-from vitalfew.storage.artifacts import Manifest
 from vitalfew.storage.costs import Quote, save_quotes
 from vitalfew.storage.ids import passage_id
 from vitalfew.tasks.datasets.base import Dataset, InputError, Passage, Question
@@ -43,7 +43,6 @@ from vitalfew.tasks.datasets.limits import CorpusSize, checked, shard_count, siz
 from vitalfew.tasks.encode import Encode
 from vitalfew.tasks.encoders import reuse
 from vitalfew.tasks.encoders.titles import salts
-from vitalfew.tasks.split import Split
 from vitalfew.tasks.stage import Stage
 from vitalfew.tasks.write import Write
 
@@ -91,6 +90,11 @@ class Survey:
     def characters(self) -> float:
         return self.passages * _characters([passage for _, passage in self.sample]) / len(self.sample)
 
+    @property
+    def staged_bytes(self) -> float:
+        """The disk space that load needs for its rows."""
+        return self.records * (self.characters / self.passages + STAGED_ROW)
+
 
 def _characters(passages: Sequence[Passage]) -> int:
     return sum(len(passage.title) + len(passage.text) for passage in passages)
@@ -133,11 +137,10 @@ def survey(datasets: Sequence[Dataset], config: LoadConfig, sample: int, seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Quoted(QuotedStages):
-    """The quote of an index. `names`: of all stages; `known`: the share of passages whose vectors the store holds;
+    """The quote of an index. `known`: the share of passages whose vectors the store holds;
     `staging_bytes`: disk space that load needs temporarily; `free_bytes`: free space on the disk."""
 
     survey: Survey
-    names: list[str]
     known: float
     staging_bytes: float
     free_bytes: int
@@ -146,6 +149,21 @@ class Quoted(QuotedStages):
     def disk_bytes(self) -> float:
         """The disk space that the run needs: permanent and temporary files."""
         return sum(quote.disk_bytes for quote in self.stages) + self.staging_bytes
+
+    def headings(self) -> list[str]:
+        survey = self.survey
+        about = "" if survey.complete else "about "
+        read = f"Read {'all' if survey.complete else f'{survey.share:.1%}'} of the sources"
+        if survey.shards is not None:
+            read = "The store has the passages"
+        said = [f"{read}: {about}{survey.passages:,.0f} passages, {survey.questions:,.0f} questions."]
+        if self.known:
+            vectors = f"The store already has the vectors of {self.known:.1%} of the passages"
+            said.append(f"{vectors}; they are not encoded again.")
+        return said
+
+    def room(self) -> str:
+        return f"; {decimal(int(self.disk_bytes))} of {decimal(self.free_bytes)} free disk space"
 
     def check(self) -> None:
         """Raises DoesNotFit."""
@@ -180,75 +198,56 @@ def quote(plan: "IndexPlan", announce: Announce = lambda text: None) -> Quoted:
     Raises InputError as the run itself would."""
     parameters, missing = plan.parameters, plan.missing()
     announce("reading the sources")
-    surveyed = _surveyed(plan, CANDIDATES if missing else 0)
+    surveyed, shards = _surveyed(plan, CANDIDATES if missing else 0)
     encode = next((stage for stage in missing if isinstance(stage, Encode)), None)
     known = _share_known(encode, surveyed) if encode else 0.0
-    samples = _tried(plan, surveyed, announce) if missing else {}
-    whole = [_whole(plan, stage, samples[stage.name], surveyed, known) for stage in missing]
+    samples = _tried(plan, surveyed, shards, announce) if missing else {}
+    whole = [_whole(plan, stage, samples[stage.artifact.name], surveyed, known) for stage in missing]
     save_quotes(plan.store, whole)
-    stages = [_left(plan, stage, own) for stage, own in zip(missing, whole, strict=True)]
-    rows = _characters([passage for _, passage in surveyed.sample]) / max(1, len(surveyed.sample)) + STAGED_ROW
+    stages = [_left(stage, own) for stage, own in zip(missing, whole, strict=True)]
     return Quoted(
         survey=surveyed,
-        stages=stages,
-        names=[stage.name for stage in plan.stages],
+        rows=quoted_rows(plan.stages, stages),
         workers=worker_count(parameters),
         known=known,
         start_seconds=start_seconds(parameters, len(missing)),
-        staging_bytes=surveyed.records * rows if plan.load in missing else 0.0,
+        staging_bytes=surveyed.staged_bytes if plan.load in missing else 0.0,
         free_bytes=files.free_bytes(plan.store),
         requests_usd=sum(map(of_requests, missing, stages)),
     )
 
 
-def _surveyed(plan: "IndexPlan", sample: int) -> Survey:
-    """The corpus, with so many of its passages; the sources are read only if the store does not have their passages.
+def _surveyed(plan: "IndexPlan", sample: int) -> tuple[Survey, list[int]]:
+    """The corpus, with so many of its passages: those of the store, and the shards that have them, or of the sources.
     Raises NothingToTry."""
     if load := plan.manifest(plan.load):
         passages: list[tuple[int, Passage]] = []
-        for shard in _holding(load, sample):
-            rows = plan.load.artifact.read(shard, columns=["passage_id", "title", "text"]).to_pylist()
-            passages += [(row["passage_id"], Passage(row["title"], row["text"])) for row in rows]
+        shards: list[int] = []
+        for record in load.shards:  # ids are hashes of texts: the first passages are as good as drawn
+            if len(passages) < sample:
+                shards.append(record.shard)
+                rows = plan.load.artifact.read(record.shard, columns=["passage_id", "title", "text"]).to_pylist()
+                passages += [(row["passage_id"], Passage(row["title"], row["text"])) for row in rows]
         counts = load.rows_in, load.rows["passages"], load.rows.get("questions", 0)
-        return Survey(1.0, 0.0, *counts, passages[:sample], len(load.shards))
+        return Survey(1.0, 0.0, *counts, passages[:sample], len(load.shards)), shards
     surveyed = survey([each for _, each in plan.load.datasets], plan.parameters.load, sample, SURVEY_SECONDS)
     if not surveyed.sample:
         names = ", ".join(plan.parameters.datasets)
         raise NothingToTry(f"{names}: the part that was read has no usable passage")
-    return surveyed
+    return surveyed, []
 
 
-def _holding(load: Manifest, count: int) -> list[int]:
-    """The shards that have the first `count` passages by id: as ids are hashes of texts, these are as good as drawn."""
-    shards, rows = [], 0
-    for record in load.shards:
-        if rows >= count:
-            break
-        shards.append(record.shard)
-        rows += record.rows("passages")
-    return shards
-
-
-def _tried(plan: "IndexPlan", surveyed: Survey, announce: Announce) -> dict[str, Sample]:
-    """Try the missing stages, by name, on passages of every length."""
+def _tried(plan: "IndexPlan", surveyed: Survey, shards: list[int], announce: Announce) -> dict[str, Sample]:
+    """Try the missing stages on passages of every length. `shards`: of the store's that have the sample."""
     by_size = sorted((passage for _, passage in surveyed.sample), key=lambda passage: _characters([passage]))
-    load, missing, numbers = plan.manifest(plan.load), {stage.name for stage in plan.missing()}, count()
-    shards = _holding(load, CANDIDATES) if load else []
-    done = {stage.name: stage.artifact for stage in plan.stages if load and plan.manifest(stage)}
+    numbers = count()
 
     def run(size: int) -> dict[str, Sample]:
         size = min(size, len(by_size))
         passages = [by_size[len(by_size) * (2 * place + 1) // (2 * size)] for place in range(size)]
-        samples = {}
-        for stage in plan.over(passages, Path(folder, str(next(numbers)))).stages:
-            if stage.name in missing:
-                announce(f"{stage.name}: {size:,} passages")
-                samples[stage.name] = measured(stage, _characters(passages))
-            elif stage.name in done and isinstance(stage, Encode | Split):
-                take_over(done[stage.name], stage, shards)
-            else:
-                stage.run("plan")
-        return samples
+        trial = plan.over(passages, Path(folder, str(next(numbers))))
+        pairs = [*zip(trial.stages, plan.stages, strict=True)]
+        return try_missing(pairs, plan, _characters(passages), announce, shards)
 
     most = PAID if any(map(asks_servers, plan.missing())) else MOST
     with tempfile.TemporaryDirectory(prefix="vitalfew-plan-") as folder:
@@ -266,17 +265,17 @@ def _whole(plan: "IndexPlan", stage: Stage, sample: Sample, surveyed: Survey, kn
     """Quote a stage over the whole corpus."""
     parameters, characters = plan.parameters, surveyed.characters
     shards = surveyed.shards or shard_count(surveyed.size, parameters.load)
-    if stage is plan.load:
-        own = estimate(stage, parameters, sample, characters, shards, surveyed.passages)
-        wall, cpu = own.wall_seconds + surveyed.seconds, own.cpu_seconds + surveyed.seconds
-        return replace(own, wall_seconds=wall, cpu_seconds=cpu)
     if isinstance(stage, Encode):
         tokens = (1 - known) * characters * sample.tokens / sample.units
         return estimate(stage, parameters, sample, characters, shards, tokens=tokens)
-    return estimate(stage, parameters, sample, characters, shards)
+    own = estimate(stage, parameters, sample, characters, shards)
+    if stage is plan.load:
+        wall, cpu = own.wall_seconds + surveyed.seconds, own.cpu_seconds + surveyed.seconds
+        own = replace(own, rows=round(surveyed.passages), wall_seconds=wall, cpu_seconds=cpu)
+    return own
 
 
-def _left(plan: "IndexPlan", stage: Stage, whole: Quote) -> Quote:
+def _left(stage: Stage, whole: Quote) -> Quote:
     """The part of a quote that a run which was killed has left to do: the share of its shards that are not done."""
     if not any(record.shard >= 0 for record in stage.artifact.records()):
         return whole
@@ -292,7 +291,7 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
     errors of the writer."""
     workers = worker_count(plan.parameters)
     if plan.done():
-        return QuotedStages(stages=[], workers=workers)
+        return QuotedStages(rows=quoted_rows([plan.writing], []), workers=workers)
     stage, config = plan.writing, plan.parameters.write
     units, most = min(config.n, plan.passages), min(config.n * config.spare, plan.passages)
     bases = [f"as if every passage gave a question; of those that are refused, others are tried: {most:,} at most"]
@@ -309,7 +308,8 @@ def quote_writing(plan: WritingPlan, announce: Announce) -> QuotedStages:
         quote = quoted or quote
     save_quotes(plan.store, [quote])
     start, usd = start_seconds(plan.parameters, 1), of_requests(stage, quote)
-    return QuotedStages(stages=[quote], workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
+    rows = quoted_rows([stage], [quote])
+    return QuotedStages(rows=rows, workers=workers, start_seconds=start, requests_usd=usd, bases=bases)
 
 
 def _tried_writer(plan: WritingPlan, announce: Announce) -> Sample:

@@ -5,21 +5,23 @@ some seconds. What rows beyond the few add is what a row takes; the rest of the 
 estimate is within about a third of what the run then takes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from vitalfew.configs.schema import Execution
+from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files
 from vitalfew.storage.artifacts import Artifact, ShardRecord
 from vitalfew.storage.costs import LOADING, Cost, Quote, charge, read_ledger
-from vitalfew.tasks.stage import Stage
+from vitalfew.tasks.stage import ReusingStage, Stage
 
 Announce = Callable[[str], None]
 """Called with what is tried now, in words."""
@@ -32,20 +34,55 @@ GROWTH = 4
 RAY_WORKER = 115 << 20
 
 
+class QuotedStage(NamedTuple):
+    """A stage of a run, the model that it asks or computes, and its quote; None: it is finished."""
+
+    stage: str
+    model: str
+    quote: Quote | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class QuotedStages:
-    """A quote per stage that is not finished, in order. `start_seconds`: time outside the stages; `requests_usd`: the
-    part of the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
+    """The quote of a run. `rows`: its stages in order; `start_seconds`: time outside these; `requests_usd`: the part of
+    the USD that is for requests to servers; `bases`: what the figures rest on besides the sample, in words."""
 
-    stages: list[Quote]
+    rows: list[QuotedStage]
     workers: int
     start_seconds: float = 0.0
     requests_usd: float = 0.0
     bases: Sequence[str] = ()
 
     @property
+    def stages(self) -> list[Quote]:
+        """The quotes of the stages that are missing."""
+        return [row.quote for row in self.rows if row.quote]
+
+    @property
+    def tokens(self) -> int:
+        return sum(quote.tokens for quote in self.stages)
+
+    def shown(self) -> "Sequence[QuotedStages]":
+        """The parts that are shown one by one."""
+        return [self]
+
+    def headings(self) -> list[str]:
+        """What is said before its stages."""
+        return []
+
+    def room(self) -> str:
+        """What is said of the disk; empty where a run needs little."""
+        return ""
+
+    @property
     def wall_seconds(self) -> float:
         return self.start_seconds + sum(quote.wall_seconds for quote in self.stages)
+
+
+def quoted_rows(stages: Iterable[Stage], quotes: Iterable[Quote]) -> list[QuotedStage]:
+    """All stages of a run with the quotes of those that are missing."""
+    known = {quote.fingerprint: quote for quote in quotes}
+    return [QuotedStage(each.name, each.model_name or "", known.get(each.artifact.fingerprint)) for each in stages]
 
 
 @dataclass(frozen=True)
@@ -174,11 +211,42 @@ def start_seconds(parameters: Execution, stages: int) -> float:
 
 _SAMPLED, _OWNING = ("question_id", "passage_id", "sentence_id"), ("question_id", "passage_id", "id")
 """The columns that name what is sampled, and the columns, the first of which there is, that say what a row is of."""
+_RUN = ("load", "ask", "terms")
+"""Stages that run on a sample although they are finished."""
 
 
-def take_over(done: Artifact, stage: Stage, shards: Sequence[int]) -> None:
-    """Make the artifact of a stage on a sample from rows that a finished artifact has, instead of doing the work.
-    `shards`: those of the finished artifact that have the sample."""
+def try_missing(
+    pairs: Sequence[tuple[Stage, Stage]],
+    plan: Plan,
+    units: float,
+    announce: Announce,
+    shards: Sequence[int] | None = None,
+) -> dict[str, Sample]:
+    """Run the stages that are missing on a sample, and return what they took, by the artifact of the plan. `pairs`: in
+    order, a stage on the sample and the one of the plan. Finished stages give their rows, of `shards` where the sample
+    is in these."""
+    due, read = list[tuple[Stage, Stage]](), set[str]()
+    for stage, whole in reversed(pairs):
+        if stage.artifact.name in read or not plan.manifest(whole):
+            due.insert(0, (stage, whole))
+            read |= {each.name for each in stage.inputs.values()}
+    found = dict[str, Sample]()
+    for stage, whole in due:
+        if isinstance(stage, ReusingStage):
+            stage.trial_of = plan.store.absolute()  # what the store knows is not asked for
+        manifest = plan.manifest(whole)
+        if manifest is None:
+            announce(f"{stage.name}: a sample")
+            found[whole.artifact.name] = measured(stage, units)
+        elif stage.name in _RUN:
+            stage.run("plan")
+        elif not stage.artifact.manifest():
+            _take_over(whole.artifact, stage, shards or [record.shard for record in manifest.shards])
+    return found
+
+
+def _take_over(done: Artifact, stage: Stage, shards: Sequence[int]) -> None:
+    """Make the artifact of a stage on a sample from rows that a finished artifact has, instead of doing the work."""
     stage.artifact.begin(stage.description())
     nothing = Cost(started=datetime.now(UTC).isoformat())
     over = stage.inputs[stage.counts or stage.over or next(iter(stage.inputs))]

@@ -2,10 +2,9 @@
 speed against the contexts that are decoded on. What a method used counts, not the budget that it was given."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from vitalfew.tasks.reports.contents import Report
@@ -13,16 +12,15 @@ from vitalfew.tasks.reports.families import ALPHA, families
 from vitalfew.tasks.reports.plots.drawing import (
     COLOURS,
     INK,
-    LINES,
+    LABEL,
     MARKERS,
     NAMED,
     Plot,
     canvas,
-    colour,
     labelled,
+    line,
     marks,
 )
-from vitalfew.tasks.reports.plots.labels import label_points
 from vitalfew.tasks.reports.shown.columns import (
     CONTEXT_TOKENS,
     SMALL_UNITS,
@@ -39,12 +37,6 @@ BUDGET = "refine.max_tokens"
 TOKENS = "tokens of the contexts (words and punctuation marks), mean per question"
 KEPT, SPEED = "kept", "decoding_speed"
 _NAME = 32
-_LINE_HEIGHT = 0.034
-"""Between two labels, of the height of the axes."""
-_DODGE = 0.014
-"""Between the intervals of two neighbouring lines, of the doubling of tokens."""
-_TICKS = 3
-"""Round numbers on the axis of tokens, at least."""
 
 
 def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
@@ -73,7 +65,7 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
         caption += " Only the methods on the front are named, of equal ones the first."
     if missing := len(report.methods) - len(points):
         caption += f" {missing} of {len(report.methods)} methods lack one of the two figures and are not drawn."
-    with canvas(name, (7.4, 4.6) if is_small else (8.6, 6.4)) as drawing:
+    with canvas(name, (7.4, 5.2) if is_small else (8.6, 6.4)) as drawing:
         [axes] = drawing.axes
         axes.step(*zip(*(points[number] for number in front), strict=True), where="post", color=INK, lw=1, zorder=2)
         names, kinds = _kinds(report)
@@ -89,12 +81,12 @@ def quality_by_price(report: Report, quality: str | None = None) -> Plot | None:
             xlabel=TOKENS if price == CONTEXT_TOKENS else f"{across.heading}, mean per question", ylabel=up.heading
         )
         if names:
-            drawing.legend([marks(axes, kind, [], [], mfc="none") for kind in range(len(names))], names)
-        # On the front without those at the point of an earlier one: a larger budget may change nothing.
-        first = {point: number for number, point in reversed(points.items())}
-        named = {*points} if is_small else {first[points[number]] for number in front}
-        labels = [labelled(report, n) if n in named else "" for n in points]
-        label_points(axes, [*points.values()], labels, [[*points].index(number) for number in front])
+            shown = sorted({kinds[number] for number in points})
+            drawing.legend([marks(axes, kind, [], [], mfc="none") for kind in shown], [names[kind] for kind in shown])
+        if not is_small:  # of equal points the first: a larger budget may change nothing
+            first = {point: number for number, point in reversed(points.items())}
+            for number in {first[points[number]] for number in front}:
+                axes.annotate(labelled(report, number), points[number], (6, 6), fontweight="bold", **LABEL)
         best = "; ".join(
             f"{labelled(report, number)}: {figure(points[number][0], across.unit)} {across.heading}, "
             f"{up.heading} {figure(points[number][1], up.unit)}"
@@ -120,7 +112,8 @@ def _kinds(report: Report) -> tuple[list[str], list[int]]:
     """Names for a legend, and the kind of every method: another for every one, or one per family where there are many
     methods, or one for all where there are more families than markers."""
     if len(report.methods) <= NAMED:
-        return [], [*range(len(report.methods))]
+        every = range(len(report.methods))
+        return [labelled(report, number) for number in every], [*every]
     groups = families(ALPHA, report.methods)
     if not 1 < len(groups) <= len(MARKERS):
         return [], [0] * len(report.methods)
@@ -135,17 +128,14 @@ def decoding_speed(report: Report) -> Plot | None:
     if len(points) < 2:
         return None
     caption = "Every decoded token reads the keys and values of all kept contexts."
-    with canvas("decoding", (7.4, 4.0)) as drawing:
+    with canvas("decoding", (7.4, 4.4)) as drawing:
         [axes] = drawing.axes
-        for number, (x, y) in points.items():
-            marks(axes, number, [x], [y])
+        handles = [marks(axes, number, [x], [y]) for number, (x, y) in points.items()]
         axes.margins(0.1, 0.15)
         axes.set_ylim(bottom=0)
         headings = report.column(KEPT).heading, report.column(SPEED).heading
         axes.set(xlabel=f"{headings[0]}, contexts per answer", ylabel=f"{headings[1]}, tokens per second")
-        front = {[*points][place] for place in pareto_front([*points.values()])}
-        names = [labelled(report, n) if len(points) <= NAMED or n in front else "" for n in points]
-        label_points(axes, [*points.values()], names, ())
+        drawing.legend(handles, [labelled(report, number) for number in points])
         lines = (
             f"{labelled(report, number)}: {figure(y)} tokens per second on {figure(x)} contexts"
             for number, (x, y) in points.items()
@@ -162,39 +152,37 @@ def quality_by_budget(report: Report) -> Plot | None:
         return None
     column = report.column(metric)
     front = points[pareto_front(points.select("tokens", "value").rows(), column.direction == "lower")]
-    points = points.with_columns(on_front=pl.int_range(pl.len()).is_in(front["place"].implode()))
-    title = f"{sentence_case(column.heading)} by the tokens used"
     lines = points.partition_by("line", maintain_order=True)
-    moved = 2 ** (_DODGE * (len(lines) - 1) / 2)
     caption = (
         "A line joins the budgets of a method. A mark stands at the tokens that were used: left of its budget (scale "
-        "above) where less was enough, and on another mark where a larger budget changed nothing. A "
-        "single mark is a method without a budget. Bars: 95 % intervals, which stand side by side, up to "
-        f"{moved - 1:.0%} from their place. Filled marks, the stepped line and bold names show the Pareto front: no "
-        "other method is as good with fewer tokens."
+        "above) where less was enough, and on another mark where a larger budget changed nothing. A single mark is a "
+        "method without a budget. Shaded: 95 % intervals. The stepped line is the Pareto front: no other method is as "
+        "good with fewer tokens."
     )
     with canvas("budgets", (9.2, 6.6)) as drawing:
         [axes] = drawing.axes
         axes.set_xscale("log", base=2)
-        for kind, line in enumerate(lines):
-            _draw(axes, line, kind, 2 ** (_DODGE * (kind - (len(lines) - 1) / 2)))
+        handles = [
+            line(axes, kind, own["tokens"].to_list(), own["value"].to_list(), own.select("low", "high").rows())
+            for kind, own in enumerate(lines)
+        ]
         axes.step(front["tokens"], front["value"], where="post", color=INK, lw=1, zorder=1)
         axes.set(xlabel=TOKENS, ylabel=column.heading)
-        axes.set_xlim(right=max(points["tokens"]) * moved * 1.06)
         _ticks(axes, points["budget"].drop_nulls().unique().sort().to_list())
-        _name_lines(axes, lines)
+        drawing.legend(handles, [own["line"][0] for own in lines])
         words = "; ".join(
             dict.fromkeys(
                 f"{name} {figure(value, column.unit)} with {tokens:,.0f} tokens"
                 for name, tokens, value in front.select("line", "tokens", "value").rows()
             )
         )
+        title = f"{sentence_case(column.heading)} by the tokens used"
         return drawing.plot(title, caption, f"{len(lines)} methods. On the front: {words}.")
 
 
 def _budgeted(report: Report, metric: str) -> pl.DataFrame:
     """A row per method, by lines and rising budgets: `line` (the name of methods that differ in their budget alone),
-    `tokens` of the contexts, `value`, `low` and `high` of the metric, the `budget` if any, and the row's `place`."""
+    `tokens` of the contexts, `value`, `low` and `high` of the metric, and the `budget` if any."""
     rows = []
     for number, methods in enumerate(families(BUDGET, report.methods).values()):
         name = methods[0].label.replace(f" max_tokens={methods[0].budget}", "")
@@ -205,67 +193,19 @@ def _budgeted(report: Report, metric: str) -> pl.DataFrame:
                 rows.append((number, shortened(one_line(name), _NAME), *own))
     schema = {"number": pl.Int64, "line": pl.String, **dict.fromkeys(("tokens", "value", "low", "high"), pl.Float64)}
     frame = pl.DataFrame(rows, {**schema, "budget": pl.Int64}, orient="row")
-    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True).with_row_index("place")
+    return frame.sort("number", "budget", "tokens", nulls_last=True, maintain_order=True)
 
 
 def _ticks(axes: Any, budgets: Sequence[int]) -> None:
-    """Round numbers of tokens below, and the budgets above, as far as either is in sight."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    """Round numbers of tokens below, and the budgets that are in sight above."""
+    from matplotlib.ticker import MaxNLocator
 
     low, high = axes.get_xlim()
-
-    def in_sight(numbers: Iterable[float]) -> list[float]:
-        return [number for number in numbers if low <= number <= high]
-
-    by_doubling, even = (in_sight(own.tick_values(low, high)) for own in (LogLocator(subs=(1, 2, 5)), MaxNLocator(6)))
-    numbers = by_doubling if len(by_doubling) >= _TICKS else even  # where tokens are much alike
-    axes.set_xticks(numbers, [f"{number:,g}" for number in numbers])
+    axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.minorticks_off()
     above = axes.secondary_xaxis("top")
-    above.set_xticks(in_sight(budgets), [f"{budget:,.0f}" for budget in in_sight(budgets)])
+    shown = [budget for budget in budgets if low <= budget <= high]
+    above.set_xticks(shown, [f"{budget:,.0f}" for budget in shown])
     above.set_xticks([], minor=True)
     above.set_xlabel("budget (refine.max_tokens)")
-
-
-def _draw(axes: Any, points: pl.DataFrame, kind: int, shift: float) -> None:
-    """Draw a line and its points, `shift` times to the right so that intervals of equal budgets stand side by side."""
-    points = points.with_columns(pl.col("tokens") * shift)
-    joined = points.drop_nulls("budget")
-    looks = {"color": colour(kind), "ls": LINES[kind // len(COLOURS) % len(LINES)], "lw": 1.3}
-    axes.plot(joined["tokens"], joined["value"], zorder=2, **looks)
-    for (on_front, has_budget), some in points.group_by(
-        "on_front", pl.col("budget").is_not_null(), maintain_order=True
-    ):
-        size, zorder = 5.5 if has_budget else 7.2, 4 if on_front else 3
-        fill = colour(kind) if on_front else "white"
-        ends = some.select("low", "high").rows()
-        marks(axes, kind, some["tokens"], some["value"], ends, mfc=fill, ms=size, zorder=zorder, elinewidth=0.8)
-
-
-def _name_lines(axes: Any, lines: Sequence[pl.DataFrame]) -> None:
-    """Write every line's name beside its last point, moved up or down until none overlap."""
-    bottom, top = axes.get_ylim()
-    last = [(own.drop_nulls("budget") if own["budget"].count() else own).row(-1, named=True) for own in lines]
-    order = sorted(range(len(lines)), key=lambda kind: -last[kind]["value"])
-    for kind, y in zip(order, _spread([last[kind]["value"] for kind in order], bottom, top), strict=True):
-        axes.annotate(
-            last[kind]["line"],
-            (last[kind]["tokens"], last[kind]["value"]),
-            (1.02, (y - bottom) / (top - bottom)),
-            textcoords="axes fraction",
-            va="center",
-            fontweight="bold" if lines[kind]["on_front"].any() else "normal",
-            color=colour(kind),
-            arrowprops={"arrowstyle": "-", "color": colour(kind), "lw": 0.5, "alpha": 0.5},
-            fontsize=8,
-            annotation_clip=False,
-        )
-
-
-def _spread(values: Sequence[float], bottom: float, top: float) -> list[float]:
-    """The heights of labels, from the top down: at their value, or lower by as much as the ones above need."""
-    steps = (top - bottom) * _LINE_HEIGHT * np.arange(len(values))
-    heights = np.minimum.accumulate(np.minimum(values, top) + steps) - steps
-    # Labels that were pushed below their lines are moved up again, all together, where those above leave room.
-    moved: list[float] = (heights + min((values - heights).mean(), top - heights[0])).tolist()
-    return moved

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vitalfew.tasks.reports.contents import MethodResult, MetricSummary, Report
-from vitalfew.tasks.reports.families import ALPHA, alpha_of, families, family_names, settings_but
+from vitalfew.tasks.reports.families import ALPHA, alpha_of, families
 from vitalfew.tasks.reports.plots.drawing import INK, LINES, Plot, canvas, line, marks, named_rows
 from vitalfew.tasks.reports.shown.columns import figure, quality_metric, sentence_case
 from vitalfew.tasks.reports.shown.text import one_line, shortened
@@ -32,7 +32,7 @@ class Panel:
 
     title: str
     lines: Mapping[str, Swept]
-    levels: Mapping[str, float] = field(default_factory=dict)
+    levels: dict[str, float] = field(default_factory=dict)
 
 
 def _swept(report: Report, methods: Sequence[MethodResult], metric: str, value: Callable[[MethodResult], Any]) -> Swept:
@@ -47,54 +47,19 @@ def _swept(report: Report, methods: Sequence[MethodResult], metric: str, value: 
 
 def recall_by_alpha(report: Report) -> Plot | None:
     """Recall@k by α, a line per setting of everything else; None unless some methods differ in α alone."""
-    drawn = panels(report)
     caption = (
         "Alpha weighs the vector of a sentence against that of its context; at 1 only the sentence counts. "
         "Shaded: 95 % intervals."
     )
-    if any(panel.levels for panel in drawn):
-        caption += " A horizontal line without markers is a method without alpha."
-    return _plot(("alpha", "Recall by alpha"), caption, drawn, "alpha", _tops)
-
-
-def panels(report: Report) -> list[Panel]:
-    """A panel per k, a line per setting of everything else; one panel with a line per k where there is but one such.
-
-    Empty unless two methods with a recall differ in α alone. Lines that are the same throughout (two generators behind
-    one retrieval) are one, named after what its methods share.
-    """
     recalls = _recalls(report)
-    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for methods in families(ALPHA, [method for method in report.methods if alpha_of(method) is not None]).values():
-        points = tuple(tuple(_swept(report, methods, metric, alpha_of).items()) for metric in recalls)
-        if any(len(line) > 1 for line in points):
-            rest = settings_but(ALPHA, methods[0])
-            shared = merged.get(points, rest)
-            merged[points] = {key: value for key, value in rest.items() if shared.get(key, rest) == value}
-    names = family_names([*merged.values()])
-    levels: dict[str, dict[str, float]] = {}
-    for method in report.methods:
-        known = {metric: value for metric in recalls if (value := report.value(method, metric)) is not None}
-        if alpha_of(method) is None and known and known not in levels.values() and len(levels) < _LEVELS:
-            levels[method.label] = known
-    by_metric = {
-        metric: {
-            name: dict(points[place]) for name, points in zip(names, merged, strict=True) if len(points[place]) > 1
-        }
-        for place, metric in enumerate(recalls)
-    }
-    if len(merged) == 1 and not levels:
-        title = f"{report.column(recalls[0]).heading.partition('@')[0]}@k"
-        return [Panel(title, {f"k = {m.partition('@')[2]}": own[names[0]] for m, own in by_metric.items() if own})]
-    return [
-        Panel(
-            report.column(metric).heading,
-            lines,
-            {name: values[metric] for name, values in levels.items() if metric in values},
-        )
-        for metric, lines in by_metric.items()
-        if lines
-    ]
+    panels = _panels(report, ALPHA, recalls, alpha_of)
+    flat = [method for method in report.methods if alpha_of(method) is None][:_LEVELS]
+    if flat:
+        caption += " A horizontal line without markers is a method without alpha."
+    for metric, panel in zip(recalls, panels, strict=False):
+        values = {method.label: report.value(method, metric) for method in flat}
+        panel.levels.update({name: value for name, value in values.items() if value is not None})
+    return _plot(("alpha", "Recall by alpha"), caption, panels, "alpha")
 
 
 def _recalls(report: Report) -> list[str]:
@@ -104,14 +69,6 @@ def _recalls(report: Report) -> list[str]:
         if scored := [metric for metric in of_name if report.has(metric)]:
             return sorted(scored, key=lambda metric: (len(metric), metric))
     return []
-
-
-def _tops(panel: Panel) -> str:
-    """Where every line is highest."""
-    tops = {name: max(points.items(), key=lambda point: point[1].value or 0.0) for name, points in panel.lines.items()}
-    lines = [f"{name or 'recall'} is highest, {top.value:.3f}, at alpha {at:g}" for name, (at, top) in tops.items()]
-    levels = [f"{name} is {value:.3f}" for name, value in panel.levels.items()]
-    return f"{panel.title}: {'; '.join([*lines, *levels])}."
 
 
 def by_depth(report: Report) -> Plot | None:
@@ -132,13 +89,17 @@ def by_threshold(report: Report) -> Plot | None:
     return _plot(("thresholds", "Quality and kept contexts by rating threshold"), caption, drawn, "threshold")
 
 
-def _panels(report: Report, key: str, metrics: Sequence[str]) -> list[Panel]:
-    """A panel for every metric, with a line for every family of methods that differ in a number alone."""
-    able = [method for method in report.methods if isinstance(method.settings.get(key), (int, float))]
+def _panels(
+    report: Report, key: str, metrics: Sequence[str], value: Callable[[MethodResult], Any] | None = None
+) -> list[Panel]:
+    """A panel for every metric, with a line for every family of methods that differ in a number alone, by default the
+    setting `key`."""
+    of = value or (lambda method: method.settings.get(key))
+    able = [method for method in report.methods if isinstance(of(method), (int, float))]
     groups = {name: methods for name, methods in families(key, able).items() if len(methods) > 1}
     drawn = []
     for metric in metrics:
-        lines = {name: _swept(report, own, metric, lambda method: method.settings[key]) for name, own in groups.items()}
+        lines = {name: _swept(report, own, metric, of) for name, own in groups.items()}
         for summary in [summary for points in lines.values() for summary in points.values()][:1]:
             heading = summary.column.heading
             drawn.append(Panel(f"{heading.partition('@')[0]}@k" if metric.endswith("@k") else heading, lines))
@@ -151,16 +112,11 @@ def _in_words(panel: Panel) -> str:
         for name, points in panel.lines.items()
         if points
     )
-    return f"{panel.title}: {'; '.join(lines)}."
+    levels = (f"{name} is {figure(value)}" for name, value in panel.levels.items())
+    return f"{panel.title}: {'; '.join([*lines, *levels])}."
 
 
-def _plot(
-    names: tuple[str, str],
-    caption: str,
-    panels: Sequence[Panel],
-    label: str,
-    words: Callable[[Panel], str] = _in_words,
-) -> Plot | None:
+def _plot(names: tuple[str, str], caption: str, panels: Sequence[Panel], label: str) -> Plot | None:
     """Plot up to three panels side by side; None unless a line has two points. `label`: the setting."""
     panels = [panel for panel in panels if any(len(points) > 1 for points in panel.lines.values())]
     if not panels:
@@ -178,7 +134,7 @@ def _plot(
             place.set_axis_off()
         if any(handles):
             drawing.legend([*handles.values()], [name or f"by {label}" for name in handles])
-        return drawing.plot(names[1], caption, " ".join(map(words, panels)))
+        return drawing.plot(names[1], caption, " ".join(map(_in_words, panels)))
 
 
 def _lines(axes: Any, panel: Panel, names: Sequence[str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from vitalfew.flows.pipelines.evaluate import EvaluationPlan
 from vitalfew.flows.pipelines.graph import graph
 from vitalfew.flows.pipelines.quote import corpus
 from vitalfew.flows.pipelines.quote.corpus import DoesNotFit, NothingToTry, Quoted, quote, survey
-from vitalfew.flows.pipelines.quote.evaluation import BYTES, quote_evaluation
+from vitalfew.flows.pipelines.quote.evaluation import BYTES, OPEN, quote_evaluation
 from vitalfew.flows.pipelines.quote.runner import runner_for
 from vitalfew.flows.pipelines.quote.sample import Sample, estimate, tried
 from vitalfew.storage.costs import Quote, save_quotes
@@ -181,24 +181,28 @@ def check_ledger(store: Path) -> None:
     assert all(expected == pytest.approx(actual, rel=0.3) for expected, actual in pairs)
 
 
+def quoted_tokens(plan: EvaluationPlan, stage: str) -> int:
+    return sum(quote.tokens for quote in quote_evaluation(plan).stages if quote.stage == stage)
+
+
 def test_an_evaluation_takes_what_was_quoted(store: Path) -> None:
-    rows = {row.method: row for row in quote_evaluation(planned(store)).methods}
+    made = quote_evaluation(planned(store))
     assert contents(store) == contents(searchable())
     assert {path.name for path in store.iterdir()} - {path.name for path in searchable().iterdir()} == {"quotes"}
-    assert [rows[name].prompts for name in rows] == [45, 45, 0, 5 * 45]
-    assert rows["several"].critic_tokens == pytest.approx(7 * 5 * 45, rel=0.2)
-    assert rows["again"].tokens == 0  # the prompts of naive, which are asked once
+    assert [quote.rows for quote in made.stages if quote.stage == "generate"] == [45, 45, 45, 5 * 45]
+    # the prompts of naive are asked once
+    assert [quote.tokens > 0 for quote in made.stages if quote.stage == "generate"] == [True, True, False, True]
     evaluating.run(store, SETTINGS)
     check_ledger(store)
     assert "Quoted → actual" in CliRunner().invoke(app, ["costs", "trial", "--store", str(store)]).output
     told: list[str] = []
     again = quote_evaluation(planned(store), told.append)
-    assert all(row.there for row in again.methods)
+    assert not again.stages
     assert (again.wall_seconds, told) == (0, [])
     # the same prompts under another method: nothing is asked
     other = merged(SETTINGS, {"methods": {"naive": {"refine": {"max_words": 90_000}}}})
-    row = quote_evaluation(planned(store, other), told.append).methods[1]
-    assert (row.there, row.prompts, row.tokens) == (False, 0, 0)
+    made = quote_evaluation(planned(store, other), told.append)
+    assert [quote.tokens for quote in made.stages if quote.stage == "generate"] == [0]
     assert not {text.partition(":")[0] for text in told} & {"encode_questions", "retrieve"}  # the store has their rows
 
 
@@ -209,7 +213,7 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         settings, later = {**NAIVE, "generate": generate}, {"sample": 30, "seed": 7}
         first = quote_evaluation(planned(store, settings, questions={"sample": 12}))
         assert not server.asked
-        assert first.methods[0].tokens_out == 40 * 12
+        assert first.tokens > 40 * 12
         assert any("nothing was sent to tiny" in basis and "max_tokens=40" in basis for basis in first.bases)
         assert any("the time of openai:tiny is unknown" in basis for basis in first.bases)
         evaluating.run(store, settings, questions={"sample": 12})
@@ -223,7 +227,6 @@ def test_a_server_is_sent_nothing_and_its_price_is_near(store: Path, tmp_path: P
         new = server.prompts()[asked:]
         tokens = sum(len(prompt.encode()) / BYTES + PaidServer.usage(prompt)[1] for prompt in new)
         assert second.requests_usd == pytest.approx(PER_TOKEN * tokens, rel=0.3)
-        assert second.methods[0].prompts == pytest.approx(len(new), rel=0.3)
         for path in [*damaged.glob("candidates/*/*.parquet"), *damaged.glob("costs/*/*.parquet")]:
             flip(path)
         assert quote_evaluation(planned(damaged, settings, questions=later)).bases[0] == first.bases[0]
@@ -240,10 +243,10 @@ def test_a_choice_is_quoted_with_both_halves(store: Path) -> None:
     with pytest.raises(InputError, match="development questions"):
         quote_evaluation(planned(store, CHOICE, questions={"sample": 3}))
     quoted = quote_evaluation(planned(store, CHOICE))
-    assert quoted.is_open
+    assert OPEN in quoted.bases
     assert [part.name for part in quoted.parts] == ["trial/development", "trial"]
-    few, many = (row.tokens_in for row in quoted.parts[0].methods)
-    assert few < many
+    none, many = (quote.tokens for quote in quoted.parts[0].stages if quote.stage == "generate")
+    assert none < many
     evaluating.run(store, CHOICE)
     check_ledger(store)
 

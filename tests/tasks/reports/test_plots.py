@@ -26,7 +26,7 @@ def sparse(name: str, threshold: float | None, kept: float, **more: Any) -> Meth
     return MethodResult(name, {"generate.threshold": threshold, "generate.attention": "block"}, summaries(**values))
 
 
-def test_a_line_for_each_way_to_pass_on_less_has_its_name_beside_it_once() -> None:
+def test_a_line_for_each_way_to_pass_on_less_has_its_name_once() -> None:
     plot = quality_by_budget(rivals())
     assert plot is not None
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.svg)
