@@ -1,4 +1,4 @@
-"""What becomes of the answers of servers as they are: refused parameters, thoughts, refusals, cuts, parts, sentences."""
+"""What becomes of the answers of servers as they are: parameters, thoughts, refusals, cuts, parts, sentences."""
 
 import json
 from collections.abc import Callable
