@@ -21,9 +21,9 @@ from vitalfew.flows.pipelines.quote.corpus import quote
 from vitalfew.flows.pipelines.run import run_serially
 from vitalfew.storage import generations
 from vitalfew.storage.catalog import database
-from vitalfew.storage.catalog.database import CATALOG, connect, query
+from vitalfew.storage.catalog.database import CATALOG, connect, query, without_rows
 from vitalfew.storage.catalog.macros import MACROS
-from vitalfew.storage.catalog.views import ROWS
+from vitalfew.storage.catalog.views import ROWS, columns
 from vitalfew.storage.requests import RequestLog
 
 TRIAL: dict[str, Any] = {
@@ -63,6 +63,17 @@ def bare(tmp_path: Path) -> Path:
     """A store that holds nothing yet."""
     (tmp_path / "runs").mkdir()
     return tmp_path
+
+
+def test_every_table_and_column_is_documented() -> None:
+    with without_rows() as connection:
+        views = {name for (name,) in connection.sql("SHOW TABLES").fetchall()} - {"place"}
+        assert views == set(ROWS)
+        for table in ROWS:
+            there = [row[0] for row in connection.sql(f"DESCRIBE {table}").fetchall()]
+            assert sorted(there) == sorted(columns(table)), table
+            assert all(column.about for column in columns(table).values()), table
+    assert columns("ledger")["quoted_usd"].unit == "USD"
 
 
 def test_tables_with_and_without_a_store(store: Path, tmp_path: Path) -> None:

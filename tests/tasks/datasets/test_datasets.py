@@ -1,6 +1,7 @@
 """The datasets that read files: what their rows give, and bad ones; `test_every.py` has arbitrary ones."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,6 +83,26 @@ def test_hotpotqa_joins_sentences_and_keeps_spans_on_them(tmp_path: Path) -> Non
     assert question == Question("Who lit it?", ("Ada",), (passage,), (Span(passage, 8, 19),), "q1")
 
 
+def test_hotpotqa_rejects_the_part_at_fault_and_passes_over_facts_the_context_lacks(tmp_path: Path) -> None:
+    noise: list[Any] = [["Lamp", 3], ["Lamp", -1], ["Lamp", 1], ["Candle", 0]]
+    rows = [
+        hotpot(supporting_facts=[["Lamp", 2], *noise, ["Lamp", 2]]),
+        hotpot(supporting_facts=noise),
+        hotpot(answer=...),
+        hotpot(supporting_facts=[["Lamp", True]]),
+        hotpot(answer="\ud800"),
+        hotpot(context=[["Oil", "Oil burns."], ["Lamp", ["A", "B", "Ada"]]]),
+    ]
+    records = read("hotpotqa", write(tmp_path, rows))
+    check(records)
+    assert len(only(Question, records)[0].supporting_facts) == 1
+    reasons = ["no_gold_passage", "missing_column", "wrong_type", "invalid_unicode", "wrong_type"]
+    rejects = [(number, reject.reason) for number, reject in records if isinstance(reject, Reject)]
+    assert rejects == [*enumerate(reasons, 2)]
+    assert "no 'answer'; the keys present: '_id', 'question'" in only(Reject, records)[1].detail
+    assert [type(record) for number, record in records if number == 6] == [Reject, Passage, Question]
+
+
 # --- SQuAD
 
 
@@ -106,6 +127,19 @@ def test_squad_moves_spans_along_with_the_stripped_paragraph(tmp_path: Path) -> 
     qa = asked(is_impossible=True, plausible_answers=[{"text": "Ada", "answer_start": 0}])
     (unanswerable,) = only(Question, read("squad", write(tmp_path, squad("Ada lit it.", qa))))
     assert unanswerable == Question("Who?", (), (passage_id("Ada lit it."),), (), "q1")
+
+
+def test_squad_rejects_the_part_at_fault(tmp_path: Path) -> None:
+    faults = [
+        (squad(" ", asked()), ["empty_text paragraphs[0]", "no_gold_passage paragraphs[0].qas[0]"]),
+        (squad("A", "no object", asked()), ["wrong_type paragraphs[0].qas[0]: a string ('no object')"]),
+        ({"data": [{"title": "A"}]}, ["missing_column no 'paragraphs'; the keys present: 'title'"]),
+    ]
+    for content, rejects in faults:
+        found = [f"{reject.reason} {reject.detail}" for reject in only(Reject, read("squad", write(tmp_path, content)))]
+        assert all(given.startswith(told) for given, told in zip(found, rejects, strict=True)), found
+    with pytest.raises(InputError, match=r"has no articles in a top-level \"data\": this format expects"):
+        read("squad", write(tmp_path, {"dat": []}))
 
 
 # --- JSON lines
@@ -199,3 +233,23 @@ def test_broken_json_says_where_and_what_to_do(tmp_path: Path, content: bytes, m
     with pytest.raises(InputError, match=message) as caught:
         read("titletext", write(tmp_path, content))
     assert str(tmp_path / "source.json") in str(caught.value)
+
+
+def test_records_before_the_break_are_given_and_the_place_is_exact(tmp_path: Path) -> None:
+    rows = [{"title": "é", "text": f"é {number}"} for number in range(5000)]
+    whole = json.dumps(rows, ensure_ascii=False).encode()
+    records = dataset("titletext", write(tmp_path, whole[:-40] + b"\xff" + whole[-40:])).records()
+    before: list[tuple[int, Record]] = []
+    with pytest.raises(InputError, match=f"at byte {len(whole) - 40}"):
+        before.extend(records)
+    assert len(before) == 4998  # the fault is in the last but one
+
+
+def test_memory_is_that_of_one_value(tmp_path: Path) -> None:
+    path = write(tmp_path, [{"title": str(number), "text": "x" * 50_000} for number in range(400)])
+    records = dataset("titletext", path).records()
+    next(records)
+    tracemalloc.start()
+    assert sum(1 for _ in records) == 399
+    assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    tracemalloc.stop()

@@ -21,7 +21,7 @@ from vitalfew.configs.schema import LoadConfig
 from vitalfew.tasks.datasets.base import Passage, Reject, RowError
 from vitalfew.tasks.datasets.documents.blocks import WHOLE, Block, DocumentPart, ReadDocument, cut, parts
 from vitalfew.tasks.datasets.documents.html import read_html
-from vitalfew.tasks.datasets.documents.markdown import read_markdown
+from vitalfew.tasks.datasets.documents.markdown import read_markdown, read_mdx
 from vitalfew.tasks.datasets.documents.process import Bounds, ReadingProcess
 from vitalfew.tasks.datasets.documents.readers import READERS, read_document
 from vitalfew.tasks.datasets.documents.rst import read_rst
@@ -80,7 +80,7 @@ def test_code_stays_with_what_leads_to_it_and_no_passage_ends_on_a_heading() -> 
     assert {part.title for part in found} == {"T › Same"}
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(
     drawn=st.lists(
         st.tuples(
@@ -110,6 +110,20 @@ needs the word of the <i>director</i>.</p><div>Loose text <span>in a div.</span>
 <h2>Costs</h2><p>As follows:</p><table><tr><th>what</th><th>USD</th></tr><tr><td>train</td><td>20</td></tr></table>
 <ul><li>one<ul><li>in one</li></ul></li><li>two</li></ul><pre>a  = 1
 b = 2</pre><p hidden>Unseen.</p></main><footer>Imprint</footer></body></html>"""
+
+
+def test_a_page_is_its_main_part() -> None:
+    assert [*parts(read_html(HTML), "travel.html", 300)] == [
+        DocumentPart("Travel", "A trip abroad needs the word of the director.\n\nLoose text in a div.", "travel"),
+        DocumentPart(
+            "Travel › Costs",
+            "As follows:\n\nwhat | USD\ntrain | 20\n\n- one\n- in one\n- two\n\na  = 1\nb = 2",
+            "costs",
+        ),
+    ]
+    assert [*parts(read_html("<title>T</title><p>Text."), "a.html", 300)] == [DocumentPart("T", "Text.", "")]
+    deep = "<div>" * 20_000 + "deep"
+    assert [part.text for part in parts(read_html(deep), "a.html", 300)] == ["deep"]
 
 
 @pytest.mark.parametrize(
@@ -210,6 +224,36 @@ def test_the_fences_of_markdowns_relatives_go_and_their_text_stays() -> None:
     assert document.notes == {"includes_not_followed": 2}
 
 
+def test_the_javascript_of_mdx_goes_and_its_text_stays() -> None:
+    text = """import { Tab } from 'tabs'
+export const limits = {
+
+  most: 30
+}
+
+# Refunds
+
+{/* a remark
+
+of two lines */}
+
+<Tabs items={['a > b', {deep: {er: 1}}]}>
+    <Tab title="x > y">
+    Within **ten** days, if 1 < 2 and `<Tab>` is code.
+    </Tab>
+</Tabs>
+
+```js
+import { Tab } from 'tabs'
+```
+"""
+    assert [block.text for block in read_mdx(text).blocks] == [
+        "Refunds",
+        "Within **ten** days, if 1 < 2 and `<Tab>` is code.",
+        "```js\nimport { Tab } from 'tabs'\n```",
+    ]
+
+
 @pytest.mark.parametrize(
     ("matter", "fields", "is_fault"),
     [
@@ -270,6 +314,47 @@ def test_a_text_of_sphinx_is_read_without_sphinx() -> None:
     assert (costs.title, costs.place) == ("Travel rules › Costs", "costs")
     assert "Pay as follows:\n\npay(20)" in costs.text
     assert costs.text.endswith("- one\n\nwhat | USD\ntrain | 20")
+
+
+def test_sections_of_a_text_follow_its_tree_and_nothing_is_lost() -> None:
+    text = """
+Rules
+=====
+
+.. admonition:: Mind
+
+   Inside.
+
+After it.
+
+.. only:: html
+
+   In a page
+   ---------
+
+   Shown.
+
+.. rubric:: Rubric
+
+.. figure:: a.png
+
+   Caption.
+
+.. math:: a^2
+
+Said:
+
+    Quoted.
+
+    -- Someone
+
+.. include:: other.rst
+"""
+    document = read_rst(text)
+    assert [block.text for block in document.blocks if block.level] == ["Rules"]
+    shown = "Mind|Inside.|After it.|html|In a page|Shown.|Rubric|Caption.|a^2|Said:|Quoted.|Someone"
+    assert [block.text for block in document.blocks[1:]] == shown.split("|")
+    assert document.notes == {"includes_not_followed": 1}
 
 
 def test_what_a_text_defines_ends_with_it() -> None:
@@ -387,7 +472,7 @@ def test_a_text_that_is_made_to_be_slow_is_read(tmp_path: Path, ending: str, con
 
 
 @pytest.mark.parametrize("ending", sorted(READERS))
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_bytes_give_blocks_or_a_reason(ending: str, data: st.DataObject) -> None:
     made = {".docx": docx, ".ipynb": lambda: notebook().encode(), ".rst": lambda: RST.encode()}

@@ -1,6 +1,7 @@
 """Folders of text files: which are read, what they are called, where they are cut."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,13 @@ def test_titles_and_sources_in_the_order_of_paths(tmp_path: Path) -> None:
         ("empty_text", "c.md: the file has no text, or none below its headings")
     ]
     assert only(Passage, records)[1].text == "# A comment"
+
+
+def test_front_matter_is_the_metadata_of_all_passages_of_a_file(tmp_path: Path) -> None:
+    matter = "---\ntitle: Trips\nteam: [travel, é]\nfrom: 2024-05-01\n---\n"
+    root = files(tmp_path, a_md=f"{matter}# One\n\nText.\n\n# Two\n\nText too.", b_md="# Plain\n\nNothing.")
+    own = {"title": "Trips", "team": ["travel", "é"], "from": "2024-05-01"}
+    assert [json.loads(each.metadata) for each in only(Passage, read("folder", root))] == [own, own, {}]
 
 
 def test_glob_says_which_files_are_read(tmp_path: Path) -> None:
@@ -129,6 +137,14 @@ def test_what_cannot_be_read_is_a_reject_and_no_file_of_the_corpus(tmp_path: Pat
     ]
     assert [passage.source_id for passage in only(Passage, records)] == ["i.txt", "z.txt"]
     assert names(root) == ["a.png", "b.txt", "c.txt", "d.txt", "e.zip", "f.txt", "i.txt", "z.txt"]
+
+
+def test_the_names_of_files_are_part_of_what_a_folder_is(tmp_path: Path) -> None:
+    root = files(tmp_path, a_txt="Text.")
+    before = dataset("folder", root).identity()
+    assert dataset("folder", root).identity() == before
+    (root / "a.txt").rename(root / "b.txt")
+    assert dataset("folder", root).identity() != before
 
 
 def test_a_file_that_is_gone_when_it_is_due_is_a_reject(tmp_path: Path) -> None:
