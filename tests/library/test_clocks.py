@@ -1,7 +1,7 @@
 """Costs of methods: whichever is first, loading models is in none of them, and on a line of its own; what a server had
 cached has its own price."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from vitalfew.storage.costs import OWN_PRICES
 from vitalfew.tasks import registry
 from vitalfew.tasks.generators.base import Prompt
 from vitalfew.tasks.models.causal.engines.base import Completion
+from vitalfew.tasks.models.ticks import Tick, no_tick
 
 OF_GENERATE = """
 SELECT sum(tokens), sum(cached_tokens), sum(usd) FROM costs WHERE stage = 'generate' AND run_id = '{run}'
@@ -45,7 +46,7 @@ class CachedCompletion(Completion):
 class Cached(FirstWords):
     """A generator whose prompts of more than ten words were cached to the half."""
 
-    def generate(self, prompts: Sequence[Prompt], tick: Callable[[int, int], None]) -> list[Completion]:
+    def generate(self, prompts: Sequence[Prompt], tick: Tick = no_tick) -> list[Completion]:
         return [
             CachedCompletion("Velmar", 100, 4, 0.1, cached_tokens=50 if len(prompt.text.split()) > 10 else 0)
             for prompt in prompts

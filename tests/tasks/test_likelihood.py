@@ -80,7 +80,7 @@ def test_it_is_the_probability_that_the_model_gives_after_the_prompt(chat: bool,
                 row[0] for row in sql(store, f"SELECT text FROM evidence WHERE question_id = {question} ORDER BY rank")
             ]
             shown = contexts if method == "two" else []
-            prompt = prompts.render(prompts.source("short_answer"), text, shown)
+            prompt = prompts.render(prompts.source("short_answer"), text, tuple(shown))
             assert answer == gold
             assert (nats, tokens) == pytest.approx(directly(model, prompt, answer), rel=1e-3)
         found = values(store, outcome, method)
