@@ -8,7 +8,7 @@ order.
 
 A question or passage has the name that its source gives it, white space and "%" as in URLs, or, where the source gives
 none, its content id (as all have with `ids="content"`). One that stands several times in its sources has a line for
-each of its names. A name that stands for two is an error.
+each of its names, so that trec_eval counts it as often, and the report once. A name that stands for two is an error.
 """
 
 import re
