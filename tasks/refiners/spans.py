@@ -56,7 +56,7 @@ class SpanRefiner(Refiner):
             return self
 
     version: ClassVar[str] = "2"  # since 2, hits are as likely as their retriever says
-    compares_scores: ClassVar[bool] = True
+    compares_scores = True
 
     def refine(
         self, questions: Sequence[str], hits: Retrieved, vectors: Vectors | None = None, tick: Tick = no_tick
