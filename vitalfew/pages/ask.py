@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
+from vitalfew.configs.schema import METHOD
 from vitalfew.flows.pipelines.answering import RagAnswer, RagContext, RagPassage
 from vitalfew.library.askable import Askable
 from vitalfew.pages import parts
@@ -146,7 +147,7 @@ def _script(text: str) -> str:
 
 MOST = 4
 """Methods side by side."""
-FIRST = ("naive RAG", "ParetoRAG")
+FIRST = ("naive RAG", METHOD.partition(":")[2], "ParetoRAG")
 """The methods of the latest evaluation that a page begins with, where they are there."""
 PAUSE = 0.2
 """Seconds that a slider rests before the question is asked anew."""
