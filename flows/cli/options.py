@@ -12,6 +12,7 @@ from typer import Argument, BadParameter, Option
 from vitalfew.configs.loading import parse_assignments, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import store_place
+from vitalfew.storage import files
 
 ENGINES = ("openai", "transformers", "vllm")
 STORE = Path("store")
@@ -111,7 +112,7 @@ def layers(config: Path | None, assignments: list[str] | None, **given: Any) -> 
 def engine_and_name(model: str) -> tuple[str, str]:
     """The engine and the model that `--model` names. Raises BadParameter."""
     engine, colon, name = model.partition(":")
-    if not colon or Path(model).is_dir():
+    if not colon or files.is_folder(Path(model)):
         engine, name = "transformers", model
     if engine not in ENGINES or not name:
         raise BadParameter(f"{model!r}: write openai:NAME, a DIRECTORY or vllm:NAME", param_hint="--model")

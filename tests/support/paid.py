@@ -112,6 +112,7 @@ class Shortener(_Asking):
     section = "refine"
     needs_vectors = False
     needs_sentences = False
+    compares_scores = False
 
     class Options(RefineConfig, ServerOptions):
         model_config = ConfigDict(extra="forbid")

@@ -553,10 +553,11 @@ def test_a_document_that_passes_a_bound_is_a_reject_and_the_others_are_read(tmp_
     (tmp_path / "a.md").write_text("Text.")
     (tmp_path / "b.html").write_text("<p>word" * 2_000_000)  # which no machine reads in a second
     (tmp_path / "c.md").write_text("More text.")
-    for setting, value, reason in (("document_seconds", 1.0, "over_time"), ("document_mb", 20, "over_memory")):
-        first, reject, last = bounded(tmp_path, **{setting: value})
+    bounds = {"over_time": {"document_seconds": 1.0, "document_mb": 8192}, "over_memory": {"document_mb": 20}}
+    for reason, own in bounds.items():
+        first, reject, last = bounded(tmp_path, **own)
         assert (reject.reason, first.text, last.text) == (reason, "Text.", "More text.")
-        assert f"load.{setting}" in reject.detail
+        assert f"load.{next(iter(own))}" in reject.detail
 
 
 def test_a_process_that_is_killed_costs_one_document() -> None:
