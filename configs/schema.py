@@ -26,7 +26,7 @@ Stemmer = Literal[
 """Snowball's stemmers, or none."""
 ALPHA = 0.8
 """The usual weight of a sentence's core vector against its context: the paper's."""
-RETRIEVER = "hybrid"
+RETRIEVER = "spans"
 """The recommended retriever: `search`, the library's search and the adapters have it where none is named."""
 METHOD = "start_answers:spans"
 """The recommended method, as EXPERIMENT:METHOD: `answer` and `mcp` have it where none is named."""
@@ -286,9 +286,9 @@ class RetrieveConfig(Section):
 class Search(Config):
     """Settings of the command `search`."""
 
-    retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig(retriever=RETRIEVER)
+    retrieve: SerializeAsAny[RetrieveConfig] = RetrieveConfig(retriever=RETRIEVER, top_k=10)
 
     @field_validator("retrieve", mode="before")
     @classmethod
     def _by_the_recommended(cls, given: Any) -> Any:
-        return {"retriever": RETRIEVER, **given} if isinstance(given, dict) else given
+        return {"retriever": RETRIEVER, "top_k": 10, **given} if isinstance(given, dict) else given

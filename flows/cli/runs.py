@@ -124,7 +124,8 @@ def search(
     retriever: Annotated[
         str | None,
         Option(
-            metavar="METHOD", help=f"core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: {RETRIEVER}."
+            metavar="METHOD",
+            help=f"spans, core_context (ParetoRAG), passage (naive), bm25 or hybrid; default: {RETRIEVER}.",
         ),
     ] = None,
     where: Annotated[
