@@ -14,7 +14,7 @@ from vitalfew.storage.indexes import NOTHING, TopK, Vectors, bm25_shards, faiss_
 from vitalfew.storage.indexes.bm25_shards import array_path
 from vitalfew.storage.indexes.faiss_shards import Rows
 from vitalfew.storage.indexes.selection import Bits, Selection
-from vitalfew.storage.indexes.units import Outline, SentencesAt, Units, table_of
+from vitalfew.storage.indexes.units import Outline, SentencesAt, Units, numbers_of, table_of
 from vitalfew.storage.manifests import Manifest, ShardRecord
 
 
@@ -116,7 +116,7 @@ class OpenedIndex:
         shards, rows = (np.array(column, np.int64) for column in zip(*places, strict=True))
         passages = np.array([self.units.outline(shard).passage(row) for shard, row in places], np.int64)
         table = self.units.take("sentences", shards, rows, ["sentence_id", "passage_id", "text"])
-        ids, of_passages = table["sentence_id"].to_numpy(), table["passage_id"].to_numpy()
+        ids, of_passages = numbers_of(table["sentence_id"]), numbers_of(table["passage_id"])
         titles = [""] * len(places)
         if self.encoding.text == "titled":
             titles = self.units.take("passages", shards, passages, ["title"])["title"].to_pylist()

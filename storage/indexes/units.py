@@ -49,8 +49,8 @@ class Outline:
     @classmethod
     def read(cls, path: Path) -> "Outline":
         table = files.read_table(path, columns=["position", "tokens"])
-        starts = np.flatnonzero(_numbers(table["position"]) == 0)
-        return cls(starts, np.diff([*starts, table.num_rows]), _numbers(table["tokens"]))
+        starts = np.flatnonzero(numbers_of(table["position"]) == 0)
+        return cls(starts, np.diff([*starts, table.num_rows]), numbers_of(table["tokens"]))
 
     @cached_property
     def has_context(self) -> NDArray[np.bool_]:
@@ -179,10 +179,10 @@ class Units:
             groups = np.searchsorted(_starts(place), wanted, side="right") - 1
             for group in np.unique(groups):
                 content = self._groups.read(place, int(group), columns)
-                parts.append(content.take(pa.array(wanted[groups == group] - _starts(place)[group])))
+                parts.append(content.take(_rows_of(wanted[groups == group] - _starts(place)[group])))
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(places)) if parts else pa.table({name: [] for name in columns})
+        return pa.concat_tables(parts).take(_rows_of(places)) if parts else pa.table({name: [] for name in columns})
 
     def vectors(self, unit: Unit, shards: np.ndarray, ids: np.ndarray) -> Vectors:
         """The vectors of units by their ids, float32 (n, d), as encoded by themselves: core vectors of sentences."""
@@ -323,10 +323,15 @@ def _starts(place: TableShard) -> NDArray[np.int64]:
 
 @lru_cache(CACHED_COLUMNS)
 def _ids(place: TableShard, column: str) -> np.ndarray:
-    return _numbers(files.read_table(files.checked(*place), columns=[column])[column])
+    return numbers_of(files.read_table(files.checked(*place), columns=[column])[column])
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+def _rows_of(rows: NDArray[np.int64]) -> pa.Array:
+    """Rows for Arrow's `take`. Not by `pa.array`, which imports pandas, slowly, where it is installed."""
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])
+
+
+def numbers_of(column: pa.ChunkedArray) -> np.ndarray:
     """A column without nulls. Not by `to_numpy`, which imports pandas, slowly, where it is installed."""
     parts = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
     if not parts:

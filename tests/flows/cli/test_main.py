@@ -74,7 +74,7 @@ def test_settings_from_file_and_command_line(tmp_path: Path) -> None:
         (["index", SYNTHETIC], ["The index needs a name: vitalfew index synthetic:"]),
         (["index", SYNTHETIC, "--name", "n", "--set", "encode.contxt=late"], ["did you mean 'encode.context'"]),
         (["search", "Who?", "--index", "tets"], ["no index 'tets'", "test"]),
-        (["search", "Who?", "--index", "bare"], ["has no BM25", "--set bm25.enabled=true", "=core_context"]),
+        (["search", "Who?", "--index", "bare", "--retriever", "hybrid"], ["no BM25", "--set bm25.enabled=true"]),
         (["sql", "SELECT * FROM pasages"], ["pasages"]),
     ],
 )

@@ -116,7 +116,8 @@ def test_what_the_store_has_costs_nothing(quoted: tuple[Path, Quoted], tmp_path:
     """All of it; then another layout of the index, and more passages: sentences and vectors come from the store."""
     store, told = copied(quoted[0], tmp_path / "store"), list[str]()
     with mock.patch.object(HashEncoder, "encode", None):
-        arguments = ["plan", CORPUS, "--store", str(store), "--set", "load.shard_passages=100", "--set", "bm25.enabled=false", *FAKE]
+        own = ["--set", "load.shard_passages=100", "--set", "bm25.enabled=false"]
+        arguments = ["plan", CORPUS, "--store", str(store), *own, *FAKE]
         shown = CliRunner().invoke(app, arguments).output
         made = quote(graph(parameters(store, CORPUS, load=LOADED, index={"layout": "fused"})), told.append)
     assert shown.count("already done") == 4
