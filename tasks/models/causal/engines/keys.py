@@ -15,7 +15,7 @@ from vitalfew.configs.loading import ConfigError
 
 OWN_KEY = "OPENAI_API_KEY"
 KEYS = "VITALFEW_API_KEYS"
-_PROVIDER = "https://api.openai.com/v1"
+PROVIDER = "https://api.openai.com/v1"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(
     r"accept|accept-encoding|connection|content-(length|type)|host|transfer-encoding|user-agent|x-stainless-.+", re.I
@@ -101,7 +101,7 @@ def _variables() -> dict[Server, str]:
 
 
 def _own_server() -> Server:
-    return _server(os.environ.get("OPENAI_BASE_URL") or _PROVIDER)
+    return _server(os.environ.get("OPENAI_BASE_URL") or PROVIDER)
 
 
 def _server(url: str) -> Server:

@@ -63,7 +63,7 @@ MOST_TOKENS = 1 << 30
 
 
 class OpenAI(Remote):
-    """A server with OpenAI's chat completions API, at base_url or OPENAI_BASE_URL.
+    """A server with OpenAI's chat completions API, at base_url, OPENAI_BASE_URL, or OpenAI's own with its key.
 
     OPENAI_API_KEY goes only to the host of OPENAI_BASE_URL (to api.openai.com if that is not set), whatever base_url
     says. VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.
@@ -254,11 +254,12 @@ class OpenAI(Remote):
 
 def _base_url(options: ServerOptions, section: str) -> str:
     setting = f"{section}.base_url"
-    url = options.base_url or os.environ.get("OPENAI_BASE_URL")
+    openai = keys.PROVIDER if os.environ.get("OPENAI_API_KEY") else None
+    url = options.base_url or os.environ.get("OPENAI_BASE_URL") or openai
     if not url:
         raise EngineUnavailable(
             f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set "
-            "OPENAI_BASE_URL (https://api.openai.com/v1 for OpenAI itself)"
+            "OPENAI_BASE_URL; OpenAI itself needs OPENAI_API_KEY alone"
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

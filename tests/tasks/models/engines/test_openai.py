@@ -205,7 +205,8 @@ def echo_401(prompt: str, attempt: int) -> Reply:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EngineUnavailable, match=r"generate\.base_url=.*OPENAI_BASE_URL"):
+    with monkeypatch.context() as patch, pytest.raises(EngineUnavailable, match=r"base_url=.*OPENAI_BASE_URL"):
+        patch.delenv("OPENAI_API_KEY")
         engine_at(None)
     with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
         engine_at("http://127.0.0.1:1/v1", model=None)
@@ -216,3 +217,5 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         engine_at("http://127.0.0.1:1/v1", retries=0).complete(["a"])
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:2/v1/")
     assert engine_at(None).identity()["base_url"] == "http://127.0.0.1:2/v1"
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert engine_at(None).identity()["base_url"] == "https://api.openai.com/v1"  # with its key
