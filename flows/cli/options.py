@@ -63,8 +63,8 @@ MaxUsd = Annotated[
     ),
 ]
 MODEL_PLACES = (
-    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a DIRECTORY, or a name of "
-    "`vitalfew models`, on this machine (transformers); or vllm:NAME."
+    "openai:NAME on the server at OPENAI_BASE_URL (default: OpenAI), with the key in OPENAI_API_KEY; a DIRECTORY, or a "
+    "name of `vitalfew models`, on this machine (transformers); or vllm:NAME."
 )
 Model = Annotated[
     str | None,

@@ -63,7 +63,7 @@ MOST_TOKENS = 1 << 30
 
 
 class OpenAI(Remote):
-    """A server with OpenAI's chat completions API, at base_url, OPENAI_BASE_URL, or OpenAI's own with its key.
+    """A server with OpenAI's chat completions API: at base_url, at OPENAI_BASE_URL, or OpenAI itself with its key.
 
     OPENAI_API_KEY goes only to the host of OPENAI_BASE_URL (to api.openai.com if that is not set), whatever base_url
     says. VITALFEW_API_KEYS=HOST=VARIABLE,HOST:PORT=VARIABLE names the keys of other hosts.

@@ -205,9 +205,10 @@ def echo_401(prompt: str, attempt: int) -> Reply:
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch, pytest.raises(EngineUnavailable, match=r"base_url=.*OPENAI_BASE_URL"):
-        patch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(EngineUnavailable, match=r"generate\.base_url=.*OPENAI_BASE_URL"):
         engine_at(None)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(ConfigError, match=r"generate\.model=NAME"):
         engine_at("http://127.0.0.1:1/v1", model=None)
     with pytest.raises(ConfigError, match="environment variable") as raised:
