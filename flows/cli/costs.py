@@ -13,7 +13,7 @@ from vitalfew.configs.schema import IndexCorpus, RunnerName
 from vitalfew.configs.writing import WriteQuestions
 from vitalfew.flows.cli import options
 from vitalfew.flows.cli.show import quoted_and_actual
-from vitalfew.flows.cli.terminal import err, out, prepare, table
+from vitalfew.flows.cli.terminal import err, fitted, out, prepare, table
 from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.registry import METHODS, UnknownName
 
@@ -173,7 +173,7 @@ def _stages(rows: Sequence["QuotedStage"]) -> Table:
             f"{sum(quote.usd for quote in quotes):.5f}",
         ]
         shown.add_row(stage, escape(model), *(figures if quotes else ["already done"]))
-    return shown
+    return fitted(shown, "disk MiB", "peak MiB", "wall s")
 
 
 def _figure(head: str, value: float) -> str:
