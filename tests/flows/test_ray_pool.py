@@ -163,7 +163,7 @@ def test_index_and_evaluate_lose_a_node_each_and_no_byte(nodes: Nodes, tmp_path:
         lines = re.sub(r"\s+", " ", output)  # a terminal of 80 columns breaks them
         assert re.search(r"encode(_questions)?: done, [^:]*, 3 nodes", lines), output
     whole = tmp_path / "whole"
-    index(whole, corpus, encode={"encoder": ENCODER}, load={"shard_passages": 4})
+    index(whole, corpus, encode={"encoder": ENCODER}, load={"shard_passages": 4}, bm25={"enabled": True})
     graph(evaluation(whole, yaml.safe_load(file.read_text()))).run(run_serially)
     assert objects_contents(store) == contents(whole)
     assert [run.state for run in read_runs(store)] == ["completed", "completed"]

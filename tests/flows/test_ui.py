@@ -55,6 +55,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, hook: ChatServer, hold: Pat
     folder = tmp_path_factory.mktemp("ui")
     index(folder / "store", name="demo")
     fake = ["workers: 1", "encode: {encoder: 'tests.support.fakes:HashEncoder'}", "load: {shard_passages: 20}"]
+    fake.append("bm25: {enabled: false}")
     source = passages(folder / "towns.jsonl", 60)
     corpus(folder, "towns", f"datasets: ['jsonl:{source}']", *fake, "cron: '0 3 * * *'")
     held = "encode: {encoder: 'tests.support.fakes:HeldEncoder'}"
