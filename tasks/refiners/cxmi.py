@@ -11,7 +11,8 @@ sentence; here all that reach a threshold, and the best in any case, so that one
 Behind a retriever of sentences it reads single sentences, and keeps fewer answers than naive RAG at equal tokens
 (tests/flows/pipelines/test_combinations.py): use it behind passages. The threshold's default was chosen in training, by
 F1 of the sentences that are passed on. FilCo has no budget: where one is set all sentences are candidates, and the most
-probable fill it. Titles are not read; they are shown as the settings say. """
+probable fill it. Titles are not read; they are shown as the settings say.
+"""
 
 from collections.abc import Sequence
 from itertools import groupby
