@@ -234,7 +234,7 @@ def qrels(
     ids: Ids = "source",
     store: options.Store = options.STORE,
 ) -> None:
-    """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, 1.
+    """Write the gold passages of an evaluation's questions as TREC qrels: question, 0, passage, grade.
 
     vitalfew export qrels quickstart --out quickstart.qrels
     """

@@ -52,6 +52,11 @@ WRONG = (
     "Read some of the answers, and of the contexts that they are given from: the generator, its prompt or the gold "
     "answers do not fit. A judge reads answers in other words (judge.engine, judge.model)."
 )
+LOST = {
+    "cut": "cut by the limit of tokens: raise generate.max_tokens.",
+    "refused": "refused by the model or by a filter: read some of the refusals (table candidates).",
+}
+"""What became of most answers, and what to do."""
 NOT_FOUND = "Look at some of the questions: what they name as their gold is perhaps not in the index."
 TOO_LONG = (
     "Answers that hold a gold answer are wrong for their length alone: score.max_words=null judges them as they are."
@@ -96,6 +101,10 @@ def _nothing(report: Report, metric: str) -> str:
     if any(report.values(CUT)):
         return f"Nothing is recommended: {column.heading} is 0 for every method on {of}. {TOO_LONG}"
     remedy = WRONG if ANSWER in column.needs else NOT_FOUND
+    lost = {name: sum(getattr(method, name) for method in report.methods) for name in ("cut", "refused")}
+    if ANSWER in column.needs and sum(lost.values()) > asked * len(report.methods) / 2:
+        name = max(lost, key=lambda each: lost[each])
+        remedy = f"{lost[name]:,} answers were {LOST[name]}"
     return f"Nothing is recommended: {column.heading} is 0 for every method on {of}. {remedy}"
 
 
