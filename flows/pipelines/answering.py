@@ -184,7 +184,8 @@ def configured(
     if index and method.retrieve:
         method = method.model_copy(update={"index": index})
     if settings:
-        run, method = None, _with(method, settings)
+        asked = _with(method, settings)
+        run, method = (run if asked.model_dump() == method.model_dump() else None), asked
     whole, indexes = with_indexes(complete(_alone(store, title, method)))
     (method,) = whole.methods
     if not method.generate:
