@@ -82,8 +82,11 @@ def _language_model(model: str) -> list[Check]:
         [answer] = engine.complete([ASKED])
     except (EngineUnavailable, ConfigError, Unanswered) as error:
         return [Check(model, False, str(error))]
-    cut = "; it was cut: set a higher generate.max_tokens" if answer.finish_reason == "length" else ""
-    answered = Check(ASKED, bool(answer.text), answer.error or f"{answer.text!r} ({answer.finish_reason}{cut})")
+    right = re.search(r"\b(5|five)\b", answer.text, re.IGNORECASE) is not None
+    doubt = "; it was cut: set a higher generate.max_tokens" if answer.finish_reason == "length" else ""
+    doubt += "" if right or not answer.text else "; expected 5"
+    shown = answer.error or f"{answer.text!r} ({answer.finish_reason}{doubt})"
+    answered = Check(ASKED, bool(answer.text) and not doubt, shown, needed=not answer.text)
     cached = f" ({answer.cached_tokens} of them cached)" if answer.cached_tokens else ""
     thought = "" if answer.thought_tokens is None else f" ({answer.thought_tokens} of them thought)"
     counted = f"{answer.prompt_tokens} of the prompt{cached}, {answer.completion_tokens} of the answer{thought}"
@@ -94,7 +97,7 @@ def _language_model(model: str) -> list[Check]:
 
 
 def _server(engine: "OpenAI", answer: "Completion") -> list[Check]:
-    """What was learnt of the server that answered."""
+    """Say what was learnt of the server that answered."""
     from vitalfew.tasks.models.causal.engines import dialects, keys
 
     variable = keys.variable_for(engine.base_url)

@@ -67,11 +67,11 @@ class QuotedStages:
         return [self]
 
     def headings(self) -> list[str]:
-        """What is said before its stages."""
+        """The lines above its stages."""
         return []
 
     def room(self) -> str:
-        """What is said of the disk; empty where a run needs little."""
+        """A sentence on the disk; empty where a run needs little."""
         return ""
 
     @property

@@ -96,7 +96,7 @@ def test_the_doctor_asks_a_model_and_says_what_it_learnt(monkeypatch: pytest.Mon
     with servers.server() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         shown = " ".join(run("doctor", "--model", "openai:openai").split())
-    assert "'300' (stop)" in shown
+    assert "'300' (stop; expected 5)" in shown
     assert f"server {server.url}, no key" in shown
     assert "parameters refused top_p, logprobs" in shown
     assert "limit of an answer max_completion_tokens" in shown
@@ -109,7 +109,22 @@ def test_the_doctor_says_why_there_is_no_answer(monkeypatch: pytest.MonkeyPatch)
         return Reply({"data": []}) if listed else Reply({"error": {"message": "no such model"}}, status=404)
 
     with ChatServer(behave) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "o")  # which is hidden nowhere within a word
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert "no such model" in " ".join(run("doctor", "--model", "openai:tiny", status=1).split())
     monkeypatch.delenv("OPENAI_BASE_URL")
     assert "OPENAI_BASE_URL" in run("doctor", "--model", "openai:tiny", status=1)
+
+
+def test_a_list_of_faults_is_said_without_what_it_echoes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = {"type": "missing", "loc": ["body", "safe_prompt"], "msg": "Field required", "input": "my own question"}
+
+    def behave(path: str, body: object, attempt: int) -> Reply:
+        return Reply({"data": []}) if path.endswith("models") else Reply({"detail": [fault]}, status=422)
+
+    with ChatServer(behave) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        shown = " ".join(run("doctor", "--model", "openai:tiny", status=1).split())
+    assert "safe_prompt" in shown
+    assert "Field required" in shown
+    assert "my own question" not in shown

@@ -60,7 +60,7 @@ _lock = Lock()
 
 
 def known(server: str, model: str) -> Dialect:
-    """What this process has learnt of a server's model."""
+    """Return what this process has learnt of a server's model."""
     return _learnt.get((server, model), Dialect())
 
 
@@ -91,13 +91,19 @@ def refused(places: Iterable[str], words: str, sent: Collection[str]) -> str:
     return choose(found)[1] if found else ""
 
 
+def said(body: str) -> str:
+    """The words of an error in one line, without what they echo of the request."""
+    places, words = _parts(body)
+    return " ".join(" ".join((*places, words)).split())
+
+
 def _pattern(name: str) -> re.Pattern[str]:
     words = _ALIASES.get(name) or re.escape(name).replace("_", "[_ -]?")
     return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])", re.IGNORECASE)
 
 
 def _parts(said: str) -> tuple[list[str], str]:
-    """What a body names as parameters, and all of its words besides what it echoes of the request."""
+    """Return what a body names as parameters, and all of its words besides what it echoes of the request."""
     places: list[str] = []
     words: list[str] = []
     due: list[tuple[str, Any]] = [("", said)]
@@ -117,7 +123,7 @@ def _parts(said: str) -> tuple[list[str], str]:
 
 
 def _json(text: str) -> Any:
-    """What a string holds as JSON; None if it holds none."""
+    """Return what a string holds as JSON; None if it holds none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:

@@ -16,6 +16,8 @@ from vitalfew.configs.loading import ConfigError
 OWN_KEY = "OPENAI_API_KEY"
 KEYS = "VITALFEW_API_KEYS"
 PROVIDER = "https://api.openai.com/v1"
+SHORT = 8
+"""Characters from which on a key is hidden within words too."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(
     r"accept|accept-encoding|connection|content-(length|type)|host|transfer-encoding|user-agent|x-stainless-.+", re.I
@@ -85,7 +87,9 @@ def redacted(text: str) -> str:
     """Return the text without the keys."""
     for variable in blocks():
         if key := os.environ.get(variable):
-            text = text.replace(key, "***")
+            # A key of a letter or two, as local servers are given, would be found within words.
+            around = r"\w" if len(key) < SHORT else "(?!)"
+            text = re.sub(rf"(?<!{around}){re.escape(key)}(?!{around})", "***", text)
     return text
 
 

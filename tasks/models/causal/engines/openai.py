@@ -208,7 +208,7 @@ class OpenAI(Remote):
     def _parameters(
         self, prompt: str, probe: Probe | None, probed: dict[str, int], form: JsonSchema | None, limit: str
     ) -> dict[str, Any]:
-        """What is sent beside model and prompt, as far as the server takes it. `limit`: its name of max_tokens."""
+        """Return what is sent beside model and prompt. `limit`: the server's name of max_tokens."""
         parameters: dict[str, Any] = {
             "temperature": self.options.temperature,
             "top_p": 1.0,  # whatever the model's own settings ask for
@@ -254,8 +254,8 @@ class OpenAI(Remote):
 
 def _base_url(options: ServerOptions, section: str) -> str:
     setting = f"{section}.base_url"
-    openai = keys.PROVIDER if os.environ.get("OPENAI_API_KEY") else None
-    url = options.base_url or os.environ.get("OPENAI_BASE_URL") or openai
+    usual = keys.PROVIDER if os.environ.get("OPENAI_API_KEY") else None
+    url = options.base_url or os.environ.get("OPENAI_BASE_URL") or usual
     if not url:
         raise EngineUnavailable(
             f"openai needs the address of a server: --set {setting}=http://127.0.0.1:8000/v1, or set "
@@ -367,6 +367,9 @@ def _why(error: Exception) -> str:
     """One line, without the key."""
     if isinstance(error.__cause__, OutOfBounds):
         return _shown(f"{error.__cause__}")
+    if isinstance(error, openai.APIStatusError) and str(error) == f"Error code: {error.status_code}":
+        # The client passes on `message` alone, and a 422 of FastAPI, for one, has a list of faults.
+        return _shown(" - ".join(filter(None, (f"{error}", dialects.said(error.response.text)))))
     return _shown(f"{error} ({error.__cause__})" if error.__cause__ else f"{error}")
 
 
