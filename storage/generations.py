@@ -4,6 +4,8 @@ A generation is a record, `generations/NAME.00003.json`. The name's record, `ind
 and which were current before it. To promote one, or to roll back, reads and writes a few small records, whatever the
 size of the index. Numbers order generations: a clock may jump.
 
+Whatever moves a name is a decision, written down first (storage/decisions.py).
+
 The name's record changes in one step: under a lock in a directory, by a conditional write in a bucket. So of two that
 change it at once, the second sees what the first did. A generation is written before the name stands for it: whatever
 instant a build is killed at, the same command goes on.
@@ -20,7 +22,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, StringConstraints, TypeAdapter
 
-from vitalfew.storage import files, runs
+from vitalfew.storage import decisions, files, runs
+from vitalfew.storage.decisions import By
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.names import STRICT, ArtifactName, IndexName, Moment, Number, RunId, Word, validated
 from vitalfew.storage.runs import IndexNotFound, NamedIndex, find_index
@@ -35,6 +38,9 @@ class GateFigure:
 
     `verdict`: of this metric (no worse, worse, in doubt); `settled_by`: how many questions would settle a doubt, None
     without a doubt, and where no number would.
+
+    `vanished`: further questions, whose gold passages the candidate's corpus has no more. `current_counted`,
+    `candidate_counted`: the means with these, which count as lost for the candidate; None where no value says so.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -49,6 +55,9 @@ class GateFigure:
     high: float | None
     verdict: str
     settled_by: int | None
+    vanished: int = 0
+    current_counted: float | None = None
+    candidate_counted: float | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class GateRecord:
 
     `run_id`: the evaluation, empty where nothing could be asked; `left_out`: questions whose gold passages are not in
     both corpora. `figures`: none where nothing could be compared; `approval`: None where no person was asked.
+    `losses`: what the candidate's corpus lost, in words, each beyond what the gate accepts.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -85,12 +95,14 @@ class GateRecord:
     left_out: int = 0
     figures: tuple[GateFigure, ...] = ()
     approval: Approval | None = None
+    losses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Generation:
     """A finished build of an index. `settings`: a fingerprint of all that determines it besides its corpus; `verdict`:
-    of the gate (promoted, held, rejected, in doubt), empty where none decided; `gate`: what that rests on."""
+    of the gate (promoted, held, rejected, in doubt) or declined by a person, empty where nobody judged; `gate`: what
+    that rests on. `gated_by`: the settings of the gate that it had to pass, None for an index without a gate."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     name: IndexName
@@ -102,6 +114,7 @@ class Generation:
     settings: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")] = ""
     verdict: str = ""
     gate: GateRecord | None = None
+    gated_by: dict[str, Any] | None = None
 
     @property
     def corpus(self) -> str:
@@ -172,29 +185,68 @@ def removed(store: Path, known: Iterable[Generation]) -> set[int]:
     return {each.number for each in known if not there.issuperset(each.artifacts.values())}
 
 
-def record(store: Path, built: NamedIndex, settings: str = "", promoted: bool = True) -> Generation:
+def record(
+    store: Path,
+    built: NamedIndex,
+    settings: str = "",
+    promoted: bool = True,
+    gated_by: dict[str, Any] | None = None,
+) -> Generation:
     """Record a finished build, and unless `promoted` is false, let the name stand for it. The first one of a name
     always becomes current.
 
     A build with the artifacts of the current or the latest generation is that one. If the name stood for it once and
-    was moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`: see
-    `Generation`. Raises DamagedRecord where `promoted` is false.
+    was moved away since, it stays away: a build that brought nothing new undoes no rollback. `settings`, `gated_by`:
+    see `Generation`. Raises DamagedRecord where `promoted` is false.
     """
     with _turn(store, built.name):
         now = _current(store, built.name, damaged_too=promoted)
-        generation = _same(store, built, now) or _new(store, built, settings)
+        generation = _same(store, built, now, gated_by) or _new(store, built, settings, gated_by)
         unseen = now is None or generation.number > now.reached
         if now and generation.number == now.generation:
             again = replace(now, config=built.config)
             _move(store, built.name, lambda latest: again if latest == now else latest or again)
         elif now is None or (promoted and unseen):
+            _decide(store, now, generation, "build")
             _move(store, built.name, lambda latest: latest if latest and not promoted else _over(latest, generation))
         return generation
 
 
-def judge(store: Path, name: str, number: int, verdict: str, gate: GateRecord | None = None) -> Generation:
+def judge(store: Path, name: str, number: int, verdict: decisions.Kind, gate: GateRecord | None = None) -> Generation:
     """Note the verdict of a gate on a generation, and what it rests on. Raises as `find` does."""
-    find_index(store, name)
+    now = find_index(store, name)
+    if verdict != decisions.PROMOTED:  # whoever promotes it writes that down
+        decisions.add(store, name, number, verdict, "gate", gate.said if gate else "", now.generation)
+    return _judged(store, name, number, verdict, gate)
+
+
+def decline(
+    store: Path, name: str, number: int, note: str = "", by: By = "library", gate: GateRecord | None = None
+) -> Generation:
+    """Note that a person does not want a generation: no gate promotes it, nor another build of the same. `gate`: what a
+    gate's verdict rests on, where it changes. Raises CannotPromote for the current one, and as `find` does."""
+    now, known = find_index(store, name), find(store, name, number)
+    if now.generation == number:
+        raise IndexMoved(
+            f"generation {number} of {name} is what searches find, so it cannot be declined; to go back to the one "
+            f"before: vitalfew index rollback {name}"
+        )
+    decisions.add(store, name, number, decisions.DECLINED, by, note, now.generation)
+    return _judged(store, name, number, decisions.DECLINED, gate or known.gate)
+
+
+def declined(store: Path, generation: Generation) -> decisions.Decision | None:
+    """The decision by which a person declined a generation or another build of the same, if that still holds. Raises
+    DamagedRecord."""
+    personal = [each for each in decisions.of(store, generation.name) if each.is_personal]
+    if not personal:
+        return None
+    same = [each.number for each in history(store, generation.name) if each.artifacts == generation.artifacts]
+    last = next((each for each in reversed(personal) if each.generation in same), None)
+    return last if last and last.decision == decisions.DECLINED else None
+
+
+def _judged(store: Path, name: str, number: int, verdict: str, gate: GateRecord | None) -> Generation:
     with _turn(store, name):
         _current(store, name)
         judged = replace(find(store, name, number), verdict=verdict, gate=gate)
@@ -202,11 +254,18 @@ def judge(store: Path, name: str, number: int, verdict: str, gate: GateRecord | 
         return judged
 
 
-def promote(store: Path, name: str, number: int | None = None, instead_of: int | None = None) -> Generation:
+def promote(
+    store: Path,
+    name: str,
+    number: int | None = None,
+    instead_of: int | None = None,
+    note: str = "",
+    by: By = "library",
+) -> Generation:
     """Let the name stand for a generation, by default the latest, and return it.
 
-    `instead_of`: only if the name stands for this generation now, the one that a gate has compared with. Raises
-    IndexNotFound, CannotPromote (IndexMoved), and DamagedRecord.
+    `instead_of`: only if the name stands for this generation now, the one that a gate has compared with. `note`: why;
+    `by`: who decides. Raises IndexNotFound, CannotPromote (IndexMoved), and DamagedRecord.
     """
 
     def chosen_over(now: NamedIndex | None) -> NamedIndex:
@@ -223,13 +282,16 @@ def promote(store: Path, name: str, number: int | None = None, instead_of: int |
         now = _current(store, name, damaged_too=number is not None)
         chosen = find(store, name, number)
         _check_stored(store, chosen)
+        chosen_over(now)
+        _decide(store, now, chosen, by, note)
         _move(store, name, chosen_over)
         _confirm_stored(store, chosen, now)
         return chosen
 
 
-def rollback(store: Path, name: str) -> Generation:
-    """Let the name stand for the generation that was current before, and return that one. Raises as `promote` does."""
+def rollback(store: Path, name: str, note: str = "", by: By = "library") -> Generation:
+    """Let the name stand for the generation that was current before, and return that one. `note`, `by`: as of
+    `promote`, and it raises what that does."""
 
     def back(latest: NamedIndex | None) -> NamedIndex:
         if latest not in (now, before):
@@ -251,9 +313,17 @@ def rollback(store: Path, name: str) -> Generation:
         chosen = find(store, name, now.before[-1])
         _check_stored(store, chosen)
         before = replace(chosen.index, before=now.before[:-1], reached=now.reached)
+        decisions.add(store, name, chosen.number, decisions.ROLLED_BACK, by, note, now.generation)
         _move(store, name, back)
         _confirm_stored(store, chosen, now)
         return chosen
+
+
+def _decide(store: Path, now: NamedIndex | None, chosen: Generation, by: By, note: str = "") -> None:
+    """Write down that a generation is promoted, unless the name stands for it."""
+    served = now.generation if now else 0
+    if chosen.number != served:
+        decisions.add(store, chosen.name, chosen.number, decisions.PROMOTED, by, note, served)
 
 
 def kept(store: Path, name: str, keep: int) -> list[Generation]:
@@ -273,12 +343,13 @@ def damage(store: Path, name: str) -> Iterator[DamagedRecord]:
             _read_if_there(place)
         except DamagedRecord as error:
             yield error
+    yield from decisions.damage(store, name)
 
 
 def forget(store: Path, name: str) -> None:
     """Remove a name with its history, and nothing else: `store gc` removes what nothing refers to. Raises
     IndexNotFound."""
-    for place in _places(store, name).values():
+    for place in [*_places(store, name).values(), *files.find(store / "decisions" / name, "*.json")]:
         files.remove(place)
     runs.remove_index(store, name)
 
@@ -288,6 +359,7 @@ def copy(source: Path, target: Path, name: str) -> None:
     known, index = history(source, name), find_index(source, name)
     for each in known:
         files.write_json(_place(target, name, each.number), asdict(each))
+    decisions.copy(source, target, name)
     number = index.generation or known[-1].number
     runs.save_index(target, replace(index, generation=number, reached=max(index.reached, number)))
 
@@ -351,25 +423,27 @@ def _current(store: Path, name: str, damaged_too: bool = False) -> NamedIndex | 
         raise
 
 
-def _same(store: Path, built: NamedIndex, now: NamedIndex | None) -> Generation | None:
+def _same(store: Path, built: NamedIndex, now: NamedIndex | None, gated_by: dict[str, Any] | None) -> Generation | None:
     """The current or the latest generation, if it has the artifacts of a build; it gets the way that was built now."""
     latest = [*_places(store, built.name)][-1:]
     for number in [*([now.generation] if now else []), *latest]:
         with suppress(FileNotFoundError, DamagedRecord):
             known = _read(_place(store, built.name, number))
             if known.artifacts == built.artifacts:
-                again = replace(known, config=built.config)
+                again = replace(known, config=built.config, gated_by=gated_by)
                 if again != known:
                     files.write_json(_place(store, built.name, number), asdict(again))
                 return again
     return None
 
 
-def _new(store: Path, built: NamedIndex, settings: str) -> Generation:
+def _new(store: Path, built: NamedIndex, settings: str, gated_by: dict[str, Any] | None) -> Generation:
     made = datetime.now(UTC).isoformat()
     while True:
         number = max(_places(store, built.name), default=0) + 1
-        new = Generation(built.name, number, made, built.run_id, built.artifacts, built.config, settings)
+        new = Generation(
+            built.name, number, made, built.run_id, built.artifacts, built.config, settings, gated_by=gated_by
+        )
         if files.write_json_once(_place(store, built.name, number), asdict(new)):
             return new
 

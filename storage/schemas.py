@@ -644,7 +644,9 @@ GENERATIONS = table(
     column("settings", TEXT, "fingerprint of all that determines it besides its corpus"),
     column("corpus", TEXT, "fingerprint of its passages"),
     column("datasets", list_of(TEXT), "data sets that it was made from"),
-    column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt; empty where none decided"),
+    column("verdict", TEXT, "of the gate: promoted, held, rejected, in doubt; declined by a person; else empty"),
+    column("decided", TEXT, "latest decision about it; empty where there is none"),
+    column("decided_by", TEXT, "what made that decision: build, gate, command, page, run, library, and who"),
     column("current", BOOLEAN, "true for the generation that a search finds"),
     column("removed", BOOLEAN, "true once `store gc` has removed artifacts of it"),
 )
@@ -667,10 +669,27 @@ GATES = table(
     column("high", DOUBLE, "upper end, corrected for the number of gated metrics", nullable=True),
     column("metric_verdict", TEXT, "no worse, worse, in doubt", nullable=True),
     column("settled_by", LONG, "questions that would settle a doubt; NULL if there is none, or none would", True),
+    column("vanished", LONG, "further questions, whose gold passages the candidate's corpus lost", True),
+    column("current_counted", DOUBLE, "mean of the current generation with these", nullable=True),
+    column("candidate_counted", DOUBLE, "mean of the candidate if these count as lost", nullable=True),
     column("left_out", LONG, "questions left out, as their gold passages are not in both corpora"),
     column("said", TEXT, "the verdict in a sentence"),
     column("run_id", TEXT, "the evaluation that asked both; NULL where nothing was asked", nullable=True),
     column("approval", TEXT, "a person's: waiting, approved, declined; NULL if no person was asked", nullable=True),
+    column("losses", list_of(TEXT), "what the candidate's corpus lost beyond what the gate accepts"),
+)
+
+DECISIONS = table(
+    "decisions",
+    "a decision about a generation of an index; they are added, never changed",
+    column("name", TEXT, "name of the index"),
+    column("decided_at", pa.timestamp("us", "UTC"), "when"),
+    column("generation", INTEGER, "generation that it is about; of a rollback, the one that the name came back to"),
+    column("decision", TEXT, "promoted, held, rejected, in doubt, declined, rolled back"),
+    column("decided_by", TEXT, "build (no gate), gate, or a person's command, page, run (Prefect's form) or library"),
+    column("who", TEXT, "user of the process in which a person decided, else empty"),
+    column("note", TEXT, "a person's reason, or the gate's verdict in a sentence"),
+    column("instead_of", INTEGER, "generation that the name stood for; 0 for none"),
 )
 
 METHODS = table(

@@ -66,7 +66,7 @@ def index(
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
-    if datasets[0] in ("history", "promote", "rollback"):
+    if datasets[0] in ("history", "promote", "rollback", "decline"):
         command = " ".join(map(shlex.quote, ["vitalfew", "index", *datasets]))
         raise InputError(f"`{datasets[0]}` is a command, so that options come after it: {command} --store {store}")
     settings = options.layers(config, assignments, datasets=datasets, name=name, **given)

@@ -12,7 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from vitalfew.storage import generations, runs
+from vitalfew.storage import decisions, generations, runs
+from vitalfew.storage.decisions import Decision
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import GateFigure, Generation
 from vitalfew.storage.manifests import Manifest
@@ -87,33 +88,49 @@ def _place(alike: list[list[Run]], current: NamedIndex) -> int | None:
     return max((place for place, (run, *_) in enumerate(alike) if {*run.fingerprints} == wanted), default=None)
 
 
-Histories = Sequence[tuple[NamedIndex, Sequence[Generation]]]
-"""Every index as its name stands now, with all its generations."""
+Histories = Sequence[tuple[NamedIndex, Sequence[Generation], list[Decision]]]
+"""Every index as its name stands now, with all its generations and what was decided about them."""
 
 
 def histories(store: Path) -> Histories:
-    return [(index, generations.history(store, index.name)) for index in _current(store)]
+    return [(index, generations.history(store, index.name), _decisions(store, index.name)) for index in _current(store)]
+
+
+def _decisions(store: Path, name: str) -> list[Decision]:
+    try:
+        return decisions.of(store, name)
+    except DamagedRecord as error:
+        logger.warning("the decisions about index %s are left out of the tables: %s", name, error)
+        return []
 
 
 def generation_rows(known_of: Histories, complete: Container[str]) -> Iterator[tuple[Any, ...]]:
     """The rows of `schemas.GENERATIONS`. `complete`: the names of the artifacts that are there."""
-    for index, known in known_of:
+    for index, known, decided in known_of:
         current = index.generation or known[-1].number
         for each in known:
+            last = decisions.latest(decided, each.number)
+            said = (last.decision, last.decider) if last else ("", "")
             datasets = each.config.get("datasets", [])
-            own = (each.number, each.made, each.run_id, each.settings, each.corpus, datasets, each.verdict)
+            own = (each.number, each.made, each.run_id, each.settings, each.corpus, datasets, each.verdict, *said)
             removed = any(artifact not in complete for artifact in each.artifacts.values())
             yield each.name, *own, each.number == current, removed
+
+
+def decision_rows(known_of: Histories) -> Iterator[tuple[Any, ...]]:
+    """The rows of `schemas.DECISIONS`."""
+    for each in (decision for _, _, decided in known_of for decision in decided):
+        yield (each.index, each.time, each.generation, each.decision, each.by, each.who, each.note, each.instead_of)
 
 
 def gate_rows(known_of: Histories) -> Iterator[tuple[Any, ...]]:
     """The rows of `schemas.GATES`: of every generation that a gate has judged, one without figures where it had
     none."""
     nothing = (None,) * len(fields(GateFigure))
-    for each in (generation for _, known in known_of for generation in known):
+    for each in (generation for _, known, _ in known_of for generation in known):
         if gate := each.gate:
             approval = (gate.approval.decision or "waiting") if gate.approval else None
-            of_all = (gate.left_out, gate.said, gate.run_id or None, approval)
+            of_all = (gate.left_out, gate.said, gate.run_id or None, approval, [*gate.losses])
             for figures in [astuple(figure) for figure in gate.figures] or [nothing]:
                 yield each.name, each.number, gate.against, each.verdict, *figures, *of_all
 

@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from vitalfew.storage import files, runs, schemas
 from vitalfew.storage.artifacts import Artifact, Manifest, complete_artifacts, fingerprint
-from vitalfew.storage.catalog.indexes import gate_rows, generation_rows, histories, holders, of_indexes, versions
+from vitalfew.storage.catalog.indexes import (
+    decision_rows,
+    gate_rows,
+    generation_rows,
+    histories,
+    holders,
+    of_indexes,
+    versions,
+)
 from vitalfew.storage.catalog.macros import MACROS
 from vitalfew.storage.manifests import PREPARED
 from vitalfew.storage.runs import Run
@@ -43,6 +51,7 @@ _WITHOUT = {
     "indexes": ("fingerprint", "run_id"),
     "generations": ("fingerprint",),
     "gates": ("fingerprint",),
+    "decisions": ("fingerprint", "run_id"),
     "methods": ("fingerprint", "run_id"),
     "quotes": ("run_id",),
     "requests": ("run_id",),
@@ -164,7 +173,7 @@ def columns(table: str) -> dict[str, ColumnInfo]:
 
 logger = logging.getLogger("vitalfew")
 
-STORED = ("runs", "methods", "indexes", "generations", "gates")
+STORED = ("runs", "methods", "indexes", "generations", "gates", "decisions")
 """Tables that the catalog holds itself: they are made of records."""
 
 OWN_RUNS = ("costs", "quotes", "requests", "reviews")
@@ -288,6 +297,7 @@ def _write_tables(
     _write_table(connection, "indexes", _types(schemas.INDEXES), [version.row(complete) for version in known])
     _write_table(connection, "generations", _types(schemas.GENERATIONS), [*generation_rows(generated, complete)])
     _write_table(connection, "gates", _types(schemas.GATES), [*gate_rows(generated)])
+    _write_table(connection, "decisions", _types(schemas.DECISIONS), [*decision_rows(generated)])
     _write_runs(connection, recorded)
     return paths, current
 

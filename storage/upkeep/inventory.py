@@ -31,7 +31,7 @@ from vitalfew.storage.runs import Run
 SILENCE = timedelta(days=7)
 HOMES = ("manifest.json", "stage.json", "done", "lock")
 """Names in the directory of an artifact's first table, which the directories of its other tables lack."""
-_OTHERS = {"costs", "generations", "indexes", "reports", "requests", "reviews", "runs"}
+_OTHERS = {"costs", "decisions", "generations", "indexes", "reports", "requests", "reviews", "runs"}
 _KEPT_FLOWS = ("evaluate", "train", runs.WRITING)
 """Flows whose latest completed runs refer to their artifacts; those of an index do through its name."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")

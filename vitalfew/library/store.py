@@ -9,7 +9,8 @@ from vitalfew.configs.paths import store_place
 from vitalfew.configs.schema import Execution, IndexCorpus
 from vitalfew.library.index import Index
 from vitalfew.library.questions import QuestionSet, dataset_of
-from vitalfew.storage import generations, version
+from vitalfew.storage import decisions, generations, version
+from vitalfew.storage.decisions import By, Decision
 from vitalfew.storage.runs import find_index, index_names
 
 if TYPE_CHECKING:
@@ -190,18 +191,28 @@ class Store:
         rows = changes(self.place, name, Path(folder) if folder is not None else None)
         return pl.DataFrame(rows, schema=dict.fromkeys(("setting", "index", "corpus"), pl.String), orient="row")
 
-    def promote(self, name: str, generation: int | None = None) -> Index:
+    def promote(self, name: str, generation: int | None = None, *, note: str = "", by: By = "library") -> Index:
         """Let an index's name stand for another generation, by default the latest, and open it; nothing is encoded.
 
-        Raises IndexNotFound, CannotPromote, DamagedRecord.
+        `note`: your reason, kept with the decision; `by`: where you decide. Raises IndexNotFound, CannotPromote,
+        DamagedRecord.
         """
-        generations.promote(self.place, name, generation)
+        generations.promote(self.place, name, generation, note=note, by=by)
         return Index(self.place, name)
 
-    def rollback(self, name: str) -> Index:
-        """Let an index's name stand for the generation that was current before, and open it. Raises as `promote`."""
-        generations.rollback(self.place, name)
+    def rollback(self, name: str, *, note: str = "", by: By = "library") -> Index:
+        """Let an index's name stand for the generation that was current before, and open it. As `promote` does."""
+        generations.rollback(self.place, name, note, by)
         return Index(self.place, name)
+
+    def decline(self, name: str, generation: int, *, note: str = "", by: By = "library") -> None:
+        """Decline a generation: no gate promotes it any more, nor another build of the same. As `promote` does."""
+        generations.decline(self.place, name, generation, note, by)
+
+    def decisions(self, name: str | None = None) -> list[Decision]:
+        """What was decided about the generations of an index, by default of all, the oldest first. Raises
+        DamagedRecord."""
+        return decisions.of(self.place, name)
 
     def write_questions(
         self,
