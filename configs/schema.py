@@ -212,6 +212,19 @@ class GateConfig(Config):
         min_length=1,
         description="Gated metrics, with the loss of their means that is accepted, in their units.",
     )
+    max_removed: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="Share of the documents, of the passages, or of the questions' gold passages from which on their "
+        "loss holds a generation, whatever the metrics say.",
+    )
+    max_rejects: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Growth of the share of rejected rows beyond which a generation is held.",
+    )
     approve: Literal["never", "on_doubt", "always"] = Field(
         "never",
         description="When a person decides: never, on_doubt (where the intervals do not decide), or always. The run of "

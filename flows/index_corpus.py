@@ -1,25 +1,46 @@
 """The flow `index-corpus`: load → split → encode → index, on Prefect and Ray."""
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from prefect import flow
+from prefect import State, flow
+from prefect.states import Completed
 
 from vitalfew.configs.schema import IndexCorpus
 from vitalfew.flows.errors import explained
-from vitalfew.flows.execute import run_on_ray, show_costs
+from vitalfew.flows.evaluate import evaluate
+from vitalfew.flows.execute import one_cap, run_on_ray, show_costs, show_gate
 from vitalfew.flows.forms import IndexForm, OrWhole
-from vitalfew.flows.pipelines.graph import graph
+from vitalfew.flows.pipelines.gate import Gated
+from vitalfew.flows.pipelines.graph import graph, is_handed_over
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
+from vitalfew.flows.pipelines.re_encode import gated_corpus, index_gated
 from vitalfew.flows.pipelines.run import Outcome
 
 
 @flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
 @explained
-def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Outcome:
-    """Index a corpus; finished work is not repeated."""
+def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Any:
+    """Index a corpus; finished work is not repeated. Where the name has a gate, the new generation has to pass it: one
+    that is not promoted gives the state Rejected, In Doubt or Held."""
+    quote = isinstance(parameters, IndexForm) and parameters.quote
     if isinstance(parameters, IndexForm):
-        return index_and_show(parameters.corpus(), parameters.quote)
-    return index_and_show(parameters)
+        parameters = parameters.corpus()
+    corpus = None if is_handed_over(parameters) else gated_corpus(parameters)  # who hands a plan over has it judged
+    if corpus is None:
+        return index_and_show(parameters, quote)
+    with one_cap(parameters.max_usd):
+        outcome = index_gated(corpus, parameters, partial(index_and_show, quote=quote), evaluate)
+    return shown_verdict(outcome) or outcome
+
+
+def shown_verdict(outcome: Outcome) -> State[Any] | None:
+    """Show what a gate said, and return the state of a run whose generation was not promoted."""
+    gated: Gated | None = outcome.gated
+    if gated is None:
+        return None
+    show_gate(gated)
+    return None if gated.is_promoted else Completed(name=gated.generation.verdict.title(), message=gated.record.said)
 
 
 def index_and_show(parameters: IndexCorpus, quote: bool = False) -> Outcome:

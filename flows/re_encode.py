@@ -29,11 +29,12 @@ from vitalfew.flows.evaluate import evaluate
 from vitalfew.flows.execute import one_cap, show_gate
 from vitalfew.flows.forms import ReEncode
 from vitalfew.flows.index_corpus import index_and_show
-from vitalfew.flows.pipelines.gate import HELD, PROMOTED, REJECTED, Gated, await_person, decide, wants_person
+from vitalfew.flows.pipelines.gate import Gated, await_person, decide, wants_person
 from vitalfew.flows.pipelines.named import find_corpus
 from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus, standing
 from vitalfew.flows.webhook import tell, tell_held
 from vitalfew.storage import files, generations
+from vitalfew.storage.decisions import DECLINED, HELD, PROMOTED, REJECTED
 from vitalfew.storage.generations import Approval, Generation, IndexMoved
 from vitalfew.storage.manifests import Manifest
 from vitalfew.storage.runs import IndexNotFound
@@ -122,7 +123,7 @@ def _told(
 
 def index_event(store: Path, generation: Generation, is_new: bool) -> dict[str, Any]:
     """The event of a generation that was built or judged. `is_new`: its name has come to stand for it."""
-    kind = PROMOTED if is_new else REJECTED if generation.verdict == REJECTED else HELD
+    kind = PROMOTED if is_new else REJECTED if generation.verdict in (REJECTED, DECLINED) else HELD
     gate = generation.gate
     payload = {
         "store": str(files.absolute(store)),

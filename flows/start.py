@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from vitalfew.configs.evaluation import Evaluate
@@ -21,7 +22,24 @@ def execute(
     although the quote is above `max_usd`, and `quoting` is entered while that quote is made.
 
     The plan is built first, so that a wrong name or a missing file is reported at once; the flow gets the same plan.
+    An index whose name has a gate passes it, whoever builds it.
     """
+    if isinstance(parameters, IndexCorpus):
+        from vitalfew.flows.pipelines.re_encode import gated_corpus, index_gated
+
+        if corpus := gated_corpus(parameters):
+            run = partial(_execute, form=form, before_ray=before_ray, ask=ask, quoting=quoting)
+            return index_gated(corpus, parameters, run, run)
+    return _execute(parameters, form, before_ray, ask, quoting)
+
+
+def _execute(
+    parameters: Execution,
+    form: Any,
+    before_ray: Callable[[], None],
+    ask: Callable[[str], bool] | None,
+    quoting: AbstractContextManager[Any] | None,
+) -> Any:
     from vitalfew.flows.pipelines.graph import graph, handed_over
     from vitalfew.flows.pipelines.run import run_serially
 

@@ -217,7 +217,7 @@ def judge(store: Path, name: str, number: int, verdict: decisions.Kind, gate: Ga
     now = find_index(store, name)
     if verdict != decisions.PROMOTED:  # whoever promotes it writes that down
         decisions.add(store, name, number, verdict, "gate", gate.said if gate else "", now.generation)
-    return _judged(store, name, number, verdict, gate)
+    return write_verdict(store, name, number, verdict, gate)
 
 
 def decline(
@@ -232,7 +232,7 @@ def decline(
             f"before: vitalfew index rollback {name}"
         )
     decisions.add(store, name, number, decisions.DECLINED, by, note, now.generation)
-    return _judged(store, name, number, decisions.DECLINED, gate or known.gate)
+    return write_verdict(store, name, number, decisions.DECLINED, gate or known.gate)
 
 
 def declined(store: Path, generation: Generation) -> decisions.Decision | None:
@@ -246,7 +246,8 @@ def declined(store: Path, generation: Generation) -> decisions.Decision | None:
     return last if last and last.decision == decisions.DECLINED else None
 
 
-def _judged(store: Path, name: str, number: int, verdict: str, gate: GateRecord | None) -> Generation:
+def write_verdict(store: Path, name: str, number: int, verdict: str, gate: GateRecord | None) -> Generation:
+    """Write a verdict into the record of a generation; who decided is noted apart. Raises as `find` does."""
     with _turn(store, name):
         _current(store, name)
         judged = replace(find(store, name, number), verdict=verdict, gate=gate)

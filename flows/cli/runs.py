@@ -21,6 +21,7 @@ from vitalfew.tasks.datasets.base import InputError, check_question
 
 if TYPE_CHECKING:
     from vitalfew.flows.forms import Source
+    from vitalfew.flows.pipelines.gate import Gated
 
 
 def index(
@@ -52,8 +53,8 @@ def index(
     Every finished build is a generation of the name. `index history NAME` lists them, `index promote NAME GENERATION`
     lets the name stand for another one, and `index rollback NAME` for the one before.
 
-    A corpus that has a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, the new
-    generation is compared with the current one, and promoted if it is no worse:
+    A corpus that has a file corpora/NAME.yaml beside the store is indexed by its name. If the file has a gate, every
+    new generation of that name is compared with the current one, and promoted if it is no worse:
 
         vitalfew index --corpus notes
     """
@@ -62,7 +63,10 @@ def index(
     if corpus:
         if datasets or name or config or assignments:
             raise InputError(f"--corpus {corpus}: its data sets and settings are in its file, so give no others")
-        _index_corpus(corpus, store, options.layers(None, None, **given)[-1])
+        from vitalfew.flows.pipelines.named import find_corpus
+        from vitalfew.flows.pipelines.re_encode import index_parameters
+
+        _index(index_parameters(find_corpus(corpus, store), options.layers(None, None, **given)[-1]))
         return
     if not datasets:
         raise InputError("give a data set: vitalfew index DATASET --name NAME, or a corpus: --corpus NAME")
@@ -72,28 +76,22 @@ def index(
     settings = options.layers(config, assignments, datasets=datasets, name=name, **given)
     if not any("name" in layer for layer in settings):
         raise InputError(_without_name(datasets))
-    parameters = build(IndexCorpus, *settings)
-    show.indexed(parameters, execute(parameters))
+    _index(build(IndexCorpus, *settings))
 
 
-def _index_corpus(name: str, store: Path, settings: dict[str, Any]) -> None:
-    """Index a corpus by its name, as the flow `re-encode` does."""
-    from vitalfew.flows.pipelines.gate import decide, wants_person
-    from vitalfew.flows.pipelines.named import find_corpus
-    from vitalfew.flows.pipelines.re_encode import alone_with, index_parameters, re_encode_corpus
+def _index(parameters: IndexCorpus) -> None:
+    """Index a corpus, show what its gate said, and ask whoever is at the terminal where a person is to decide."""
+    outcome = execute(parameters)
+    gated: Gated | None = outcome.gated
+    show.indexed(parameters, outcome, gated)
+    if gated and (ask := asking()):
+        from vitalfew.flows.pipelines.gate import decide, wants_person
+        from vitalfew.flows.pipelines.named import gate_of
 
-    corpus = find_corpus(name, store)
-    parameters = index_parameters(corpus, settings)
-    with alone_with(store, name) as free:
-        if not free:
-            raise InputError(f"another run is re-encoding {name}; wait for its end")
-        done = re_encode_corpus(corpus, parameters, execute, execute)
-    show.indexed(parameters, done.outcome, done.gated)
-    ask = asking()
-    if corpus.gate and done.gated and ask and wants_person(corpus.gate, done.gated):
-        number = done.generation.number
-        is_approved = ask(f"Promote generation {number} of {name}? The interval does not decide it, or a person is to.")
-        show.verdict(decide(store, done.generation, is_approved))
+        gate, number = gate_of(parameters.store, parameters.name), gated.generation.number
+        if gate and wants_person(gate, gated):
+            is_approved = ask(f"Promote generation {number} of {parameters.name}? A person is to decide.")
+            show.verdict(decide(parameters.store, gated.generation, is_approved, by="command"))
 
 
 def _without_name(datasets: list[str]) -> str:

@@ -1,10 +1,12 @@
 """The gate of a corpus: a new generation of its index has to show that it is no worse than the current one.
 
-Both are asked the same questions, in one evaluation whose methods name them as INDEX@GENERATION. The verdict is that of
-the paired intervals (tasks/reports/statistics/gates.py): `promoted`, `rejected`, or `in doubt`; it is `held` where
-nothing could be compared, and where a person decides in any case. Until a generation is promoted, a search finds the
-one before. What was judged by the same terms is not asked again: the answers are artifacts, and the verdict is in the
-generation's record. So whatever instant this is killed at, the same command goes on.
+First the corpora are counted: a generation that lost too many documents, passages or gold passages, or rejected too
+many rows, is `held`, whatever its answers are. Then both are asked the same questions, in one evaluation whose methods
+name them as INDEX@GENERATION. The verdict is that of the paired intervals (tasks/reports/statistics/gates.py):
+`promoted`, `rejected`, or `in doubt`; it is `held` too where nothing could be compared, and where a person decides in
+any case. What a person declined no gate promotes. Until a generation is promoted, a search finds the one before. What
+was judged by the same terms is not asked again: the answers are artifacts, and the verdict is in the generation's
+record. So whatever instant this is killed at, the same command goes on.
 """
 
 import logging
@@ -12,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +25,26 @@ from vitalfew.flows.pipelines.evaluate import Evaluated, EvaluationPlan, Searche
 from vitalfew.flows.pipelines.experiments import evaluation, find
 from vitalfew.flows.pipelines.graph import graph, handed_over
 from vitalfew.flows.pipelines.quote.evaluation import quote_evaluation
-from vitalfew.storage import generations
+from vitalfew.storage import decisions, generations
 from vitalfew.storage.artifacts import fingerprint
+from vitalfew.storage.decisions import DECLINED, HELD, IN_DOUBT, PROMOTED, REJECTED, By
 from vitalfew.storage.generations import Approval, GateFigure, GateRecord, Generation, IndexMoved
 from vitalfew.storage.indexes.opened import IndexMismatch
-from vitalfew.storage.runs import find_index
-from vitalfew.tasks.datasets.base import InputError
+from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.tasks.datasets.base import InputError, Question
 from vitalfew.tasks.datasets.specification import parse_dataset
-from vitalfew.tasks.metrics.base import SCALE
+from vitalfew.tasks.datasets.written import located
+from vitalfew.tasks.metrics.base import SCALE, Column
 from vitalfew.tasks.metrics.tables import make_metrics
 from vitalfew.tasks.registry import UnknownName
+from vitalfew.tasks.reports.corpora import corpus_changes
 from vitalfew.tasks.reports.costs import ledger_of
 from vitalfew.tasks.reports.gating import Findings, LostQuestion, findings
-from vitalfew.tasks.reports.statistics.gates import NO_WORSE, WORSE
+from vitalfew.tasks.reports.statistics.gates import NO_WORSE, WORSE, least_margin, likely_margin, questions_for
 
 logger = logging.getLogger("vitalfew")
 
-PROMOTED, REJECTED, IN_DOUBT, HELD = "promoted", "rejected", "in doubt", "held"
-APPROVED, DECLINED = "approved", "declined"
+APPROVED = "approved"
 
 Ask = Callable[[Evaluate], Evaluated]
 """Executes an evaluation: serially, or as a flow."""
@@ -70,7 +75,7 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
             raise ConfigError(f"gate.questions: {error}") from None
     try:
         experiment = _experiment(corpus, gate)
-        metrics = make_metrics(experiment.score)
+        make_metrics(experiment.score)
     except (UnknownName, ConfigError) as error:
         raise ConfigError(f"gate.experiment: {error}") from None
     if experiment.choose:
@@ -82,7 +87,7 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
         raise ConfigError(f"gate.experiment: no method of {gate.experiment} searches an index")
     if varied := [method.name for method in experiment.methods if method.variant]:
         raise ConfigError(f"gate.experiment: {varied[0]} has a `variant`, which is another index than the candidate")
-    columns = {column.name: column for metric in metrics.values() for column in metric.columns()}
+    columns = _columns(corpus, gate)
     for metric, margin in gate.margins.items():
         if metric not in columns:
             known = few(metric, [*columns], "")
@@ -91,6 +96,90 @@ def check_gate(corpus: Corpus, gate: GateConfig) -> None:
             raise ConfigError(f"gate.margins: {metric} is neither better high nor low, so it cannot become worse")
         if columns[metric].unit == SCALE and margin >= 1:
             raise ConfigError(f"gate.margins: {metric} goes from 0 to 1: {margin:g} accepts any loss (2 % are 0.02)")
+
+
+@dataclass(frozen=True)
+class GatePower:
+    """What a gate can show. `questions`: how many it asks, None where an index has to be built first; `fault`: why it
+    can never pass, empty if it can; `doubt`: why it seldom will, or what is not known yet."""
+
+    questions: int | None
+    fault: str = ""
+    doubt: str = ""
+
+    @property
+    def said(self) -> str:
+        asked = f"its gate asks {self.questions:,} questions. " if self.questions is not None else "its gate: "
+        return f"{asked}{self.fault or self.doubt or 'They can show its margins'}"
+
+
+_COUNTED = 10_000
+"""More questions than these need no counting."""
+
+
+def power(corpus: Corpus, gate: GateConfig) -> GatePower:
+    """How many questions a gate asks, and which margins they can show: at best, and with a chance of 80 %."""
+    try:
+        questions = _asked_questions(corpus, gate)
+    except (InputError, UnknownName) as error:
+        return GatePower(None, f"gate.questions: {error}")
+    if questions is None:
+        return GatePower(None, doubt="how many questions it asks is known once the corpus is indexed")
+    if not questions:
+        return GatePower(
+            0, "It can never pass: set gate.questions: FORMAT:PATH, or write some: vitalfew questions write"
+        )
+    columns = _columns(corpus, gate)
+    shares = {metric: margin for metric, margin in gate.margins.items() if columns[metric].unit == SCALE}
+    metric, margin = min(shares.items(), key=lambda each: each[1], default=("", 1.0))
+    least, likely = least_margin(questions), likely_margin(questions)
+    margin_said = f"the margin of {metric} is {margin:g}"
+    enough = f"about {questions_for(margin):,} questions pass it" if margin else "no number of questions passes it"
+    if margin <= least:
+        return GatePower(
+            questions,
+            f"It can never pass: {margin_said}, and so many questions cannot exclude a loss of {least:.3f} even where no "
+            f"answer changes; {enough}",
+        )
+    if margin < likely:
+        return GatePower(
+            questions,
+            doubt=f"It will often be in doubt: {margin_said}, and where 2 % of the answers change, so many questions "
+            f"pass {likely:.3f} four times in five; {enough}",
+        )
+    return GatePower(questions)
+
+
+def _asked_questions(corpus: Corpus, gate: GateConfig) -> int | None:
+    """How many questions a gate asks, counted up to a bound; None where the corpus's own are not counted yet. Raises
+    InputError, UnknownName."""
+    sample = _experiment(corpus, gate).questions.sample or _COUNTED
+    if gate.questions:
+        _, dataset = parse_dataset(located(corpus.store, gate.questions))
+        dataset.files()
+        records = (record for _, record in dataset.records() if isinstance(record, Question))
+        return sum(1 for _ in islice(records, min(sample, _COUNTED)))
+    try:
+        passages = find_index(corpus.store, corpus.name).located(corpus.store)["passages"]
+        return min(sample, passages.completed().rows.get("questions", 0))
+    except (IndexNotFound, FileNotFoundError):
+        return None
+
+
+def check_power(corpus: Corpus, gate: GateConfig) -> None:
+    """Raises ConfigError where a gate can never pass, so that searches would find the same generation for ever. Where a
+    person decides, it is logged."""
+    known = power(corpus, gate)
+    if known.fault and gate.approve == "never":
+        raise ConfigError(f"corpus {corpus.name}: {known.said}. Or let a person decide: gate.approve: on_doubt")
+    if known.fault or (known.doubt and known.questions is not None):
+        logger.warning("%s: %s", corpus.name, known.said)
+
+
+def _columns(corpus: Corpus, gate: GateConfig) -> dict[str, Column]:
+    """The columns of the metrics that a gate's experiment scores, by name."""
+    metrics = make_metrics(_experiment(corpus, gate).score)
+    return {column.name: column for metric in metrics.values() for column in metric.columns()}
 
 
 def _experiment(corpus: Corpus, gate: GateConfig) -> Evaluate:
@@ -110,11 +199,29 @@ def judge(corpus: Corpus, candidate: Generation, how: Execution, ask: Ask, quote
     now = find_index(store, name)
     if corpus.gate is None or candidate.number <= now.reached:
         return None
+    if declined := generations.declined(store, candidate):
+        return _declined(store, candidate, declined, now.generation)
     current = generations.find(store, name, now.generation)
     gated = _Gate(corpus, corpus.gate, current, candidate, how).judged(ask, quote)
     if gated.is_promoted:
-        generations.promote(store, name, candidate.number, instead_of=current.number)
+        said = gated.record.said
+        generations.promote(store, name, candidate.number, instead_of=current.number, note=said, by="gate")
     return gated
+
+
+def _declined(store: Path, candidate: Generation, earlier: decisions.Decision, current: int) -> Gated:
+    """What a person has declined stays so, also where the corpus gives it again."""
+    if candidate.verdict == DECLINED and candidate.gate:
+        return Gated(candidate, candidate.gate, is_new=False)
+    reason = f": {earlier.note.rstrip('.')}" if earlier.note else ""
+    which = "it" if earlier.generation == candidate.number else f"generation {earlier.generation}, which is the same"
+    said = (
+        f"{_called(candidate)} is declined: {earlier.decider} declined {which}, on {earlier.time[:10]}{reason}. "
+        f"{_remedy(candidate, current)}"
+    )
+    record = GateRecord(current, "", said[:2000], approval=Approval("", decision=DECLINED, note=earlier.note))
+    judged = generations.judge(store, candidate.name, candidate.number, DECLINED, record)
+    return Gated(judged, record, is_new=True)
 
 
 class _Gate:
@@ -131,14 +238,16 @@ class _Gate:
 
     def judged(self, ask: Ask, quote: bool) -> Gated:
         able, why = self._able()
+        self.losses = self._losses()
         if why or (why := self._without_questions()):
-            return self._held(fingerprint(why=why), why)
+            return self._held(fingerprint(why=why, losses=self.losses), why)
         parameters = self._asked_of_both(able)
         plan = graph(parameters)
         assert isinstance(plan, EvaluationPlan)
         scored = {name: stages["score"].artifact.name for name, stages in plan.by_method.items()}
         always = {"approve": "always"} if self.gate.approve == "always" else {}
-        terms = fingerprint(scores=scored, margins=self.gate.margins, **always)
+        limits = [self.gate.max_removed, self.gate.max_rejects]
+        terms = fingerprint(scores=scored, margins=self.gate.margins, limits=limits, losses=self.losses, **always)
         if known := self._known(terms):
             return known
         if quote or any(method.generate for method in able):
@@ -148,9 +257,17 @@ class _Gate:
                 outcome = ask(parameters)
         except InputError as error:
             return self._held(terms, str(error))
-        found = findings(self.store, outcome.run.run_id, (self._end(self.current), self._end(self.candidate)),
-                         self.gate.margins)  # fmt: skip
+        ends = self._end(self.current), self._end(self.candidate)
+        found = findings(self.store, outcome.run.run_id, ends, self.gate.margins, self.gate.max_removed)
+        if found.with_gold and found.vanished / found.with_gold >= self.gate.max_removed:
+            share = f"{found.vanished:,} of {found.with_gold:,} questions ({found.vanished / found.with_gold:.0%})"
+            self.losses.append(f"lost the gold passages of {share}")
         return self._concluded(terms, outcome, found)
+
+    def _losses(self) -> list[str]:
+        """What the candidate's corpus lost beyond what the gate accepts."""
+        changes = corpus_changes(self.store, self.current, self.candidate)
+        return changes.losses(self.gate.max_removed, self.gate.max_rejects)
 
     def _known(self, terms: str) -> Gated | None:
         """The verdict of an earlier run by the same terms."""
@@ -214,38 +331,76 @@ class _Gate:
     def _held(self, terms: str, why: str, run_id: str = "", left_out: int = 0) -> Gated:
         if known := self._known(terms):
             return known
-        said = f"{self._called} is held, because it could not be compared with {self._served}: {why}. {self._remedy}"
-        return self._noted(HELD, GateRecord(self.current.number, terms, said[:2000], run_id, left_out))
+        lost = f": {self._lost_too_much}. It" if self.losses else ", because it"
+        said = f"{self._called} is held{lost} could not be compared with {self._served}: {why}. {self._remedy}"
+        record = GateRecord(self.current.number, terms, said[:2000], run_id, left_out, losses=(*self.losses,))
+        return self._noted(HELD, record)
 
     def _concluded(self, terms: str, outcome: Evaluated, found: Findings) -> Gated:
         run_id = outcome.run.run_id
         if found.decision is None:
             return self._held(terms, f"{found.why}; give it other questions by gate.questions", run_id, found.left_out)
-        verdicts = {NO_WORSE: PROMOTED, WORSE: REJECTED}
-        verdict = verdicts.get(found.decision.verdict, IN_DOUBT)
-        said = f"{self._called} is {verdict}{self._because(verdict, found)}"
-        if verdict == PROMOTED and self.gate.approve == "always":
-            verdict = HELD
-            said = f"{self._called} is held until a person approves it{self._because(PROMOTED, found)} {self._remedy}"
-        record = GateRecord(self.current.number, terms, said, run_id, found.left_out, found.figures)
+        verdicts: dict[str, decisions.Kind] = {NO_WORSE: PROMOTED, WORSE: REJECTED}
+        compared = verdicts.get(found.decision.verdict, IN_DOUBT)
+        reason = self._lost_too_much or self._counted(found)
+        waits = compared == PROMOTED and not reason and self.gate.approve == "always"
+        verdict: decisions.Kind = HELD if waits or (reason and compared != REJECTED) else compared
+        said = f"{self._called} is {verdict}{self._because(compared, found, reason, waits)}"
+        if verdict != PROMOTED:
+            said += f" {self._remedy}"
+        record = GateRecord(
+            self.current.number,
+            terms,
+            said[:2000],
+            run_id,
+            found.left_out,
+            found.figures,
+            losses=(*self.losses,),
+        )
         return self._noted(verdict, record, found.lost, _cost(self.store, outcome))
 
-    def _noted(self, verdict: str, record: GateRecord, lost: tuple[LostQuestion, ...] = (), cost: str = "") -> Gated:
+    @property
+    def _lost_too_much(self) -> str:
+        limits = f"max_removed {self.gate.max_removed:.0%}, max_rejects {self.gate.max_rejects:.0%}"
+        return f"it {', '.join(self.losses)}; the gate accepts less ({limits})" if self.losses else ""
+
+    def _counted(self, found: Findings) -> str:
+        """What is not shown to be no worse where vanished questions count as lost, in words; empty if all is."""
+        if found.counted is None or found.counted.verdict == NO_WORSE:
+            return ""
+        figures = [
+            f"{each.metric} of {each.method} {each.current_counted:.3f} → {each.candidate_counted:.3f}"
+            for each in found.figures
+            if each.candidate_counted is not None
+            and found.counted.metrics[f"{each.method}, {each.metric}"].verdict != NO_WORSE
+        ]
+        return (
+            f"with the {found.vanished:,} questions that lost their gold passages counted as lost, {'; '.join(figures)}"
+        )
+
+    def _noted(
+        self, verdict: decisions.Kind, record: GateRecord, lost: tuple[LostQuestion, ...] = (), cost: str = ""
+    ) -> Gated:
         generation = generations.judge(self.store, self.name, self.candidate.number, verdict, record)
         return Gated(generation, record, True, lost, cost)
 
-    def _because(self, verdict: str, found: Findings) -> str:
+    def _because(self, compared: str, found: Findings, reason: str, waits: bool) -> str:
+        """The rest of the verdict's sentence. `reason`: why it is held whatever the metrics say; `waits`: a person is
+        to approve it."""
         on = f"on {found.questions:,} questions" if found.questions != 1 else "on one question"
-        if verdict == PROMOTED:
-            return f": no worse than {self._served}, {on}."
-        of = WORSE if verdict == REJECTED else "in doubt"
+        if found.left_out:
+            on += f" of {found.questions + found.left_out:,} ({found.whose})"
+        if compared == PROMOTED:
+            begins = f": {reason}. Otherwise" if reason else " until a person approves it:" if waits else ":"
+            return f"{begins} no worse than {self._served}, {on}."
+        of = WORSE if compared == REJECTED else "in doubt"
         figures = "; ".join(_said(figure) for figure in found.figures if figure.verdict == of)
         needed = found.decision.settled_by if found.decision else None
         settled = ""
-        if verdict == IN_DOUBT:
+        if compared == IN_DOUBT:
             settled = f" About {needed:,} questions" if needed else " No number of questions like these"
             settled += " would settle it."
-        return f", {on}: {figures}.{settled} {self._remedy}"
+        return f"{f': {reason}. Otherwise {of}' if reason else ''}, {on}: {figures}.{settled}"
 
     @property
     def _called(self) -> str:
@@ -290,12 +445,12 @@ def await_person(store: Path, gate: GateConfig, gated: Gated, asked_by: str) -> 
     verdict, remedy_begins, remedy = re.sub(_ASKED, "", record.said).partition(" A search still finds")
     said = f"{verdict} A person is asked until {until:%Y-%m-%d %H:%M} UTC.{remedy_begins}{remedy}"
     asked = replace(record, said=said, approval=Approval(asked_by, until.isoformat()))
-    judged = generations.judge(store, candidate.name, candidate.number, candidate.verdict, asked)
+    judged = generations.write_verdict(store, candidate.name, candidate.number, candidate.verdict, asked)
     return replace(gated, generation=judged, record=asked, is_new=True)
 
 
-def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "") -> Gated:
-    """Note what a person has decided on a judged candidate, and promote it if it is approved.
+def decide(store: Path, candidate: Generation, is_approved: bool, note: str = "", by: By = "run") -> Gated:
+    """Note what a person has decided on a judged candidate, and promote it if it is approved. `by`: where.
 
     Raises IndexMoved where the name stands for another generation than the person has seen it compared with, and
     CannotPromote where `store gc` removed the candidate.
@@ -311,13 +466,14 @@ def decide(store: Path, candidate: Generation, is_approved: bool, note: str = ""
     if is_approved:
         verdict, said = PROMOTED, f"a person approved it{reason}."
     else:
-        verdict, said = REJECTED, f"a person declined it{reason}. {_remedy(candidate, gate.against)}"
+        verdict, said = DECLINED, f"a person declined it{reason}. {_remedy(candidate, gate.against)}"
     approval = replace(gate.approval or Approval(""), decision=APPROVED if is_approved else DECLINED, note=note)
     said = f"{_called(candidate)}, which was {candidate.verdict}, is {verdict}: {said}"
     record = replace(gate, said=said[:2000], approval=approval)
-    judged = generations.judge(store, candidate.name, candidate.number, verdict, record)
-    if is_approved:
-        generations.promote(store, candidate.name, candidate.number, instead_of=gate.against)
+    if not is_approved:
+        return Gated(generations.decline(store, candidate.name, candidate.number, note, by, record), record, True)
+    judged = generations.write_verdict(store, candidate.name, candidate.number, verdict, record)
+    generations.promote(store, candidate.name, candidate.number, instead_of=gate.against, note=note, by=by)
     return Gated(judged, record, is_new=True)
 
 

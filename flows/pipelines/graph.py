@@ -48,7 +48,13 @@ def graph(parameters: Execution) -> Plan:
     and the errors of a method whose model is missing.
     """
     built = _built.get()
-    return built[1] if built and built[0] == parameters else _new(parameters)
+    return built[1] if built and is_handed_over(parameters) else _new(parameters)
+
+
+def is_handed_over(parameters: Execution) -> bool:
+    """Return true if a caller has built the plan of these parameters."""
+    built = _built.get()
+    return built is not None and built[0] == parameters
 
 
 def _new(parameters: Execution) -> Plan:

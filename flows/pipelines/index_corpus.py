@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vitalfew.configs.loading import ConfigError
 from vitalfew.configs.schema import IndexCorpus, Unit
+from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.run import Plan
 from vitalfew.storage import files, generations
 from vitalfew.storage.artifacts import Artifact, Manifest, fingerprint
@@ -24,11 +25,10 @@ from vitalfew.tasks.stage import Stage
 class IndexPlan(Plan):
     """The stages of the index `parameters.name`. The constructor raises the errors that a user has to correct.
 
-    `promoted`: whether the name stands for the result once it is finished; `generation`: the result, then."""
+    `gate`: what the result has to pass before the name stands for it; `generation`: the result, once it is finished."""
 
     flow = INDEXING
     parameters: IndexCorpus
-    promoted = True
     generation: Generation | None = None
 
     def __init__(self, parameters: IndexCorpus) -> None:
@@ -38,6 +38,7 @@ class IndexPlan(Plan):
         # With what was left open (the context mode) as that stage settled it.
         parameters = parameters.model_copy(update={"encode": encode.config})
         super().__init__(parameters, parameters.name, stages)
+        self.gate = gate_of(parameters.store, parameters.name)
 
     @property
     def load(self) -> Load:
@@ -63,13 +64,20 @@ class IndexPlan(Plan):
         """Raises InputError."""
         if stage.name == "load" and not manifest.rows["passages"]:
             raise InputError(f"{', '.join(self.parameters.datasets)}: there are no passages to index, only questions")
+        asks_corpus = self.gate and self.gate.approve == "never" and not self.gate.questions
+        if stage.name == "load" and asks_corpus and not manifest.rows["questions"]:
+            raise InputError(
+                f"the data sets of {self.name} have no questions, so its gate can ask nothing; set gate.questions: "
+                "FORMAT:PATH in its corpus's file"
+            )
         if stage.name == "split" and manifest.note("whole") == manifest.rows_in:
             raise InputError(_nothing_rewritten(self.parameters))
 
     def save(self, run: Run) -> None:
         artifacts = {stage.table: stage.artifact.name for stage in self.stages}
         built = NamedIndex(self.name, run.run_id, artifacts, self.parameters.model_dump(mode="json"))
-        self.generation = generations.record(self.store, built, self.settings(), self.promoted)
+        gated_by = self.gate.model_dump(mode="json", exclude_unset=True) if self.gate else None
+        self.generation = generations.record(self.store, built, self.settings(), not self.gate, gated_by)
 
     def settings(self) -> str:
         """A fingerprint of all that determines the index besides its corpus: settings, methods, weights."""

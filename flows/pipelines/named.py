@@ -7,8 +7,9 @@ from typing import Any
 from vitalfew.configs.loading import ConfigError, build, merged, read_yaml
 from vitalfew.configs.parsing import parse
 from vitalfew.configs.paths import beside
-from vitalfew.configs.schema import Corpus
+from vitalfew.configs.schema import Corpus, GateConfig
 from vitalfew.configs.training import TrainModel, TrainOreo
+from vitalfew.storage import generations
 from vitalfew.tasks.registry import UnknownName
 
 CORPORA = Path(__file__).parents[2] / "configs" / "corpora"
@@ -37,6 +38,18 @@ def find_corpus(name: str, store: Path, own: Path | None = None) -> Corpus:
         raise ConfigError(f"{known[name]}: {text}") from None
 
 
+def gate_of(store: Path, name: str, own: Path | None = None) -> GateConfig | None:
+    """The gate that a new generation of an index has to pass: that of its corpus's file, or where there is none, of its
+    latest generation. Raises ConfigError, DamagedRecord."""
+    if name in corpora(store, own):
+        return find_corpus(name, store, own).gate
+    try:
+        gated_by = generations.find(store, name).gated_by
+    except generations.CannotPromote:  # it has no generation yet
+        return None
+    return None if gated_by is None else build(GateConfig, gated_by)
+
+
 def parse_corpus(name: str, store: Path, text: str) -> Corpus:
     """The corpus of a file with this text. Raises ValueError where it is not YAML, and ConfigError."""
     content = parse(text)
@@ -46,6 +59,8 @@ def parse_corpus(name: str, store: Path, text: str) -> Corpus:
 
 
 def _corpus(name: str, store: Path, settings: Mapping[str, Any]) -> Corpus:
+    if "gate" in settings and settings["gate"] is None:
+        raise ConfigError("gate: has no settings. Write `gate: {}` for a gate with the defaults, or remove the line")
     corpus = build(Corpus, {"name": name, "store": store}, settings)
     if corpus.gate:
         from vitalfew.flows.pipelines.gate import check_gate  # a corpus without a gate needs no experiments

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from vitalfew.configs.loading import build
 from vitalfew.configs.schema import Corpus, IndexCorpus
-from vitalfew.flows.pipelines.gate import Ask, Gated, judge
+from vitalfew.flows.pipelines.gate import Ask, Gated, check_power, judge
 from vitalfew.flows.pipelines.graph import graph, handed_over
+from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.run import Outcome
 from vitalfew.storage import files, generations
 from vitalfew.storage.files import DamagedRecord
 from vitalfew.storage.generations import CannotPromote, Generation
 from vitalfew.storage.runs import IndexNotFound, find_index
+from vitalfew.tasks.datasets.base import InputError
 from vitalfew.tasks.models.causal.engines.cap import capped
 
 
@@ -48,6 +50,23 @@ def index_parameters(corpus: Corpus, given: dict[str, Any]) -> IndexCorpus:
     return build(IndexCorpus, settings, given)
 
 
+def gated_corpus(parameters: IndexCorpus) -> Corpus | None:
+    """The corpus that the gate of an index judges, with these settings; None for an index without a gate. Raises
+    ConfigError, DamagedRecord."""
+    gate = gate_of(parameters.store, parameters.name)
+    return None if gate is None else build(Corpus, parameters.model_dump(exclude_unset=True), {"gate": gate})
+
+
+def index_gated(corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask) -> Outcome:
+    """Index a corpus with a gate, alone; the outcome has what the gate said. Raises as `re_encode_corpus`, and
+    InputError where another run re-encodes it."""
+    with alone_with(parameters.store, parameters.name) as free:
+        if not free:
+            raise InputError(f"another run is re-encoding {parameters.name}; wait for its end")
+        done = re_encode_corpus(corpus, parameters, index, ask)
+    return replace(done.outcome, gated=done.gated)
+
+
 def re_encode_corpus(
     corpus: Corpus, parameters: IndexCorpus, index: Callable[[IndexCorpus], Outcome], ask: Ask, quote: bool = False
 ) -> ReEncoded:
@@ -55,8 +74,10 @@ def re_encode_corpus(
 
     `index` and `ask` execute the two runs, under one cap; `quote`: quote what the gate asks. Raises the errors of both.
     """
+    if corpus.gate:
+        check_power(corpus, corpus.gate)
     plan = graph(parameters)
-    plan.promoted = corpus.gate is None
+    plan.gate = corpus.gate
     before = _current(parameters)
     with capped(parameters.max_usd):
         with handed_over(parameters, plan):

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -23,6 +23,9 @@ from vitalfew.storage.catalog import database as catalog
 from vitalfew.storage.runs import Run, read_runs, recorded_run
 from vitalfew.tasks.models.causal.engines.cap import CapReached, capped, dollars, purse_now
 from vitalfew.tasks.stage import Stage
+
+if TYPE_CHECKING:
+    from vitalfew.flows.pipelines.gate import Gated
 
 logger = logging.getLogger("vitalfew")
 console = Console(stderr=True)
@@ -163,6 +166,8 @@ class Outcome:
     run: Run
     manifests: list[Manifest]
     reused: set[str]
+    gated: "Gated | None" = field(default=None, kw_only=True)
+    """What the gate of an index said of it; None without one."""
 
     def new(self) -> list[Manifest]:
         """The manifests of the artifacts that this run wrote."""

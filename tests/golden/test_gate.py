@@ -28,21 +28,34 @@ class Towns:
         for name in ("corpora", "experiments"):
             (folder / name).mkdir()
         names = [f"town{number:03d}" for number in range(80)]
-        passages = [{"id": name, "text": f"{name} {name} has a mill by guild-{name}"} for name in names]
+        self.passages: list[dict[str, object]] = [
+            {"id": name, "text": f"{name} {name} has a mill by guild-{name}"} for name in names
+        ]
         asked = [{"question": f"mill {name}", "answers": [f"guild-{name}"], "source": name} for name in names]
-        self._lines("passages", passages)
         self._lines("questions", asked)
         (folder / "experiments" / "recall.yaml").write_text(EXPERIMENT)
 
     def _lines(self, name: str, rows: Sequence[dict[str, object]]) -> None:
         (self.folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def index(self, encoder: str, margin: float = 0.1) -> str:
-        """Index the corpus; return what is said of generations."""
+    def index(self, encoder: str, margin: float = 0.1, first: int = 0, status: int = 0) -> str:
+        """Index the corpus from its `first` town on; return what is said of generations."""
+        self._lines("passages", self.passages[first:])
         settings = CORPUS.replace("FOLDER", str(self.folder)).replace("ENCODER", encoder)
         (self.folder / "corpora" / "towns.yaml").write_text(settings.replace("MARGIN", str(margin)))
-        printed = vitalfew("index", "--corpus", "towns", store=self.store)
-        return self._steady(lines_with(printed, "metric", "passage_recall", "Generation", "Index towns is"))
+        return self._index("--corpus", "towns", status=status)
+
+    def index_plainly(self) -> str:
+        """Index what is there with the same settings, as one who knows nothing of the gate."""
+        dataset = f"jsonl:{self.folder}/passages.jsonl"
+        chosen = ("encode.encoder=tests.support.fakes:OtherEncoder", "encode.units=[passage]", "load.shard_passages=7")
+        settings = [word for each in chosen for word in ("--set", each)]
+        return self._index(dataset, "--name", "towns", "--runner", "serial", *settings)
+
+    def _index(self, *words: str, status: int = 0) -> str:
+        printed = vitalfew("index", *words, store=self.store, status=status)
+        told = lines_with(printed, "metric", "passage_recall", "Generation", "Index towns is", "Error")
+        return self._steady(told)
 
     def say(self, *words: str, status: int = 0) -> str:
         return self._steady(vitalfew(*words, store=self.store, status=status))
@@ -63,10 +76,14 @@ def test_gate(golden: Callable[[str, str], None], tmp_path: Path) -> None:
         ("the first generation", towns.index("HashEncoder")),
         ("a worse encoder", towns.index("DisturbedEncoder")),
         ("another one, as good", towns.index("OtherEncoder")),
-        ("as good, but within a narrow margin: in doubt", towns.index("HaltedEncoder", margin=0.01)),
+        ("a margin that so few questions cannot show", towns.index("HaltedEncoder", margin=0.01, status=1)),
+        ("half of the corpus is gone", towns.index("OtherEncoder", first=40)),
+        ("index, not by the name of the corpus", towns.index_plainly()),
+        ("index decline", towns.say("index", "decline", "towns", "4", "--note", "Half is missing.")),
+        ("what a person declined, within wide limits", towns.index("OtherEncoder", margin=0.2, first=40)),
         ("index history", towns.history()),
         ("index rollback", towns.say("index", "rollback", "towns")),
-        ("index promote, of what was rejected", towns.say("index", "promote", "towns", "2")),
+        ("index promote, of what was rejected", towns.say("index", "promote", "towns", "2", "--note", "A trial.")),
         ("index promote, of what is not there", towns.say("index", "promote", "towns", "9", status=1)),
         ("index history", towns.history()),
     ]

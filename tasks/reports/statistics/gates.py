@@ -107,6 +107,29 @@ class GateDecision:
     settled_by: int | None
 
 
+def least_margin(questions: int) -> float:
+    """The smallest margin that a metric of right or wrong can pass on so many questions: none of them changes."""
+    if questions < MIN_QUESTIONS:
+        return 1.0
+    unchanged = _Pairs(np.zeros(1), np.array([float(questions)]), reach=1.0, step=1.0)
+    return -(unchanged.lower(ERROR) or -1.0)
+
+
+def likely_margin(questions: int, changed: float = 0.02) -> float:
+    """The margin that a candidate of the same quality passes four times in five, where a share `changed` of the
+    questions becomes worse or better, as often one as the other."""
+    quantiles = float(special.ndtri(1 - ERROR) + special.ndtri(0.8))
+    return max(least_margin(questions), quantiles * math.sqrt(changed / max(1, questions)))
+
+
+def questions_for(margin: float) -> int:
+    """About how many questions have a `likely_margin` of at most this one, which is above 0."""
+    questions = MIN_QUESTIONS
+    while likely_margin(questions) > margin:
+        questions = rounded_up(round(questions * 1.1) + 1)
+    return questions
+
+
 def decide(metrics: Mapping[str, GatedMetric]) -> GateDecision:
     """Decide by all metrics that are gated, one at least. Raises ValueError for a margin below 0 or without a value, an
     infinite value, or a share outside 0 to 1."""
