@@ -90,11 +90,11 @@ def _made(folder: Path) -> None:
         "".join(json.dumps(row) + "\n" for row in [*rows, *rows[:2], {"title": HOSTILE}])
     )
     source = f"datasets: ['jsonl:{folder / 'towns.jsonl'}']\n"
-    (folder / "corpora" / "towns.yaml").write_text(f"{source}cron: '0 3 * * *'\ngate: {{}}\n")
     (folder / "corpora" / "free.yaml").write_text(source)
     (folder / "corpora" / "broken.yaml").write_text("datasets: [\n")
     for kind in ("flat", "sq8"):
         index(folder / "store", f"jsonl:{folder / 'towns.jsonl'}", name="towns", index={"type": kind})
+    (folder / "corpora" / "towns.yaml").write_text(f"{source}cron: '0 3 * * *'\ngate: {{}}\n")
     figure = GateFigure("passages", "passage_recall@10", 0.02, 40, 0.75, 0.5, -0.25, -0.4, -0.1, "worse", None)
     record = GateRecord(1, "terms", "Generation 2 of towns is rejected.", "20261127-030000-abc", 3, (figure,))
     generations.judge(folder / "store", "towns", 2, "rejected", record)
