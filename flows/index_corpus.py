@@ -17,9 +17,16 @@ from vitalfew.flows.pipelines.named import gate_of
 from vitalfew.flows.pipelines.quote.corpus import quote as quoted
 from vitalfew.flows.pipelines.re_encode import index_gated
 from vitalfew.flows.pipelines.run import Outcome
+from vitalfew.flows.webhook import tell_held
 
 
-@flow(name="index-corpus", flow_run_name="{parameters.name}", validate_parameters=True, persist_result=False)
+@flow(
+    name="index-corpus",
+    flow_run_name="{parameters.name}",
+    validate_parameters=True,
+    persist_result=False,
+    on_completion=[tell_held],
+)
 @explained
 def index_corpus(parameters: Annotated[IndexForm | IndexCorpus, OrWhole()]) -> Any:
     """Index a corpus; finished work is not repeated. Where the name has a gate, the new generation has to pass it: one
