@@ -50,11 +50,13 @@ def history(name: options.IndexName, as_json: options.Json = False, store: optio
         print(json.dumps(listed, indent=1))
     else:
         columns = [Column(heading, no_wrap=True) for heading in ("state", "made", "run", "settings", "corpus")]
-        shown = table(Column("generation", justify="right", no_wrap=True), *columns, "verdict", "decided")
+        shown = table(
+            Column("generation", justify="right", no_wrap=True), *columns, Column("verdict", no_wrap=True), "decided"
+        )
         for each in known:
             own = (states.get(each.number, ""), _minute(each.made), each.run_id, each.settings[:8], each.corpus[:8])
             shown.add_row(str(each.number), *own, escape(each.verdict), escape(_decided(decided, each.number)))
-        out.print(fitted(shown, "settings", "corpus"))
+        out.print(fitted(shown, "settings", "corpus", "run"))
         for one in decided:
             if one.is_personal and one.note:
                 out.print("", escape(f"{one.decision} {one.generation}: {one.note}"), highlight=False)

@@ -79,9 +79,11 @@ def _gate(gated: "Gated") -> None:
     from vitalfew.tasks.reports.shown.gated import HEADS, cells, notes
 
     if gated.record.figures:
+        words = [Column(heading, no_wrap=True) for heading in (*HEADS[:2], HEADS[-1])]
         figures = [Column(heading, justify="right", no_wrap=True) for heading in HEADS[2:-1]]
         rows = (map(escape, cells(figure)) for figure in gated.record.figures)
-        out.print("", table(*HEADS[:2], *figures, Column(HEADS[-1]), rows=rows))
+        shown = table(*words[:2], *figures, words[2], rows=rows)
+        out.print("", fitted(shown, "margin", "difference", "questions", "current", "candidate"))
     for note in notes(gated.generation, gated.cost):
         out.print(escape(note), highlight=False)
     verdict(gated)

@@ -38,6 +38,12 @@ def notes(generation: Generation, cost: str = "") -> list[str]:
     said = []
     if gate and gate.left_out:
         said.append(f"{gate.left_out:,} questions were left out: their gold passages are not in both corpora.")
+    said += [
+        f"With the {each.vanished:,} questions that lost their gold passages counted as lost, {each.metric} of "
+        f"{each.method}: {figure(each.current_counted)} → {figure(each.candidate_counted)}."
+        for each in (gate.figures if gate else ())
+        if each.current_counted is not None and each.candidate_counted is not None
+    ]
     if gate and gate.run_id:
         said.append(f"Both were asked by run {gate.run_id}.")
     return [*said, *([cost] if cost else [])]
