@@ -3,6 +3,7 @@
 A request has a `RequestRecord` from its arrival on, and whoever handles it fills in what it knows.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -68,6 +69,8 @@ class RequestRecord:
         names = ("request_id", "received", "configuration", "fingerprint", "key", "hits", "seconds", "status", "error")
         row = {name: getattr(self, name) for name in names} | {"path": f"{self.path} {self.tool}".strip(), "steps": {}}
         row["question"] = self.question if keep_question else None
+        if self.answer and self.answer.error and not keep_question:
+            row["error"] = _own_words(self.answer.error)
         if found := self.answer:
             row |= {name: getattr(found, name) for name in ("prompt_tokens", "completion_tokens", "tokens_saved")}
             row |= {"steps": dict(found.seconds), "usd": found.usd}
@@ -99,6 +102,16 @@ def begin(path: str, traceparent: str) -> RequestRecord:
 def current() -> RequestRecord:
     """The record of the request that this task, or a thread that it started, handles."""
     return _current.get() or RequestRecord("")
+
+
+_QUOTED = re.compile(r" - |(?<!Error code): |[(\"']")
+"""What stands before the words of others in the error of an answer."""
+
+
+def _own_words(error: str) -> str:
+    """The part of an answer's error that is this program's: a model's server may quote the question in its own."""
+    own = _QUOTED.split(error, maxsplit=1)[0].strip(" .")
+    return own if own == error.strip(" .") else f"{own} (the server's words are kept with --keep-questions)"
 
 
 def _span(place: Any) -> Span:

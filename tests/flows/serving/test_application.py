@@ -212,6 +212,9 @@ def test_other_hosts_and_origins_are_refused(client: httpx.Client, running: Runn
     assert (rebound.status_code, "only accepts requests for" in message(rebound)) == (421, True)
     assert client.post("/answer", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
     assert client.post("/answer", json=body, headers={"Origin": running.address}).status_code == 200
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "MDEyMzQ1Njc4OWFiY2RlZg=="
+    assert client.get("/search", headers=upgrade).status_code == 403  # there are no WebSockets
     for probe in ("/health", "/ready"):  # whoever watches a container knows it by its address
         assert client.get(probe, headers={"Host": "10.0.0.7:8765"}).status_code == 200
 
