@@ -3,7 +3,6 @@
 A request has a `RequestRecord` from its arrival on, and whoever handles it fills in what it knows.
 """
 
-import re
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -13,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from vitalfew.flows.pipelines.answering import RagAnswer
+from vitalfew.flows.serving.errors import own_words
 from vitalfew.flows.serving.searching import FoundUnit
 from vitalfew.storage.requests import RequestLog
 
@@ -70,7 +70,9 @@ class RequestRecord:
         row = {name: getattr(self, name) for name in names} | {"path": f"{self.path} {self.tool}".strip(), "steps": {}}
         row["question"] = self.question if keep_question else None
         if self.answer and self.answer.error and not keep_question:
-            row["error"] = _own_words(self.answer.error)
+            own = own_words(self.answer.error)
+            is_all = own == self.answer.error
+            row["error"] = own if is_all else f"{own} (the server's words are kept with --keep-questions)"
         if found := self.answer:
             row |= {name: getattr(found, name) for name in ("prompt_tokens", "completion_tokens", "tokens_saved")}
             row |= {"steps": dict(found.seconds), "usd": found.usd}
@@ -102,16 +104,6 @@ def begin(path: str, traceparent: str) -> RequestRecord:
 def current() -> RequestRecord:
     """The record of the request that this task, or a thread that it started, handles."""
     return _current.get() or RequestRecord("")
-
-
-_QUOTED = re.compile(r" - |(?<!Error code): |[(\"']")
-"""What stands before the words of others in the error of an answer."""
-
-
-def _own_words(error: str) -> str:
-    """The part of an answer's error that is this program's: a model's server may quote the question in its own."""
-    own = _QUOTED.split(error, maxsplit=1)[0].strip(" .")
-    return own if own == error.strip(" .") else f"{own} (the server's words are kept with --keep-questions)"
 
 
 def _span(place: Any) -> Span:

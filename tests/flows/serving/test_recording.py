@@ -122,6 +122,8 @@ def test_what_a_models_server_says_of_a_question_is_kept_nowhere(
         if not path.endswith("/completions"):
             return Reply({"object": "list", "data": []})
         said = body["messages"][0]["content"]
+        if "hear us" in said:
+            return Reply({"error": {"message": said}}, status=503)
         return Reply(said.encode() if attempt % 2 else {"error": {"message": said}}, status=400)
 
     monkeypatch.setenv("OPENAI_API_KEY", "")
@@ -138,9 +140,15 @@ def test_what_a_models_server_says_of_a_question_is_kept_nowhere(
             messages = [{"role": "user", "content": QUESTIONS[0]}]
             refused = client.post("/v1/chat/completions", json={"model": "alone", "messages": messages})
             assert refused.status_code == 502
-    errors = query(tmp_path, "SELECT DISTINCT error FROM requests").fetchall()
-    assert errors == [("Error code: 400 (the server's words are kept with --keep-questions)",)]
-    assert QUESTIONS[0] not in caplog.text
+            down = client.post("/answer", json={"question": "Does it hear us?"})
+            assert (down.status_code, down.json()["error"]["code"]) == (503, "unavailable")
+            call(client, "answer", question="Does it hear us?")
+    rows = query(tmp_path, "SELECT error FROM requests ORDER BY received").fetchall()
+    assert rows[:2] == [("Error code: 400 (the server's words are kept with --keep-questions)",)] * 2
+    assert len(rows) == 4
+    for kept in (str(rows), caplog.text):
+        assert "hear us" not in kept
+        assert QUESTIONS[0] not in kept
 
 
 def test_a_request_is_a_span_of_the_clients_trace(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
