@@ -355,6 +355,8 @@ def test_figures_count_requests_and_tokens(client: httpx.Client) -> None:
     for kind, name in (("in", "prompt_tokens"), ("out", "completion_tokens"), ("saved", "tokens_saved")):
         assert more("vitalfew_tokens_total", kind, "passages") == answer[name]
     assert after["vitalfew_waiting", "passages"] == 0
+    (index,) = {key[1] for key in after if key[0] == "vitalfew_index_generation"}
+    assert after["vitalfew_served_generation", "passages"] == after["vitalfew_index_generation", index] == 1
     assert not any("made" in part for key in after for part in key)
 
 
